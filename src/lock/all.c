@@ -20,11 +20,7 @@
  * Each user callback is the last action of its function, since it may free the struct. */
 #include "base/check.h"
 #include "base/escape.h"
-#include "lock/handle.h"
-#include "lock/later.h"
-#include "lock/lock.h"
-#include "lock/name.h"
-#include "lock/options.h"
+#include "lock/extension.h"
 #include "lockwire.h"
 #include "loop/loop.h"
 
@@ -259,8 +255,8 @@ static void member_lost(struct lw_lock *lock, int reason, void *arg)
         start_again(all); /* else the wait ends in time-out, after all due losses */
     } else if (all->stage == HELD) {
         all->stage = LOST;
-        (void)lw__later(lock, (int64_t)all->options.margin_ms + 1, LW__LATER_IN_TIME,
-                        give_back, member);
+        (void)lw__lock_call_later(lock, (int64_t)all->options.margin_ms + 1,
+                                  LW__LATER_IN_TIME, give_back, member);
         if (all->lost != NULL) {
             all->lost(all, reason, all->arg);
         }

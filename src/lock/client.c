@@ -6,26 +6,12 @@
  * connect goes to the link callback and the log, that to one of a cluster's nodes to the
  * log alone; a client that is not drained in close_timeout_ms is closed all
  * the same, and releases still open then end as LW_EUNKNOWN. */
-#include "base/log.h"
-#include "base/random.h"
+#include "lock/lock_private.h"
+
 #include "base/check.h"
 #include "base/escape.h"
-#include "lock/credentials.h"
-#include "lock/deliver.h"
-#include "lock/ending.h"
-#include "lock/inbox.h"
-#include "lock/inspect.h"
-#include "lock/list.h"
-#include "lock/lock.h"
-#include "lock/mode.h"
-#include "lock/name.h"
-#include "lock/notify.h"
-#include "lock/options.h"
-#include "lock/renew.h"
-#include "lock/renewal.h"
-#include "lock/structs.h"
-#include "lock/turns.h"
-#include "lock/whoami.h"
+#include "base/log.h"
+#include "base/random.h"
 #include "loop/loop.h"
 #include "redis/route.h"
 
@@ -49,26 +35,26 @@ static void link_changed(void *arg, int status, const char *why)
     } else {
         lw__log_cause(&client->log, lw__now_us(), for_good ? LOG_ERR : LOG_WARNING,
                       "no connection: %s", why);
-        lw__list_unmapped(client, UINT_MAX, why);
+        lw__list_map_unavailable(client, UINT_MAX, why);
     }
     lw__notify_link(client, up, why);
 }
 
 static void remapped(void *arg)
 {
-    lw__turns_lead_all(arg);
-    lw__list_led(arg);
+    lw__turns_remap_all(arg);
+    lw__list_remapped(arg);
 }
 
 static void map_unavailable(void *arg, unsigned map, const char *why)
 {
-    lw__list_unmapped(arg, map, why);
+    lw__list_map_unavailable(arg, map, why);
 }
 
 static void node_up(void *arg, struct lw__node *node)
 {
-    lw__turns_ask_all(arg, node, true);
-    lw__whoami_renew(arg);
+    lw__turns_retry_all(arg, node, true);
+    lw__identity_verify(arg);
 }
 
 static void node_down(void *arg, struct lw__node *node)
@@ -78,12 +64,12 @@ static void node_down(void *arg, struct lw__node *node)
 
 static void node_bound(void *arg, struct lw__node *node)
 {
-    lw__turns_ask_all(arg, node, false);
+    lw__turns_retry_all(arg, node, false);
 }
 
 static void node_dropped(void *arg, struct lw__node *node, unsigned slot)
 {
-    lw__turns_ask_slot(arg, node, slot);
+    lw__turns_retry_slot(arg, node, slot);
 }
 
 static int start_route(struct lw_client *client)
@@ -117,7 +103,7 @@ static int start_route(struct lw_client *client)
         .node.sentinel.username = o->sentinel_username,
         .node.sentinel.password = o->sentinel_password,
         .node.uuid = client->uuid,
-        .node.message = lw__inbox_message,
+        .node.message = lw__claim_message,
         .node.message_arg = client,
         .node.max_inflight = o->max_inflight,
         .node.stats = &client->stats,
@@ -137,8 +123,8 @@ static void silence(struct lw_client *client)
     while (client->lists != NULL) {
         lw__list_free(client->lists);
     }
-    while (client->inquiries != NULL) {
-        lw__inspect_free(client->inquiries);
+    while (client->inspect_calls != NULL) {
+        lw__inspect_free(client->inspect_calls);
     }
     lw__notify_clear(client);
 }
@@ -151,7 +137,7 @@ static void end_in_child(void *arg)
     struct lw_lock *lock;
 
     DL_FOREACH(client->locks, lock) {
-        lw__renew_free_all(lock); /* they stand in lists of the nodes, which go now */
+        lw__renewal_free_calls(lock); /* they stand in lists of the nodes, which go now */
     }
     client->inherited = client->closing = true;
     lw__log(&client->log, LOG_WARNING, "process %ld: %s", (long)getpid(), LW__INHERITED);
@@ -183,7 +169,7 @@ static int set_up(struct lw_client *client, struct event_base *base, const char 
                                          (uint64_t)getpid() << 32);
     lw__notify_init(client, lw__deliver);
     lw__renewal_init(client);
-    lw__whoami_init(client);
+    lw__identity_init(client);
     lw__timer_init(&client->close_timer, close_overdue, client);
     return start_route(client);
 }
@@ -241,7 +227,7 @@ static void close_overdue(void *arg)
 
     DL_FOREACH(client->locks, lock) {
         if (lock->state == LW_RELEASING && lock->notice.kind == LW__NOTICE_NONE) {
-            lw__turns_give_up_release(lock);
+            lw__turns_abandon_release(lock);
         }
     }
     lw__notify_closed(client);
@@ -266,7 +252,7 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
     }
     lw__list_close(client);
     lw__inspect_close(client);
-    lw__whoami_drop(client);
+    lw__identity_withdraw(client);
     lw__timer_set(client->loop, &client->close_timer,
                   lw__now_us() + (int64_t)client->options.close_timeout_ms * LW__MS);
     lw__ending_drained(client);

@@ -3,10 +3,9 @@
  * gives. Happy path: a connection stands, wanted(); deliver.c asks the caller;
  * lw__credentials_answer has the connection log in. Where there is nothing to log in
  * with, or nothing that can be sent, it is refused, and its session backs off. */
-#include "lock/credentials.h"
+#include "lock/lock_private.h"
 
 #include "base/log.h"
-#include "lock/structs.h"
 #include "redis/session.h"
 
 #include <stdio.h>

@@ -5,18 +5,9 @@
  * (notify.c), sets the handle's state and calls back. A callback may make any call, and
  * free its handle or the client: their memory goes when the last callback of them has
  * returned. */
-#include "lock/deliver.h"
+#include "lock/lock_private.h"
 
 #include "base/container_of.h"
-#include "lock/credentials.h"
-#include "lock/ending.h"
-#include "lock/handle.h"
-#include "lock/inspect.h"
-#include "lock/list.h"
-#include "lock/notify.h"
-#include "lock/renew.h"
-#include "lock/structs.h"
-#include "lock/terms.h"
 #include "loop/loop.h"
 
 #include <stdlib.h>
@@ -89,7 +80,7 @@ static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int
         stats->waiting--;
         if (status == LW_OK) {
             count_granted(lock);
-            lw__handle_told(lock);
+            lw__handle_delivered(lock);
         } else {
             count_ended(stats, status);
         }
@@ -116,7 +107,7 @@ static void deliver_risk(struct lw_lock *lock, int at_risk)
     bool outer = lock->in_callback;
 
     lock->in_callback = true;
-    lock->at_risk(lock, at_risk, lw__terms_left_ms(lock), lock->arg);
+    lock->at_risk(lock, at_risk, lw__handle_left_ms(lock), lock->arg);
     lock->in_callback = outer;
     lw__handle_unref(lock);
 }
@@ -127,7 +118,7 @@ static void deliver_renewed(struct lw__renew_call *call, int status)
     lw_lock_cb *callback = call->done;
     void *arg = call->arg;
 
-    lw__renew_free(call);
+    lw__renewal_free_call(call);
     call_back(lock, callback, status, arg);
 }
 
@@ -137,7 +128,7 @@ static void tell_listing(struct lw__list *list, const struct lw_inspection *foun
 
     list->in_callback = true;
     stops = list->found(list->client, found, &list->listing, list->arg) != 0;
-    lw__list_told(list, stops);
+    lw__list_delivered(list, stops);
 }
 
 static void deliver_listed(struct lw__list *list, int status)
@@ -150,20 +141,20 @@ static void deliver_listed(struct lw__list *list, int status)
     lw__list_free(list);
 }
 
-static void deliver_inquiry(struct lw__inquiry *inquiry, int status)
+static void deliver_inquiry(struct lw__inspect_call *inquiry, int status)
 {
     struct lw_client *client = inquiry->client;
 
     /* out of reach of lw_client_free, which the callback may call */
-    DL_DELETE(client->inquiries, inquiry);
+    DL_DELETE(client->inspect_calls, inquiry);
     inquiry->client = NULL;
     if (inquiry->list != NULL) {
         struct lw__list *list = inquiry->list;
 
-        if (lw__list_looked(list, inquiry, status)) {
+        if (lw__list_inspected(list, inquiry, status)) {
             tell_listing(list, &inquiry->look.found);
         } else {
-            lw__list_go_on(list);
+            lw__list_continue(list);
         }
     } else if (inquiry->inspected != NULL) {
         inquiry->inspected(client, status, status == LW_OK ? &inquiry->look.found : NULL,
@@ -176,9 +167,9 @@ static void deliver_inquiry(struct lw__inquiry *inquiry, int status)
 
 static void deliver_link(struct lw_client *client, struct lw__link_notice *notice)
 {
-    bool known = notice->up && client->told_up; /* the end of it could not be told */
+    bool known = notice->up && client->reported_up; /* the end of it could not be told */
 
-    client->told_up = notice->up;
+    client->reported_up = notice->up;
     if (!known) {
         client->options.link(client, notice->up, notice->why, client->options.arg);
     }
@@ -209,8 +200,9 @@ static void deliver(struct lw_client *client, struct lw__notice *notice)
     case LW__NOTICE_RENEWED:
         deliver_renewed(LW__CONTAINER_OF(struct lw__renew_call, notice, notice), status);
         break;
-    case LW__NOTICE_INQUIRED:
-        deliver_inquiry(LW__CONTAINER_OF(struct lw__inquiry, notice, notice), status);
+    case LW__NOTICE_INSPECTED:
+        deliver_inquiry(LW__CONTAINER_OF(struct lw__inspect_call, notice, notice),
+                        status);
         break;
     case LW__NOTICE_LISTING:
         tell_listing(LW__CONTAINER_OF(struct lw__list, notice, notice), NULL);

@@ -3,15 +3,8 @@
  * client is drained. Its notice comes last, and the loop is freed before the notice is
  * delivered. When the caller frees the client, its memory is freed after the last
  * callback. In a forked child nothing is sent and no callback is called. */
-#include "lock/ending.h"
+#include "lock/lock_private.h"
 
-#include "lock/claim.h"
-#include "lock/name.h"
-#include "lock/notify.h"
-#include "lock/options.h"
-#include "lock/redisson.h"
-#include "lock/renewal.h"
-#include "lock/structs.h"
 #include "loop/loop.h"
 #include "redis/route.h"
 
@@ -26,18 +19,18 @@ void lw__ending_take_down(struct lw_client *client)
         return;
     }
     for (; name != NULL; name = next) {
-        lw__name_keep(name);
+        lw__name_ref(name);
         while (name->claims != NULL) {
             lw__renewal_forget(name->claims);
             lw__claim_free(name->claims);
         }
         next = lw__name_after(client, name);
-        lw__name_put(client, name);
+        lw__name_unref(client, name);
     }
     if (client->route != NULL) {
         lw__timer_cancel(client->loop, &client->renewals.timer);
         lw__timer_cancel(client->loop, &client->close_timer);
-        lw__timer_cancel(client->loop, &client->whoami.timer);
+        lw__timer_cancel(client->loop, &client->identity.timer);
     }
     lw__redisson_close(client);
     lw__route_free(client->route);
@@ -86,7 +79,7 @@ void lw__ending_closed(struct lw_client *client)
 
 static bool is_drained(const struct lw_client *client)
 {
-    return client->open_claims == 0 && client->whoami.command.request.prev == NULL;
+    return client->open_claims == 0 && client->identity.command.request.prev == NULL;
 }
 
 void lw__ending_drained(struct lw_client *client)

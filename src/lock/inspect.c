@@ -12,21 +12,17 @@
  * While a slot of a cluster is on its way only what is about one key is answered: then
  * who holds the name is told and broken all the same, and who waits for it is not seen.
  */
-#include "lock/inspect.h"
+#include "lock/lock_private.h"
 
 #include "base/buffer.h"
 #include "base/container_of.h"
 #include "base/escape.h"
-#include "lock/mode.h"
-#include "lock/name.h"
-#include "lock/options.h"
-#include "lock/structs.h"
 #include "lockwire.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
-#include "redis/route.h"
 #include "redis/reply.h"
+#include "redis/route.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,32 +30,32 @@
 
 #define BROKEN_HOLDERS 1000 /* that one lw_break takes the lock from */
 
-static struct lw__inquiry *inquiry_of(struct lw__command *command)
+static struct lw__inspect_call *inquiry_of(struct lw__command *command)
 {
-    return LW__CONTAINER_OF(struct lw__inquiry, command, command);
+    return LW__CONTAINER_OF(struct lw__inspect_call, command, command);
 }
 
-static struct lw__node *node_of(const struct lw__inquiry *inquiry)
+static struct lw__node *node_of(const struct lw__inspect_call *inquiry)
 {
     return lw__route_find(inquiry->client->route, inquiry->name, NULL);
 }
 
-static unsigned slot_of(const struct lw__inquiry *inquiry)
+static unsigned slot_of(const struct lw__inspect_call *inquiry)
 {
     return lw__route_slot(inquiry->client->route, inquiry->name);
 }
 
 /* What ends too early is not "not done" where some of it was. */
-static void finish(struct lw__inquiry *inquiry, int status, const char *why)
+static void finish(struct lw__inspect_call *inquiry, int status, const char *why)
 {
     if (inquiry->any_broken && (status == LW_ECONN || status == LW_EREDIS)) {
         status = LW_EUNKNOWN;
     }
     lw__escape(why, inquiry->why, sizeof(inquiry->why));
-    lw__notify_inquiry(inquiry, status);
+    lw__notify_inspected(inquiry, status);
 }
 
-static void send_or_finish(struct lw__inquiry *inquiry,
+static void send_or_finish(struct lw__inspect_call *inquiry,
                            const struct lw__command_type *type)
 {
     if (!lw__node_send_early(node_of(inquiry), &inquiry->command, type)) {
@@ -67,7 +63,7 @@ static void send_or_finish(struct lw__inquiry *inquiry,
     }
 }
 
-static bool is_error(struct lw__inquiry *inquiry, const struct lw__reply *reply)
+static bool is_error(struct lw__inspect_call *inquiry, const struct lw__reply *reply)
 {
     int status = LW_EREDIS;
     const char *text;
@@ -85,21 +81,21 @@ static bool is_error(struct lw__inquiry *inquiry, const struct lw__reply *reply)
 
 /* In place of a script about several keys that was refused for that: whether it goes on
  * by the one. */
-static bool goes_on_alone(struct lw__inquiry *inquiry, const struct lw__reply *reply,
+static bool goes_on_alone(struct lw__inspect_call *inquiry, const struct lw__reply *reply,
                           const struct lw__command_type *alone)
 {
-    if (inquiry->alone || lw__reply_type(reply) != LW__REPLY_ERROR ||
+    if (inquiry->one_key || lw__reply_type(reply) != LW__REPLY_ERROR ||
         !lw__classify_moving(lw__reply_text(reply, NULL))) {
         return false;
     }
-    inquiry->alone = true;
+    inquiry->one_key = true;
     send_or_finish(inquiry, alone);
     return true;
 }
 
 static void put_who(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__inquiry *inquiry = inquiry_of(command);
+    struct lw__inspect_call *inquiry = inquiry_of(command);
     const char *uuids[LW__INSPECT_ENTRIES];
     size_t count = lw__inspect_reply_clients(&inquiry->look, uuids);
 
@@ -109,7 +105,7 @@ static void put_who(struct lw__command *command, struct lw__buffer *out)
 /* Who they are is an extra: without permission for it the rest is told. */
 static bool who_answered(struct lw__command *command, const struct lw__reply *reply)
 {
-    struct lw__inquiry *inquiry = inquiry_of(command);
+    struct lw__inspect_call *inquiry = inquiry_of(command);
 
     lw__inspect_reply_name_clients(&inquiry->look, reply);
     finish(inquiry, LW_OK, "");
@@ -128,18 +124,18 @@ static const struct lw__command_type who_type = {put_who, who_answered, failed,
 /* In a cluster each stands in a slot of its own. */
 static void put_who_one(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__inquiry *inquiry = inquiry_of(command);
+    struct lw__inspect_call *inquiry = inquiry_of(command);
     const char *uuids[LW__INSPECT_ENTRIES];
 
     (void)lw__inspect_reply_clients(&inquiry->look, uuids);
     lw__encode_get_identity(out, uuids[inquiry->naming]);
 }
 
-static void ask_who_next(struct lw__inquiry *inquiry);
+static void ask_who_next(struct lw__inspect_call *inquiry);
 
 static bool who_one_answered(struct lw__command *command, const struct lw__reply *reply)
 {
-    struct lw__inquiry *inquiry = inquiry_of(command);
+    struct lw__inspect_call *inquiry = inquiry_of(command);
 
     lw__inspect_reply_name_client(&inquiry->look, inquiry->naming++, reply);
     ask_who_next(inquiry);
@@ -149,7 +145,7 @@ static bool who_one_answered(struct lw__command *command, const struct lw__reply
 /* Who one of them is is an extra. */
 static void who_one_failed(struct lw__command *command, const char *why, bool sent)
 {
-    struct lw__inquiry *inquiry = inquiry_of(command);
+    struct lw__inspect_call *inquiry = inquiry_of(command);
 
     (void)why;
     (void)sent;
@@ -160,7 +156,7 @@ static void who_one_failed(struct lw__command *command, const char *why, bool se
 static const struct lw__command_type who_one_type = {
     put_who_one, who_one_answered, who_one_failed, LW__PRIORITY_NEW, .one_key = true};
 
-static void ask_who_next(struct lw__inquiry *inquiry)
+static void ask_who_next(struct lw__inspect_call *inquiry)
 {
     const char *uuids[LW__INSPECT_ENTRIES];
     size_t count = lw__inspect_reply_clients(&inquiry->look, uuids);
@@ -177,34 +173,34 @@ static void ask_who_next(struct lw__inquiry *inquiry)
 }
 
 /* Where it is Redisson's it is a stranger's, and not among the holders. */
-static const struct lw__mode *mode_of_broken(const struct lw__inquiry *inquiry)
+static const struct lw__mode *mode_of_broken(const struct lw__inspect_call *inquiry)
 {
     return &inquiry->client->modes[inquiry->look.entries[inquiry->breaking].mode];
 }
 
 static void put_break(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__inquiry *inquiry = inquiry_of(command);
+    struct lw__inspect_call *inquiry = inquiry_of(command);
     const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
     bool evals = lw__command_evals(command), rw = mode_of_broken(inquiry)->rw;
     struct lw__script_env site =
         lw__node_script_env(lw__node_of_command(command), slot_of(inquiry));
 
-    if (inquiry->alone) {
+    if (inquiry->one_key) {
         lw__encode_break_alone(out, evals, inquiry->name, holder->token, rw);
     } else {
         lw__encode_break(out, evals, inquiry->name, holder->token, rw, &site);
     }
 }
 
-static void break_next(struct lw__inquiry *inquiry);
+static void break_next(struct lw__inspect_call *inquiry);
 
 /* The hint to the holder that was broken. It is published only after the server has
  * confirmed the release, and best effort: without it the holder finds out at its next
  * renewal. */
 static void put_hint(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__inquiry *inquiry = inquiry_of(command);
+    struct lw__inspect_call *inquiry = inquiry_of(command);
     bool sharded = lw__route_is_cluster(inquiry->client->route);
 
     lw__encode_verify(out, sharded ? (int)slot_of(inquiry) : -1, inquiry->name,
@@ -228,7 +224,7 @@ static void hint_failed(struct lw__command *command, const char *why, bool sent)
 static const struct lw__command_type hint_type = {put_hint, hint_answered, hint_failed,
                                                   LW__PRIORITY_NEW, .one_key = true};
 
-static void hint_to(struct lw__inquiry *inquiry, size_t holder)
+static void hint_to(struct lw__inspect_call *inquiry, size_t holder)
 {
     inquiry->hinted = holder;
     if (!lw__format_is_token(inquiry->look.entries[holder].token) ||
@@ -237,14 +233,14 @@ static void hint_to(struct lw__inquiry *inquiry, size_t holder)
     }
 }
 
-static bool decode_broken(const struct lw__inquiry *inquiry,
+static bool decode_broken(const struct lw__inspect_call *inquiry,
                           const struct lw__reply *reply, struct lw__released *ret)
 {
     const struct lw__mode *mode = mode_of_broken(inquiry);
-    bool good = inquiry->alone && !mode->rw ? lw__decode_fast_released(reply, ret)
-                                            : mode->decode_released(reply, ret);
+    bool good = inquiry->one_key && !mode->rw ? lw__decode_fast_released(reply, ret)
+                                              : mode->decode_released(reply, ret);
 
-    if (inquiry->alone) {
+    if (inquiry->one_key) {
         ret->again = false; /* nobody behind it is looked at */
     }
     return good;
@@ -258,7 +254,7 @@ static const struct lw__command_type break_alone_type = {
 
 static bool break_answered(struct lw__command *command, const struct lw__reply *reply)
 {
-    struct lw__inquiry *inquiry = inquiry_of(command);
+    struct lw__inspect_call *inquiry = inquiry_of(command);
     size_t holder = inquiry->breaking;
     struct lw__released answer;
 
@@ -282,7 +278,7 @@ static bool break_answered(struct lw__command *command, const struct lw__reply *
 
 static void break_failed(struct lw__command *command, const char *why, bool sent)
 {
-    struct lw__inquiry *inquiry = inquiry_of(command);
+    struct lw__inspect_call *inquiry = inquiry_of(command);
 
     finish(inquiry, sent ? LW_EUNKNOWN : LW_ECONN, why);
 }
@@ -292,7 +288,8 @@ static const struct lw__command_type break_type = {
 
 /* An empty token of a hold stands for all that are too long to be named (inspect.lua),
  * and so is nobody's. */
-static bool is_meant(const struct lw__inquiry *inquiry, const struct lw_inspected *holder)
+static bool is_meant(const struct lw__inspect_call *inquiry,
+                     const struct lw_inspected *holder)
 {
     if (inquiry->token == NULL) {
         return true;
@@ -301,7 +298,7 @@ static bool is_meant(const struct lw__inquiry *inquiry, const struct lw_inspecte
            (*holder->token || holder->mode == LW_MUTEX);
 }
 
-static void break_next(struct lw__inquiry *inquiry)
+static void break_next(struct lw__inspect_call *inquiry)
 {
     const struct lw_inspection *found = &inquiry->look.found;
 
@@ -310,7 +307,7 @@ static void break_next(struct lw__inquiry *inquiry)
         inquiry->breaking++;
     }
     if (inquiry->breaking < found->holder_count) {
-        send_or_finish(inquiry, inquiry->alone ? &break_alone_type : &break_type);
+        send_or_finish(inquiry, inquiry->one_key ? &break_alone_type : &break_type);
     } else if (inquiry->any_broken) {
         finish(inquiry, LW_OK, "");
     } else if (*found->stranger) {
@@ -324,9 +321,9 @@ static void break_next(struct lw__inquiry *inquiry)
 
 static void put_inspect(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__inquiry *inquiry = inquiry_of(command);
+    struct lw__inspect_call *inquiry = inquiry_of(command);
 
-    lw__encode_inspect(out, lw__command_evals(command), inquiry->name, inquiry->alone,
+    lw__encode_inspect(out, lw__command_evals(command), inquiry->name, inquiry->one_key,
                        inquiry->broken != NULL ? BROKEN_HOLDERS : LW__INSPECT_HOLDERS,
                        inquiry->broken != NULL ? 0 : LW__INSPECT_WAITERS);
 }
@@ -338,7 +335,7 @@ static const struct lw__command_type inspect_alone_type = {
 
 static bool inspect_answered(struct lw__command *command, const struct lw__reply *reply)
 {
-    struct lw__inquiry *inquiry = inquiry_of(command);
+    struct lw__inspect_call *inquiry = inquiry_of(command);
     const char *uuids[LW__INSPECT_ENTRIES];
     int status;
 
@@ -368,14 +365,14 @@ static bool inspect_answered(struct lw__command *command, const struct lw__reply
 static const struct lw__command_type inspect_type = {
     put_inspect, inspect_answered, failed, .priority = LW__PRIORITY_NEW};
 
-void lw__inspect_free(struct lw__inquiry *inquiry)
+void lw__inspect_free(struct lw__inspect_call *inquiry)
 {
     struct lw_client *client = inquiry->client;
 
     if (client != NULL) {
         lw__notify_cancel(client, &inquiry->notice);
         lw__node_forget(&inquiry->command);
-        DL_DELETE(client->inquiries, inquiry);
+        DL_DELETE(client->inspect_calls, inquiry);
     }
     free(inquiry->name);
     free(inquiry->token);
@@ -385,9 +382,9 @@ void lw__inspect_free(struct lw__inquiry *inquiry)
 
 void lw__inspect_close(struct lw_client *client)
 {
-    struct lw__inquiry *inquiry;
+    struct lw__inspect_call *inquiry;
 
-    DL_FOREACH(client->inquiries, inquiry) {
+    DL_FOREACH(client->inspect_calls, inquiry) {
         lw__node_forget(&inquiry->command);
         if (inquiry->notice.kind == LW__NOTICE_NONE) {
             finish(inquiry, LW_ECLOSED, "");
@@ -396,10 +393,10 @@ void lw__inspect_close(struct lw_client *client)
 }
 
 /* NULL: no memory. */
-static struct lw__inquiry *make(struct lw_client *client, const char *text,
-                                const char *token)
+static struct lw__inspect_call *make(struct lw_client *client, const char *text,
+                                     const char *token)
 {
-    struct lw__inquiry *inquiry = calloc(1, sizeof(*inquiry));
+    struct lw__inspect_call *inquiry = calloc(1, sizeof(*inquiry));
 
     if (inquiry == NULL) {
         return NULL;
@@ -412,14 +409,14 @@ static struct lw__inquiry *make(struct lw_client *client, const char *text,
     }
     lw__inspect_reply_init(&inquiry->look, inquiry->name);
     inquiry->client = client;
-    DL_APPEND(client->inquiries, inquiry);
+    DL_APPEND(client->inspect_calls, inquiry);
     return inquiry;
 }
 
-struct lw__inquiry *lw__inspect_for(struct lw_client *client, const char *name,
-                                    struct lw__list *list)
+struct lw__inspect_call *lw__inspect_for(struct lw_client *client, const char *name,
+                                         struct lw__list *list)
 {
-    struct lw__inquiry *inquiry = make(client, name, NULL);
+    struct lw__inspect_call *inquiry = make(client, name, NULL);
 
     if (inquiry != NULL) {
         inquiry->list = list;
@@ -431,7 +428,7 @@ struct lw__inquiry *lw__inspect_for(struct lw_client *client, const char *name,
 static int ask(struct lw_client *client, const char *text, const char *token,
                lw_inspect_cb *inspected, lw_break_cb *broken, void *arg)
 {
-    struct lw__inquiry *inquiry;
+    struct lw__inspect_call *inquiry;
     int status;
 
     if (inspected == NULL && broken == NULL) {

@@ -11,8 +11,7 @@
  * calls nothing back: that is the end, without a word.
  *
  * Each user callback is the last thing that is done, since it may free the keep. */
-#include "lock/later.h"
-#include "lock/options.h"
+#include "lock/extension.h"
 #include "lockwire.h"
 
 #include <stdlib.h>
@@ -41,8 +40,9 @@ static void pause_after(struct lw_keep *keep, int status)
     keep->pause_ms = doubled < PAUSE_MIN_MS   ? PAUSE_MIN_MS
                      : doubled > PAUSE_MAX_MS ? PAUSE_MAX_MS
                                               : doubled;
-    if (lw__later(keep->lock, keep->pause_ms, LW__LATER_WHEN_GONE, again, keep)) {
-        lw__later_warn(keep->lock, status, keep->pause_ms);
+    if (lw__lock_call_later(keep->lock, keep->pause_ms, LW__LATER_WHEN_GONE, again,
+                            keep)) {
+        lw__lock_warn_retry(keep->lock, status, keep->pause_ms);
     }
 }
 
@@ -66,8 +66,8 @@ static void hold_lost(struct lw_lock *lock, int reason, void *arg)
 {
     struct lw_keep *keep = arg;
 
-    (void)lw__later(lock, lw_lock_remaining_ms(lock) + 1, LW__LATER_WHEN_GONE, again,
-                    keep);
+    (void)lw__lock_call_later(lock, lw_lock_remaining_ms(lock) + 1, LW__LATER_WHEN_GONE,
+                              again, keep);
     if (keep->lost != NULL) {
         keep->lost(keep, reason, keep->arg);
     }

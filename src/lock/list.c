@@ -15,14 +15,10 @@
  * A cursor is of one process, so another connection begins the server anew, or ends the
  * list where it is the only one. Whatever fails ends it: nothing is left out in silence.
  */
-#include "lock/list.h"
+#include "lock/lock_private.h"
 
 #include "base/check.h"
 #include "base/container_of.h"
-#include "lock/inspect.h"
-#include "lock/name.h"
-#include "lock/options.h"
-#include "lock/structs.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
@@ -259,7 +255,7 @@ static void check_slots(struct lw__list *list)
     begin_server(list);
 }
 
-void lw__list_led(struct lw_client *client)
+void lw__list_remapped(struct lw_client *client)
 {
     struct lw__list *list;
 
@@ -271,7 +267,7 @@ void lw__list_led(struct lw_client *client)
     }
 }
 
-void lw__list_unmapped(struct lw_client *client, unsigned map, const char *why)
+void lw__list_map_unavailable(struct lw_client *client, unsigned map, const char *why)
 {
     struct lw__list *list;
 
@@ -332,12 +328,13 @@ static bool is_lock(const struct lw_inspection *found)
 
 /* There is a lock that cannot be told of, as far as anybody knows; what passes by itself
  * (BUSY, CLUSTERDOWN) says nothing of one. */
-static bool is_withheld(const struct lw__inquiry *inquiry, int status)
+static bool is_withheld(const struct lw__inspect_call *inquiry, int status)
 {
     return status == LW_EREDIS && lw__classify(inquiry->why) == LW__ERR_REFUSED;
 }
 
-bool lw__list_looked(struct lw__list *list, struct lw__inquiry *inquiry, int status)
+bool lw__list_inspected(struct lw__list *list, struct lw__inspect_call *inquiry,
+                        int status)
 {
     for (size_t i = 0; i < LW__LIST_LOOKS; i++) {
         if (list->looks[i] == inquiry) {
@@ -355,14 +352,14 @@ bool lw__list_looked(struct lw__list *list, struct lw__inquiry *inquiry, int sta
     return false;
 }
 
-void lw__list_go_on(struct lw__list *list)
+void lw__list_continue(struct lw__list *list)
 {
     if (!list->over) {
         look_at_more(list);
     }
 }
 
-void lw__list_told(struct lw__list *list, bool stops)
+void lw__list_delivered(struct lw__list *list, bool stops)
 {
     list->in_callback = false;
     if (list->client == NULL) {

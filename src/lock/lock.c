@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* The calls on a handle: checks, states. What a call sets in motion is turns.c's and
  * renew.c's; this file calls no user callback and sends nothing. Happy path: lw_acquire
- * -> lw__turns_join; lw_release -> lw__turns_let_go; lw_lock_free. A call that
+ * -> lw__turns_join; lw_release -> lw__turns_release; lw_lock_free. A call that
  * is refused says why (options.c) and has done nothing. */
-#include "lock/lock.h"
+/* A callback after a while, by a handle that is over: its timer and its notice are free,
+ * and there whatever memory there is. Must not know what it is for. Happy path: lw__later
+ * -> the timer (turns.c), and its claim's end (turns_events.c) if that comes later -> a
+ * notice -> deliver.c calls. Closing the client and freeing either of them end it in
+ * silence, as with all that a handle has. */
+/* What can be asked of a handle, at no I/O and in any state: the caller's own words, what
+ * it has, how it waits. Changes nothing except the arg. Each reads what structs.h
+ * describes, and answers as well for an inert handle and in a forked child.
+ * Without memory for it the owner is "". */
+#include "lock/lock_private.h"
 
 #include "base/check.h"
-#include "lock/claim.h"
-#include "lock/ending.h"
-#include "lock/handle.h"
-#include "lock/mode.h"
-#include "lock/name.h"
-#include "lock/notify.h"
-#include "lock/options.h"
-#include "lock/renew.h"
-#include "lock/renewal.h"
-#include "lock/structs.h"
-#include "lock/terms.h"
-#include "lock/turns.h"
-#include "lock/whoami.h"
+#include "base/log.h"
 #include "loop/loop.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <utlist.h>
 
 #define LEASE_MIN 100
@@ -150,7 +148,7 @@ static void detach(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
 
-    lw__renew_free_all(lock);
+    lw__renewal_free_calls(lock);
     if (client->loop != NULL) {
         lw__notify_cancel(client, &lock->notice);
         lw__timer_cancel(client->loop, &lock->timer);
@@ -202,7 +200,7 @@ int lw_acquire(struct lw_client *client, const char *name,
         goto fail;
     }
     client->stats.waiting++;
-    lw__whoami_keep(client, lock->asking.asked_us);
+    lw__identity_publish(client, lock->asking.asked_us);
     if (lw__turns_join(lock) != 0) {
         client->stats.waiting--;
         goto fail;
@@ -238,7 +236,7 @@ int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg)
     if (status != 0) {
         return status;
     }
-    lw__renew_end_all(lock, LW_ECANCELED);
+    lw__renewal_end_calls(lock, LW_ECANCELED);
     lw__notify_cancel(lock->client,
                       &lock->notice); /* a loss not told yet: no longer held */
     lock->state = LW_RELEASING;
@@ -253,7 +251,7 @@ int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg)
     lw__timer_set(lock->client->loop, &lock->timer,
                   lw__now_us() +
                       (int64_t)lock->client->options.request_timeout_ms * LW__MS);
-    lw__turns_let_go(lock);
+    lw__turns_release(lock);
     return 0;
 }
 
@@ -272,14 +270,14 @@ int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *ar
         lock->margin_ms >= (lease_ms + 1) / 2) {
         return LW_EINVAL;
     }
-    if (lw__renew_new(lock, lease_ms, done, arg) != 0) {
+    if (lw__renewal_call(lock, lease_ms, done, arg) != 0) {
         return LW_ENOMEM;
     }
     lock->lease_ms = lease_ms;
     if (lock->claim == NULL || lock->claim->machine.phase != LW__HELD) {
         return 0;
     }
-    if (lw__terms_others(lock->claim) == NULL) { /* else they may want more */
+    if (lw__handles_co_holders(lock->claim) == NULL) { /* else they may want more */
         input.shorten.lease_us = (int64_t)lease_ms * LW__MS - MOMENT_US;
         lw__claim_step(lock->claim, &input);
     }
@@ -306,9 +304,9 @@ static void let_loose(struct lw_lock *lock)
     if (lock->state == LW_RELEASING) {
         lock->claim->releasing = NULL;
     } else if (lock->state == LW_WAITING && !lock->granted) {
-        lw__turns_withdraw(lock);
+        lw__turns_cancel_wait(lock);
     } else {
-        lw__turns_let_go(lock);
+        lw__turns_release(lock);
     }
 }
 
@@ -319,7 +317,7 @@ void lw_lock_free(struct lw_lock *lock)
     }
     lock->freed = true;
     if (lock->client != NULL) {
-        lw__renew_free_all(lock);
+        lw__renewal_free_calls(lock);
         if (lock->client->loop != NULL && !lw__is_inherited(lock->client)) {
             let_loose(lock);
         }
@@ -332,7 +330,7 @@ void lw_lock_free(struct lw_lock *lock)
 void lw__lock_close(struct lw_lock *lock)
 {
     if (lock->state == LW_WAITING && !lock->granted && lock->claim != NULL) {
-        lw__turns_withdraw(lock);
+        lw__turns_cancel_wait(lock);
         lw__handle_end(lock, LW_ECLOSED);
     } else if (lock->state == LW_WAITING && lock->granted) {
         struct lw__claim *claim = lock->claim;
@@ -340,14 +338,14 @@ void lw__lock_close(struct lw_lock *lock)
         lock->granted = false;
         lw__notify_cancel(lock->client, &lock->notice);
         if (claim != NULL) {
-            lw__turns_let_go(lock);
+            lw__turns_release(lock);
         }
         lw__handle_end(lock, LW_ECLOSED);
     } else if (lock->state == LW_HELD || lock->state == LW_LOST) {
-        lw__renew_end_all(lock, LW_ECANCELED);
+        lw__renewal_end_calls(lock, LW_ECANCELED);
         lw__notify_cancel(lock->client, &lock->notice);
         if (lock->claim != NULL) {
-            lw__turns_let_go(lock);
+            lw__turns_release(lock);
         }
         if (lock->state == LW_HELD) {
             lock->client->stats.held--;
@@ -361,4 +359,158 @@ void lw__lock_close(struct lw_lock *lock)
         lw__notify_cancel(lock->client, &lock->notice);
         lw__timer_cancel(lock->client->loop, &lock->timer);
     }
+}
+
+/* ---- later ---- */
+
+bool lw__lock_call_later(struct lw_lock *lock, int64_t after_ms, enum lw__later when,
+                         lw_lock_cb *done, void *arg)
+{
+    if (lock->client == NULL || lock->client->closing) {
+        return false;
+    }
+    lock->done = done;
+    lock->arg = arg;
+    lock->later = when;
+    lw__timer_set(lock->client->loop, &lock->timer, lw__now_us() + after_ms * LW__MS);
+    return true;
+}
+
+void lw__lock_warn_retry(struct lw_lock *lock, int status, int64_t after_ms)
+{
+    const char *why = lw_lock_errstr(lock);
+
+    if (lock->client != NULL) {
+        lw__log(&lock->client->log, LOG_WARNING,
+                "%s: %s%s%s; it is asked for again in %lld ms", lw_lock_name(lock),
+                lw_strerror(status), *why ? ": " : "", why, (long long)after_ms);
+    }
+}
+
+/* ---- getters ---- */
+
+static bool is_inherited(const struct lw_lock *lock)
+{
+    return lock->client != NULL && lw__is_inherited(lock->client);
+}
+
+enum lw_state lw_lock_state(const struct lw_lock *lock)
+{
+    return is_inherited(lock) ? LW_DONE : (enum lw_state)lock->state;
+}
+
+int64_t lw_lock_remaining_ms(const struct lw_lock *lock)
+{
+    if (lock->client == NULL || (lock->state != LW_HELD && lock->state != LW_LOST) ||
+        lw__is_inherited(lock->client)) {
+        return 0;
+    }
+    return lw__handle_left_ms(lock);
+}
+
+uint64_t lw_lock_fence(const struct lw_lock *lock)
+{
+    return lock->state == LW_WAITING ? 0 : lock->fence;
+}
+
+const char *lw_lock_name(const struct lw_lock *lock)
+{
+    return lock->name->text;
+}
+
+const char *lw_lock_owner(const struct lw_lock *lock)
+{
+    struct lw_lock *mine = (struct lw_lock *)lock;
+
+    if (lock->state == LW_WAITING || lock->token_n == 0) {
+        return "";
+    }
+    if (lock->owner == NULL && lock->client != NULL) {
+        struct lw__token token = {lock->client->uuid, lock->token_n, lock->window_ms};
+
+        mine->owner = malloc(LW__TOKEN_SIZE);
+        if (mine->owner != NULL) {
+            (void)lock->mode->format_owner(&token, mine->owner);
+        }
+    }
+    return lock->owner != NULL ? lock->owner : "";
+}
+
+const char *lw_lock_errstr(const struct lw_lock *lock)
+{
+    if (is_inherited(lock)) {
+        return LW__INHERITED;
+    }
+    return lock->errstr != NULL ? lock->errstr : "";
+}
+
+int lw_lock_error(const struct lw_lock *lock)
+{
+    if (is_inherited(lock)) {
+        return LW_ECLOSED;
+    }
+    return lock->error;
+}
+
+enum lw_mode lw_lock_mode(const struct lw_lock *lock)
+{
+    return (enum lw_mode)(lock->mode - lw__mode_table);
+}
+
+/* Those who wait by the same claim before it; all of them, if it does not wait. */
+static int64_t behind_by_claim(const struct lw_lock *lock)
+{
+    const struct lw_lock *before;
+    int64_t count = 0;
+
+    DL_FOREACH2(lock->claim->waiting, before, turn_next) {
+        if (before == lock) {
+            break;
+        }
+        count++;
+    }
+    return count;
+}
+
+int64_t lw_lock_position(const struct lw_lock *lock)
+{
+    const struct lw__claim *claim = lock->claim;
+
+    if (lock->client == NULL || lock->state != LW_WAITING || claim == NULL ||
+        lw__is_inherited(lock->client)) {
+        return -1;
+    }
+    if (lock->granted) {
+        return 0;
+    }
+    if (lock->mode->local_queue != NULL) {
+        return lw__redisson_ahead(claim) + behind_by_claim(lock);
+    }
+    if (!lw__machine_asks(claim->machine.phase)) {
+        return behind_by_claim(lock);
+    }
+    return claim->asking.place == 0
+               ? -1
+               : (int64_t)claim->asking.place - 1 + behind_by_claim(lock);
+}
+
+/* A client that is closed has no loop any more. */
+struct lw_client *lw_lock_client(const struct lw_lock *lock)
+{
+    return lock->client != NULL && lock->client->loop != NULL ? lock->client : NULL;
+}
+
+void *lw_lock_arg(const struct lw_lock *lock)
+{
+    return lock->arg;
+}
+
+void lw_lock_set_arg(struct lw_lock *lock, void *arg)
+{
+    lock->arg = arg;
+}
+
+int64_t lw_lock_retry_ms(const struct lw_lock *lock)
+{
+    return lock->state == LW_DONE && !lock->delivered ? lock->retry_ms : 0;
 }

@@ -3,7 +3,6 @@
  * stands above them. Read believe() and hand_over() for lock safety. */
 #include "lock/machine.h"
 
-#include "lock/poll.h"
 #include "lockwire.h"
 
 #include <stddef.h>
@@ -11,6 +10,7 @@
 #define MS 1000
 #define RETRY_US (50 * MS) /* after an answer that left the outcome open; doubles */
 #define DOUBLINGS 4
+#define LONGEST_POLL 3000 /* of the first in the queue, and of one that is not in it */
 
 /* Of an input's parts the first is `queued` (else this is no initializer), and the
  * largest. */
@@ -19,6 +19,37 @@
 _Static_assert(sizeof(AN_INPUT.queued) ==
                    sizeof(AN_INPUT) - offsetof(struct lw__input, queued),
                "an initializer that names no part sets all of them");
+
+/* ---- polling ---- */
+
+int64_t lw__machine_poll_us(int64_t remaining_ms, int64_t position, int64_t jitter)
+{
+    int64_t remaining = remaining_ms < 0 ? 9000 : remaining_ms;
+    int64_t rank = position < 0 ? 3 : position; /* it is not in the queue: more rarely */
+    int64_t delay = remaining / 3;
+    int64_t most = position < 0 ? LONGEST_POLL : rank < 100 ? 10000 : 30000;
+
+    if (delay < 50) {
+        delay = 50;
+    }
+    if (delay > LONGEST_POLL) {
+        delay = LONGEST_POLL;
+    }
+    delay = rank >= most / delay ? most : delay * (rank + 1);
+    if (rank == 0 && remaining_ms >= 0 && remaining_ms < delay - 1) {
+        return (remaining_ms + 1) * MS;
+    }
+    return delay * MS + delay * MS / 10 * jitter / 1000;
+}
+
+int64_t lw__machine_lease_poll_us(int64_t remaining_ms, int64_t most_ms, int64_t jitter)
+{
+    int64_t most = most_ms * MS - most_ms * MS / 20 * (jitter + 1000) / 1000;
+
+    return remaining_ms >= 0 && remaining_ms < most / MS ? (remaining_ms + 1) * MS : most;
+}
+
+/* ---- phases ---- */
 
 int64_t lw__machine_drift_us(int64_t span_us)
 {
@@ -50,7 +81,7 @@ static struct lw__output end(struct lw__machine *m, unsigned actions)
 
 static struct lw__output ask(struct lw__machine *m)
 {
-    m->phase = LW__ASKING;
+    m->phase = LW__ACQUIRING;
     m->due_us = LW__NEVER;
     m->handed_us = 0;
     m->ask_again = false;
@@ -67,13 +98,13 @@ static struct lw__output ask_to_keep(struct lw__machine *m)
 /* "Whatever this token has here, it has no more." */
 static struct lw__output leave(struct lw__machine *m, int64_t now_us)
 {
-    if (m->phase != LW__LEAVING) {
+    if (m->phase != LW__RELEASING) {
         int64_t at_most = now_us + m->lease_us;
 
         m->release_until_us = m->held_until_us > at_most ? m->held_until_us : at_most;
         m->failures = 0;
     }
-    m->phase = LW__LEAVING;
+    m->phase = LW__RELEASING;
     m->due_us = LW__NEVER;
     m->in_flight = true;
     return act(LW__SEND_RELEASE);
@@ -216,9 +247,10 @@ static struct lw__output give_up(struct lw__machine *m, const struct lw__input *
 static int64_t poll_us(const struct lw__input *in)
 {
     if (in->queued.poll_ms > 0) {
-        return lw__poll_lease_us(in->queued.remaining_ms, in->queued.poll_ms, in->jitter);
+        return lw__machine_lease_poll_us(in->queued.remaining_ms, in->queued.poll_ms,
+                                         in->jitter);
     }
-    return lw__poll_delay_us(in->queued.remaining_ms, in->queued.position, in->jitter);
+    return lw__machine_poll_us(in->queued.remaining_ms, in->queued.position, in->jitter);
 }
 
 static struct lw__output queued(struct lw__machine *m, const struct lw__input *in,
@@ -308,7 +340,7 @@ static struct lw__output answered(struct lw__machine *m, const struct lw__input 
 static struct lw__output asking(struct lw__machine *m, const struct lw__input *in)
 {
     switch (in->event) {
-    case LW__EV_ASKED: /* what its answer is counted by */
+    case LW__EV_LEASE_SET: /* what its answer is counted by */
         m->lease_us = in->asked.lease_us;
         m->handed_us = 0; /* what was heard before that its answer tells */
         return act(0);
@@ -330,16 +362,16 @@ static struct lw__output asking(struct lw__machine *m, const struct lw__input *i
     case LW__EV_REFUSED:
         note_unknown(m, in);
         return fail(m, in, LW_EREDIS);
-    case LW__EV_HANDED:
+    case LW__EV_HANDED_OVER:
         if (in->handed.handed_us > m->handed_us) {
             m->handed_us = in->handed.handed_us;
             m->fence = in->handed.fence;
         }
         return act(0);
-    case LW__EV_ASK_NOW:
+    case LW__EV_RETRY_NOW:
         m->ask_again = true;
         return act(0);
-    case LW__EV_ABANDON:
+    case LW__EV_CANCEL:
         m->abandoned = true;
         return act(0);
     default:
@@ -352,7 +384,7 @@ static struct lw__output waiting(struct lw__machine *m, const struct lw__input *
     int64_t due;
 
     switch (in->event) {
-    case LW__EV_HANDED:
+    case LW__EV_HANDED_OVER:
         return hand_over(m, in, in->handed.handed_us, in->handed.fence,
                          in->handed.pair_sent_us, in->handed.pair_server_us);
     case LW__EV_STANDBY: /* no later than it was due: the other's hand-over may be lost */
@@ -362,10 +394,10 @@ static struct lw__output waiting(struct lw__machine *m, const struct lw__input *
             m->due_us = due;
         }
         return act(0);
-    case LW__EV_ASK_NOW:
+    case LW__EV_RETRY_NOW:
     case LW__EV_DUE:
         return is_over(m, in->now_us) ? give_up(m, in) : ask(m);
-    case LW__EV_ABANDON:
+    case LW__EV_CANCEL:
         m->abandoned = true;
         if (is_over(m, in->now_us)) {
             return give_up(m, in);
@@ -406,23 +438,24 @@ static struct lw__output held(struct lw__machine *m, const struct lw__input *in)
             m->deadline_us = deadline;
         }
         return act(0);
-    case LW__EV_GONE:
+    case LW__EV_LOST_ON_SERVER:
         return end(m, LW__DO_LOST);
     case LW__EV_RELEASE:
         return leave(m, in->now_us);
-    case LW__EV_TURN:
+    case LW__EV_REACQUIRE:
         m->window_us = in->turn.window_us;
         m->in_redis = false;
         m->turning = true;
         m->held_until_us = m->deadline_us;
         return ask_to_keep(m);
-    case LW__EV_LATE:
+    case LW__EV_UNDELIVERED:
         return ask_to_keep(m);
-    case LW__EV_LAPSE: /* given back then, not before: a margin is the holder's to use */
+    case LW__EV_LOST_LOCALLY: /* given back then, not before: a margin is the holder's to
+                                 use */
         if (in->lapse.at_us < m->deadline_us) {
             m->deadline_us = in->lapse.at_us;
         }
-        m->phase = LW__LAPSED;
+        m->phase = LW__EXPIRED;
         m->due_us = m->deadline_us;
         return act(0);
     default:
@@ -435,7 +468,7 @@ static struct lw__output lapsed(struct lw__machine *m, const struct lw__input *i
     if (in->event == LW__EV_DUE || in->event == LW__EV_RELEASE) {
         return leave(m, in->now_us);
     }
-    if (in->event == LW__EV_GONE) {
+    if (in->event == LW__EV_LOST_ON_SERVER) {
         return end(m, 0);
     }
     return act(0);
@@ -475,7 +508,7 @@ static struct lw__output leaving(struct lw__machine *m, const struct lw__input *
         return act(0);
     case LW__EV_REFUSED: /* an earlier one may have been done */
         return left(m, m->uncertain ? LW_EUNKNOWN : LW_EREDIS);
-    case LW__EV_ASK_NOW:
+    case LW__EV_RETRY_NOW:
         return m->in_flight ? act(0) : leave(m, in->now_us);
     case LW__EV_DUE:
         if (in->now_us < m->release_until_us) {
@@ -499,7 +532,7 @@ static struct lw__output idle(struct lw__machine *m, const struct lw__input *in)
         m->phase = LW__QUEUED;
         return act(0);
     }
-    m->phase = LW__ASKING;
+    m->phase = LW__ACQUIRING;
     return act(in->start.first_script ? LW__SEND_ACQUIRE : LW__SEND_TRY);
 }
 
@@ -511,15 +544,15 @@ struct lw__output lw__machine_step(struct lw__machine *m, const struct lw__input
     switch (m->phase) {
     case LW__IDLE:
         return idle(m, in);
-    case LW__ASKING:
+    case LW__ACQUIRING:
         return asking(m, in);
     case LW__QUEUED:
         return waiting(m, in);
     case LW__HELD:
         return held(m, in);
-    case LW__LAPSED:
+    case LW__EXPIRED:
         return lapsed(m, in);
-    case LW__LEAVING:
+    case LW__RELEASING:
         return leaving(m, in);
     case LW__ENDED:
         break;

@@ -21,39 +21,41 @@
 #define LW__NEVER INT64_MAX
 
 enum lw__phase {
-    LW__IDLE,    /* nothing in Redis, nothing in flight */
-    LW__ASKING,  /* an acquire is in flight */
-    LW__QUEUED,  /* not granted; asks again at due_us, or when told */
-    LW__HELD,    /* ours until deadline_us */
-    LW__LAPSED,  /* lost on this side; given back at deadline_us, not before */
-    LW__LEAVING, /* a release (or leave, or give-back: one script) is in flight or due */
-    LW__ENDED    /* nothing of it is left in Redis as far as can be known */
+    LW__IDLE,      /* nothing in Redis, nothing in flight */
+    LW__ACQUIRING, /* an acquire is in flight */
+    LW__QUEUED,    /* not granted; asks again at due_us, or when told */
+    LW__HELD,      /* ours until deadline_us */
+    LW__EXPIRED,   /* lost on this side; given back at deadline_us, not before */
+    LW__RELEASING, /* a release (or leave, or give-back: one script) is in flight or due
+                    */
+    LW__ENDED      /* nothing of it is left in Redis as far as can be known */
 };
 
 enum lw__event {
-    LW__EV_START,       /* somebody wants the lock */
-    LW__EV_ASKED,       /* the try or ask goes out now, for another lease */
-    LW__EV_GRANTED,     /* acquire's answer */
-    LW__EV_NOT_GRANTED, /* the plain SET NX said no, or its fence could not be used; or
-                           the script did, before the release of this client's own hold */
-    LW__EV_QUEUED,      /* acquire's answer */
-    LW__EV_DEADLOCK,    /* acquire's answer */
-    LW__EV_UNKNOWN,     /* the outcome is open, answered or not */
-    LW__EV_REFUSED,     /* the server refuses for good; but the outcome is open */
-    LW__EV_RELEASED,    /* release's answer */
-    LW__EV_RENEWED,     /* renewal's answer */
-    LW__EV_GONE,        /* a renewal found the lock not ours */
-    LW__EV_SHORTEN,     /* the holder wants a shorter lease, from now on */
-    LW__EV_HANDED,      /* hand-over message */
-    LW__EV_STANDBY,     /* standby message */
-    LW__EV_ASK_NOW, /* linked or bound now, who was first tried, or a message came that is
-                       not believed */
-    LW__EV_DUE,     /* due_us has come */
-    LW__EV_ABANDON, /* nobody here waits for it any more */
-    LW__EV_RELEASE, /* the holder lets go, and nobody here follows */
-    LW__EV_TURN,    /* the holder lets go, a fresh token asks in the same script */
-    LW__EV_LATE,    /* the deadline came before the holder could be told of its grant */
-    LW__EV_LAPSE    /* the holder was told `lost` on this side's own account */
+    LW__EV_START,          /* somebody wants the lock */
+    LW__EV_LEASE_SET,      /* the try or ask goes out now, for another lease */
+    LW__EV_GRANTED,        /* acquire's answer */
+    LW__EV_NOT_GRANTED,    /* the plain SET NX said no, or its fence could not be used; or
+                              the script did, before the release of this client's own hold */
+    LW__EV_QUEUED,         /* acquire's answer */
+    LW__EV_DEADLOCK,       /* acquire's answer */
+    LW__EV_UNKNOWN,        /* the outcome is open, answered or not */
+    LW__EV_REFUSED,        /* the server refuses for good; but the outcome is open */
+    LW__EV_RELEASED,       /* release's answer */
+    LW__EV_RENEWED,        /* renewal's answer */
+    LW__EV_LOST_ON_SERVER, /* a renewal found the lock not ours */
+    LW__EV_SHORTEN,        /* the holder wants a shorter lease, from now on */
+    LW__EV_HANDED_OVER,    /* hand-over message */
+    LW__EV_STANDBY,        /* standby message */
+    LW__EV_RETRY_NOW, /* linked or bound now, who was first tried, or a message came that
+                       is not believed */
+    LW__EV_DUE,       /* due_us has come */
+    LW__EV_CANCEL,    /* nobody here waits for it any more */
+    LW__EV_RELEASE,   /* the holder lets go, and nobody here follows */
+    LW__EV_REACQUIRE, /* the holder lets go, a fresh token asks in the same script */
+    LW__EV_UNDELIVERED, /* the deadline came before the holder could be told of its grant
+                         */
+    LW__EV_LOST_LOCALLY /* the holder was told `lost` on this side's own account */
 };
 
 struct lw__input {
@@ -179,6 +181,11 @@ static inline bool lw__machine_asks(enum lw__phase phase)
 {
     return phase <= LW__QUEUED;
 }
+/* Polling by TTL: returns the delay, in us, until a waiter polls again after this reply.
+ * `position` is -1 if it is not in the queue. */
+int64_t lw__machine_poll_us(int64_t remaining_ms, int64_t position, int64_t jitter);
+/* The same without a queue: as soon as the lease has ended, or after up to most_ms. */
+int64_t lw__machine_lease_poll_us(int64_t remaining_ms, int64_t most_ms, int64_t jitter);
 /* How much earlier than the lease's end the client stops believing: 1 % and 2 ms. */
 int64_t lw__machine_drift_us(int64_t span_us);
 /* A grant with less than that is of no use: it shows as none. */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of the modes. Whoever would ask which mode it is asks for what it does. */
-#include "lock/mode.h"
+#include "lock/lock_private.h"
 
-#include "lock/claim.h"
-#include "lock/redisson.h"
 #include "lockwire.h"
 #include "redis/decode.h"
 
@@ -11,20 +9,20 @@
     .encode_acquire = lw__encode_acquire, .encode_release = lw__encode_release,          \
     .encode_renew = lw__encode_rw_renew, .decode_acquired = lw__decode_rw_acquired,      \
     .decode_released = lw__decode_rw_released, .format_owner = lw__format_token,         \
-    .by_key = &lw__claim_by_key, .rw = true, .fenced = true
+    .one_key = &lw__claim_migrating_ops, .rw = true, .fenced = true
 
 const struct lw__mode lw__mode_table[] = {
     [LW_MUTEX] = {.encode_acquire = lw__encode_acquire,
-                  .encode_drop = lw__encode_fast_release,
+                  .encode_fast_release = lw__encode_fast_release,
                   .encode_release = lw__encode_release,
                   .encode_renew = lw__encode_renew,
                   .decode_acquired = lw__decode_acquired,
                   .decode_released = lw__decode_released,
                   .format_owner = lw__format_token,
-                  .by_key = &lw__claim_by_key,
+                  .one_key = &lw__claim_migrating_ops,
                   .fenced = true,
-                  .tries = true,
-                  .turns = true},
+                  .plain_set = true,
+                  .shares_claims = true},
     [LW_EXCLUSIVE] = {READ_WRITE, .write = true},
     [LW_SHARED] = {READ_WRITE},
     [LW_REDISSON] = {.encode_acquire = lw__encode_redisson_acquire,
@@ -33,6 +31,6 @@ const struct lw__mode lw__mode_table[] = {
                      .decode_acquired = lw__decode_redisson_acquired,
                      .decode_released = lw__decode_redisson_released,
                      .format_owner = lw__format_field,
-                     .together = true,
-                     .in_line = &lw__redisson_in_line},
+                     .reentrant = true,
+                     .local_queue = &lw__redisson_local_queue},
 };

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The names that a client uses now, found by their text; gone with their last user. */
-#include "lock/name.h"
+#include "lock/lock_private.h"
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "base/escape.h"
-#include "lock/options.h"
-#include "lock/structs.h"
-
+#include "base/hash.h"
 #include "redis/route.h"
 
 #include <stdlib.h>
@@ -87,7 +84,7 @@ struct lw__name *lw__name_after(const struct lw_client *client,
     return slot < names->size ? names->slots[slot] : NULL;
 }
 
-void lw__name_keep(struct lw__name *name)
+void lw__name_ref(struct lw__name *name)
 {
     name->references++;
 }
@@ -100,7 +97,7 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
     struct lw__name *name = find(client, text, hash);
 
     if (name != NULL) {
-        lw__name_keep(name);
+        lw__name_ref(name);
         return name;
     }
     if (names->count >= SLOT_MAX * names->size) {
@@ -117,7 +114,7 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
     return name;
 }
 
-void lw__name_put(struct lw_client *client, struct lw__name *name)
+void lw__name_unref(struct lw_client *client, struct lw__name *name)
 {
     if (--name->references > 0) {
         return;

@@ -2,12 +2,7 @@
 /* The callbacks that are to be made. Owns the two queues (losses first). Must not decide
  * anything about a lock, nor call anybody: deliver.c does, from the loop. Needs no memory
  * but for the link's notice, which is told the next time where there is none. */
-#include "lock/notify.h"
-
-#include "lock/inspect.h"
-#include "lock/list.h"
-#include "lock/renew.h"
-#include "lock/structs.h"
+#include "lock/lock_private.h"
 
 #include <stdlib.h>
 #include <utlist.h>
@@ -54,9 +49,9 @@ void lw__notify_renewed(struct lw__renew_call *call, int status)
           status == LW_ELOST);
 }
 
-void lw__notify_inquiry(struct lw__inquiry *inquiry, int status)
+void lw__notify_inspected(struct lw__inspect_call *inquiry, int status)
 {
-    queue(inquiry->client, &inquiry->notice, LW__NOTICE_INQUIRED, status, false);
+    queue(inquiry->client, &inquiry->notice, LW__NOTICE_INSPECTED, status, false);
 }
 
 void lw__notify_list(struct lw__list *list, enum lw__notice_kind kind, int status)

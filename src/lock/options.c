@@ -3,13 +3,12 @@
  * of the defaults, then the URL's parts where they say nothing, then copies of the
  * strings. What is refused is explained, with its field; what is out of memory leaves
  * what there is for lw__options_clear. */
-#include "lock/options.h"
+#include "lock/lock_private.h"
 
 #include "base/check.h"
-#include "base/log.h"
 #include "base/escape.h"
+#include "base/log.h"
 #include "base/url.h"
-#include "lock/structs.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+/* The line of those who wait for one name in LW_REDISSON, in one client: in order of
+ * arrival, the first asks for all, since one refusal would be every one's. Owns who is
+ * first, what keeps it from asking (one of ours that holds, asks or lets go), and how
+ * long a name is left to those elsewhere whom a release woke. Must not know channels or
+ * replies.
+ *
+ * Happy path: the first is refused and sleeps, those behind it sleep without end; a
+ * message has the first ask; once it holds, the next one is first and stands by; the
+ * release's end has it ask, at once where nobody else was told. A message that never
+ * comes costs a poll. */
 /* How handles wait in LW_REDISSON: by the channels on which Redisson publishes releases.
  * Independent of which handle may ask next (line.c), and of whether a grant is believed.
  *
@@ -7,12 +17,10 @@
  * confirmed, or a cluster's Redisson uses another one, waiters poll. The listener is
  * stopped when there have been no waiters for a while; it reconnects when too many of its
  * channels have none. */
-#include "lock/redisson.h"
+#include "lock/lock_private.h"
 
+#include "base/hash.h"
 #include "base/log.h"
-#include "lock/line.h"
-#include "lock/name.h"
-#include "lock/structs.h"
 #include "loop/loop.h"
 #include "redis/decode.h"
 #include "redis/format.h"
@@ -22,6 +30,230 @@
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
+#include <utlist.h>
+
+/* ---- the local queue ---- */
+
+#define REST_US (8 * LW__MS) /* a stand-by adds 2 ms */
+#define STAND_BY_US (2800 * LW__MS)
+
+static bool waits(const struct lw__claim *claim)
+{
+    return claim->mode->local_queue != NULL && claim->waiting != NULL &&
+           (claim->machine.phase == LW__ACQUIRING || claim->machine.phase == LW__QUEUED);
+}
+
+/* Its answer, soon to come, has the first one called. */
+static bool is_about(const struct lw__claim *claim)
+{
+    return claim->machine.phase == LW__ACQUIRING ||
+           (claim->machine.phase == LW__RELEASING && claim->machine.in_flight);
+}
+
+static bool holds(const struct lw__claim *claim)
+{
+    return claim->machine.phase == LW__HELD || claim->machine.phase == LW__EXPIRED;
+}
+
+struct lw__claim *lw__redisson_first(const struct lw__name *name)
+{
+    struct lw__claim *claim;
+
+    DL_FOREACH(name->claims, claim) {
+        if (waits(claim)) {
+            return claim;
+        }
+    }
+    return NULL;
+}
+
+/* One of ours that came before `first` and is about to be answered, or else holds. */
+static const struct lw__claim *ahead_of(const struct lw__claim *first,
+                                        const struct lw__name *name)
+{
+    const struct lw__claim *claim, *found = NULL;
+
+    DL_FOREACH(name->claims, claim) {
+        if (claim == first) {
+            break;
+        }
+        if (claim->mode->local_queue == NULL) {
+            continue;
+        }
+        if (is_about(claim)) {
+            return claim;
+        }
+        if (holds(claim)) {
+            found = claim;
+        }
+    }
+    return found;
+}
+
+int64_t lw__redisson_ahead(const struct lw__claim *claim)
+{
+    const struct lw__claim *before;
+    const struct lw_lock *lock;
+    int64_t count = 0;
+
+    DL_FOREACH(claim->name->claims, before) {
+        if (before == claim) {
+            break;
+        }
+        DL_FOREACH2(before->waiting, lock, turn_next) {
+            count += before->mode->local_queue != NULL;
+        }
+    }
+    return count;
+}
+
+bool lw__redisson_is_behind(const struct lw__claim *claim)
+{
+    return waits(claim) && lw__redisson_first(claim->name) != claim;
+}
+
+int64_t lw__redisson_busy_ms(const struct lw__name *name)
+{
+    const struct lw__claim *first = lw__redisson_first(name),
+                           *ahead = ahead_of(first, name);
+    int64_t now = lw__now_us(), left = 0;
+
+    if (ahead != NULL && holds(ahead)) {
+        left = (ahead->machine.deadline_us - now) / LW__MS;
+    } else if (first != NULL && first->asking.remaining_ms < 0) {
+        return first->asking.remaining_ms; /* no TTL */
+    } else if (first != NULL) {
+        left = first->asking.remaining_ms - (now - first->asking.clock.sent_us) / LW__MS;
+    }
+    return left > 0 ? left : 0;
+}
+
+/* ---- leaving a name to others ---- */
+
+static struct lw__cooldown *rest_of(struct lw_client *client, const char *name)
+{
+    uint32_t hash = (uint32_t)lw__hash(&client->hash_key, name, strlen(name));
+    struct lw__cooldown *rest = &client->cooldowns[hash % LW__COOLDOWNS];
+
+    if (rest->hash != hash) {
+        *rest = (struct lw__cooldown){.hash = hash};
+    }
+    return rest;
+}
+
+static int64_t rest_us(struct lw_client *client, const char *name)
+{
+    int64_t left = rest_of(client, name)->until_us - lw__now_us();
+
+    return left > 0 ? left : 0;
+}
+
+static void note_released(struct lw_client *client, const char *name, int64_t told,
+                          bool told_us)
+{
+    struct lw__cooldown *rest = rest_of(client, name);
+
+    rest->until_us = told > told_us ? lw__now_us() + REST_US : 0;
+    rest->own_message = told > 0 && told_us && !rest->message_before;
+    rest->message_before = false;
+}
+
+/* ---- whose turn it is to ask ---- */
+
+static bool must_wait(const struct lw__claim *claim)
+{
+    const struct lw__claim *ahead = ahead_of(claim, claim->name);
+
+    return lw__redisson_first(claim->name) != NULL ||
+           (ahead != NULL && is_about(ahead)) ||
+           rest_us(claim->client, claim->name->text) > 0;
+}
+
+static void stand_by(struct lw__claim *first, int64_t window_us)
+{
+    struct lw__input input = {.event = LW__EV_STANDBY,
+                              .standby = {.window_us = window_us}};
+
+    lw__claim_step(first, &input);
+}
+
+/* Where one of ours holds, its release is what to wait for; unless it never comes. */
+static void call(struct lw__claim *first)
+{
+    const struct lw__claim *ahead = ahead_of(first, first->name);
+    struct lw_client *client = first->client;
+    int64_t left;
+
+    if (client->closing || !lw__node_is_up(first->name->node) ||
+        (ahead != NULL && is_about(ahead))) {
+        return;
+    }
+    if (ahead != NULL) {
+        left = ahead->machine.deadline_us - lw__now_us();
+        stand_by(first, left < STAND_BY_US ? left : STAND_BY_US);
+    } else if ((left = rest_us(client, first->name->text)) > 0) {
+        stand_by(first, left);
+    } else {
+        lw__claim_event(first, LW__EV_RETRY_NOW);
+    }
+}
+
+static void queue_changed(struct lw__name *name, bool freed)
+{
+    struct lw__claim *first = lw__redisson_first(name);
+
+    if (first == NULL) {
+        return;
+    }
+    /* one that sleeps without end was not first until now */
+    if (freed ||
+        (first->machine.phase == LW__QUEUED && first->machine.due_us == LW__NEVER)) {
+        call(first);
+    }
+}
+
+static bool lets_go(const struct lw__name *name)
+{
+    const struct lw__claim *claim;
+
+    DL_FOREACH(name->claims, claim) {
+        if (claim->mode->local_queue != NULL && claim->machine.phase == LW__RELEASING &&
+            is_about(claim)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void queue_unsubscribed(struct lw_client *client, const char *text)
+{
+    struct lw__name *name = lw__name_find(client, text);
+    struct lw__claim *first = name != NULL ? lw__redisson_first(name) : NULL;
+
+    if (first != NULL && lw__node_is_up(name->node)) {
+        stand_by(first, STAND_BY_US);
+    }
+}
+
+static void queue_message(struct lw_client *client, const char *text)
+{
+    struct lw__name *name = lw__name_find(client, text);
+    struct lw__cooldown *rest = rest_of(client, text);
+    struct lw__claim *first = name != NULL ? lw__redisson_first(name) : NULL;
+
+    if (name != NULL && lets_go(name)) {
+        rest->message_before =
+            true; /* its own, most likely; the answer has the first called */
+    } else if (rest->own_message && rest->until_us > lw__now_us()) {
+        rest->own_message = false;
+    } else {
+        rest->until_us = 0; /* somebody had it meanwhile */
+        if (first != NULL && lw__node_is_up(name->node) &&
+            ahead_of(first, name) == NULL) {
+            lw__claim_event(first, LW__EV_RETRY_NOW);
+        }
+    }
+}
 
 /* The listener is stopped after so long without waiters. */
 #define IDLE_US (10000 * (int64_t)LW__MS)
@@ -45,7 +277,7 @@ static bool has_waiters(const struct lw__redisson *redisson,
 {
     const struct lw__name *name = lw__name_find(redisson->client, channel->tag);
 
-    return name != NULL && lw__line_first(name) != NULL;
+    return name != NULL && lw__redisson_first(name) != NULL;
 }
 
 /* Returns true if the server has confirmed the subscription to the name's channel. */
@@ -68,7 +300,7 @@ static void confirmed(void *arg, struct lw__channel *channel)
 {
     struct lw__redisson *redisson = arg;
 
-    lw__line_message(redisson->client, channel->tag);
+    queue_message(redisson->client, channel->tag);
 }
 
 static void message(void *arg, const struct lw__channel *channel, const char *text,
@@ -77,7 +309,7 @@ static void message(void *arg, const struct lw__channel *channel, const char *te
     struct lw__redisson *redisson = arg;
 
     if (length == 1 && (*text == '0' || *text == '1')) {
-        lw__line_message(redisson->client, channel->tag);
+        queue_message(redisson->client, channel->tag);
     }
 }
 
@@ -85,7 +317,7 @@ static void unconfirmed(void *arg, const struct lw__channel *channel)
 {
     struct lw__redisson *redisson = arg;
 
-    lw__line_unheard(redisson->client, channel->tag);
+    queue_unsubscribed(redisson->client, channel->tag);
 }
 
 static void lost(void *arg, bool was_confirmed, const char *why)
@@ -244,8 +476,8 @@ static void refused(struct lw__claim *claim)
 
 static void released(struct lw__claim *claim, const struct lw__released *answer)
 {
-    lw__line_released(claim->client, claim->name->text, answer->subscribers,
-                      hears(claim->client, claim->name->text));
+    note_released(claim->client, claim->name->text, answer->subscribers,
+                  hears(claim->client, claim->name->text));
 }
 
 /* Less where the name's channel is not heard. */
@@ -258,5 +490,5 @@ static int64_t poll_ms(const struct lw__claim *claim)
     return heard ? POLL_MS : POLL_UNHEARD_MS;
 }
 
-const struct lw__in_line lw__redisson_in_line = {
-    lw__line_must_wait, lw__line_moved, warn_of_cluster, refused, released, poll_ms};
+const struct lw__local_queue_ops lw__redisson_local_queue = {
+    must_wait, queue_changed, warn_of_cluster, refused, released, poll_ms};

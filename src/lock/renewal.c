@@ -8,17 +8,16 @@
  * RENEWED. A batch that is not answered, or with an error, is tried again soon, well
  * before the deadlines; without a link none goes out, since all are verified when it
  * comes up; without memory for a batch, again soon. */
-#include "lock/renewal.h"
+/* Calls of lw_renew on their way, each by itself. Must not decide what an answer means
+ * for the lock; machine.c does. Happy path: lw__renewal_call sends; the answer ->
+ * RENEWED, and `done`. Without a link, or with an error, `done` is told so and the lock
+ * is held as before; what ends the hold ends them. */
+#include "lock/lock_private.h"
 
 #include "base/buffer.h"
-#include "base/heap.h"
 #include "base/container_of.h"
+#include "base/heap.h"
 #include "base/random.h"
-#include "lock/claim.h"
-#include "lock/machine.h"
-#include "lock/mode.h"
-#include "lock/structs.h"
-#include "lock/terms.h"
 #include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
@@ -28,6 +27,7 @@
 
 #include <stdlib.h>
 #include <syslog.h>
+#include <utlist.h>
 
 #define BATCH 32
 #define RETRY_US (50 * LW__MS)
@@ -100,7 +100,7 @@ static bool renews(const struct lw__claim *claim)
 {
     return claim->machine.by_message || claim->renewing_for_next ||
            (claim->holder != NULL && !(claim->holder->flags & LW_NO_RENEW)) ||
-           (claim->mode->together &&
+           (claim->mode->reentrant &&
             (claim->waiting != NULL || claim->held.entered_us != 0));
 }
 
@@ -108,7 +108,7 @@ static bool renews(const struct lw__claim *claim)
  * nothing, and so only asks whether the lock is still ours. */
 static uint32_t lease_ms_for(const struct lw__claim *claim, int64_t now_us)
 {
-    int64_t lease = lw__terms_lease_us(claim);
+    int64_t lease = lw__handles_lease_us(claim);
 
     if (!renews(claim)) {
         return 1;
@@ -122,7 +122,7 @@ static uint32_t lease_ms_for(const struct lw__claim *claim, int64_t now_us)
 
 static bool is_covered(const struct lw__claim *claim)
 {
-    return claim->holder != NULL && lw__terms_is_covered(claim->holder);
+    return claim->holder != NULL && lw__handle_is_covered(claim->holder);
 }
 
 /* Where a margin takes much of what is left, half of the rest is for the answer. */
@@ -140,7 +140,7 @@ static int64_t soon_enough(const struct lw__claim *claim, int64_t at)
 void lw__renewal_plan(struct lw__claim *claim)
 {
     struct lw_client *client = claim->client;
-    int64_t lease = lw__terms_lease_us(claim), at;
+    int64_t lease = lw__handles_lease_us(claim), at;
 
     if (claim->verify && claim->machine.phase == LW__HELD) {
         lw__renewal_now(claim);
@@ -234,7 +234,7 @@ static void free_batch(struct lw__batch *batch)
 /* The outcome is open: soon again, well before the deadline. */
 static void try_again(struct lw__claim *claim)
 {
-    int64_t delay = lw__terms_lease_us(claim) / 20;
+    int64_t delay = lw__handles_lease_us(claim) / 20;
 
     if (claim->machine.phase == LW__HELD) {
         delay = delay < RETRY_US || claim->verify ? RETRY_US : delay;
@@ -265,13 +265,13 @@ void lw__renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us
                           uint32_t lease_ms)
 {
     struct lw_client *client = claim->client;
-    struct lw__input input = {.event = LW__EV_GONE, .sent_us = sent_us};
+    struct lw__input input = {.event = LW__EV_LOST_ON_SERVER, .sent_us = sent_us};
 
     if (renewed) {
         client->stats.renewed++;
         input.event = LW__EV_RENEWED;
         input.renewed.lease_us = (int64_t)lease_ms * LW__MS;
-        input.renewed.wanted_us = lw__terms_lease_us(claim);
+        input.renewed.wanted_us = lw__handles_lease_us(claim);
     }
     lw__claim_step(claim, &input);
     if (renewed) {
@@ -291,7 +291,7 @@ static void answered_one(struct lw__batch *batch, unsigned i, bool renewed)
     if (sent_us > claim->held.entered_us) {
         claim->held.entered_us = 0;
     }
-    claim->name->moving = false;
+    claim->name->slot_migrating = false;
     lw__renewal_answered(claim, renewed, sent_us, batch->lease_ms[i]);
 }
 
@@ -301,8 +301,8 @@ static void tell_error(struct lw__batch *batch, const char *text)
                   "locks are held that the server does not renew: %s", text);
     for (unsigned i = 0; i < batch->count; i++) {
         if (batch->claims[i] != NULL) {
-            batch->client->events->said(batch->claims[i], lw__classify_status(text),
-                                        text);
+            batch->client->events->on_error(batch->claims[i], lw__classify_status(text),
+                                            text);
         }
     }
 }
@@ -321,7 +321,7 @@ static bool goes_by_key(struct lw__batch *batch, const char *error)
             continue;
         }
         claim->held.batch = NULL;
-        claim->name->moving = true;
+        claim->name->slot_migrating = true;
         if (claim->machine.phase == LW__HELD) {
             lw__renewal_now(claim);
         }
@@ -366,7 +366,8 @@ static const struct lw__command_type one_type = {put_batch, batch_answered, batc
 /* Of a read-write lock's only where no other way is left. */
 static bool is_about_one(const struct lw__batch *batch)
 {
-    return batch->count == 1 && (!batch->mode->rw || batch->claims[0]->name->moving);
+    return batch->count == 1 &&
+           (!batch->mode->rw || batch->claims[0]->name->slot_migrating);
 }
 
 static struct lw__batch *take_batch(struct lw_client *client)
@@ -403,14 +404,14 @@ static const struct lw__heap_entry *next_due(struct lw_client *client)
 /* So that batches fill. */
 static bool is_nearly_due(const struct lw__heap_entry *entry, int64_t now_us)
 {
-    return entry->key - lw__terms_lease_us(claim_of(entry->node)) / 60 <= now_us;
+    return entry->key - lw__handles_lease_us(claim_of(entry->node)) / 60 <= now_us;
 }
 
 static bool fits(const struct lw__batch *batch, const struct lw__claim *claim)
 {
     return batch->mode->encode_renew == claim->mode->encode_renew &&
            batch->node == claim->name->node && batch->slot == claim->name->slot &&
-           !claim->name->moving && !batch->claims[0]->name->moving;
+           !claim->name->slot_migrating && !batch->claims[0]->name->slot_migrating;
 }
 
 static void fill(struct lw__batch *batch, int64_t now_us)
@@ -427,7 +428,7 @@ static void fill(struct lw__batch *batch, int64_t now_us)
         if (!is_nearly_due(first, now_us)) {
             break;
         }
-        if (now_us > first->key + lw__terms_lease_us(claim) / 10) {
+        if (now_us > first->key + lw__handles_lease_us(claim) / 10) {
             client->stats.renewals_late++;
         }
         lw__heap_remove(&client->renewals.due, &claim->renewal);
@@ -463,4 +464,137 @@ static void due(void *arg)
         }
     }
     rearm(client);
+}
+
+/* ---- lw_renew ---- */
+
+static struct lw__renew_call *call_of(struct lw__command *command)
+{
+    return LW__CONTAINER_OF(struct lw__renew_call, command, command);
+}
+
+static void put_call(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__renew_call *call = call_of(command);
+    struct lw__claim *claim = call->lock->claim;
+    struct lw__renew_args args = {
+        .name = claim->name->text,
+        .token = lw__claim_token(claim),
+    };
+    struct lw__script_env site =
+        lw__node_script_env(lw__node_of_command(command), claim->name->slot);
+    int64_t left = call->lock->hold_until_us - lw__now_us();
+
+    if (call->lock->hold_until_us != LW__NEVER &&
+        left < (int64_t)call->lease_ms * LW__MS) {
+        call->lease_ms = left < LW__MS ? 1 : (uint32_t)(left / LW__MS);
+    }
+    args.lease_ms = call->lease_ms;
+    if (claim->mode->rw && command->type->one_key) {
+        lw__encode_rw_keep(out, lw__command_evals(command), &args);
+        return;
+    }
+    claim->mode->encode_renew(out, lw__command_evals(command), 1, &args, &site);
+}
+
+static void call_failed(struct lw__command *command, const char *why, bool sent)
+{
+    struct lw__renew_call *call = call_of(command);
+
+    (void)sent;
+    lw__handle_set_error(call->lock, LW_ECONN, why);
+    lw__notify_renewed(call, LW_ECONN);
+}
+
+static const struct lw__command_type call_one_key_type;
+
+/* By its key alone, where that is all that is answered: the slot is on its way. */
+static void call_refused(struct lw__renew_call *call, const char *error)
+{
+    if (!call->command.type->one_key && lw__classify_moving(error)) {
+        call->lock->name->slot_migrating = true;
+        if (lw__node_send(call->lock->name->node, &call->command, &call_one_key_type)) {
+            return;
+        }
+    }
+    lw__handle_set_error(call->lock, lw__classify_status(error), error);
+    lw__notify_renewed(call, LW_EREDIS);
+}
+
+static bool call_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__renew_call *call = call_of(command);
+    int64_t sent_us = command->request.sent_us;
+    uint32_t lease_ms = call->lease_ms;
+    bool renewed;
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        call_refused(call, lw__reply_text(reply, NULL));
+        return true;
+    }
+    if (!lw__decode_renewed(reply, 1, &renewed)) {
+        return false;
+    }
+    if (renewed) {
+        lw__notify_renewed(call, LW_OK);
+    } /* gone: what the claim's loss brings ends this one, too */
+    lw__renewal_answered(call->lock->claim, renewed, sent_us, lease_ms);
+    return true;
+}
+
+static const struct lw__command_type call_type = {put_call, call_answered, call_failed,
+                                                  .priority = LW__PRIORITY_RENEW};
+
+static const struct lw__command_type call_one_key_type = {
+    put_call, call_answered, call_failed, LW__PRIORITY_RENEW, .one_key = true};
+
+int lw__renewal_call(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *arg)
+{
+    struct lw__renew_call *call = calloc(1, sizeof(*call));
+
+    if (call == NULL) {
+        return LW_ENOMEM;
+    }
+    call->lock = lock;
+    call->done = done;
+    call->arg = arg;
+    call->lease_ms = lease_ms;
+    DL_APPEND(lock->held.renew_calls, call);
+    if (lock->notice.kind == LW__NOTICE_LOST || lock->claim == NULL) {
+        lw__notify_renewed(call, LW_ELOST);
+    } else if (!lw__node_send(lock->name->node, &call->command,
+                              lock->mode->rw ? &call_type : &call_one_key_type)) {
+        lw__notify_renewed(call, LW_ECONN);
+    }
+    return 0;
+}
+
+void lw__renewal_end_calls(struct lw_lock *lock, int status)
+{
+    struct lw__renew_call *call;
+
+    DL_FOREACH(lock->held.renew_calls, call) {
+        /* One that is answered but not told yet is pending as well, for the caller. */
+        if (call->notice.kind == LW__NOTICE_NONE) {
+            lw__node_forget(&call->command);
+        }
+        lw__notify_renewed(call, status);
+    }
+}
+
+void lw__renewal_free_call(struct lw__renew_call *call)
+{
+    struct lw_lock *lock = call->lock;
+
+    lw__notify_cancel(lock->client, &call->notice);
+    lw__node_forget(&call->command);
+    DL_DELETE(lock->held.renew_calls, call);
+    free(call);
+}
+
+void lw__renewal_free_calls(struct lw_lock *lock)
+{
+    while (lock->delivered && lock->held.renew_calls != NULL) {
+        lw__renewal_free_call(lock->held.renew_calls);
+    }
 }

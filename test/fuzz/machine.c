@@ -108,22 +108,22 @@ static void fill_in(struct run *run, struct input *in, uint64_t flags,
         step->start.first_script = flags & 16;
         step->start.behind = flags & 32;
         break;
-    case LW__EV_ASKED:
+    case LW__EV_LEASE_SET:
         step->asked.lease_us = lease(in);
         break;
     case LW__EV_SHORTEN:
         step->shorten.lease_us = lease(in);
         break;
-    case LW__EV_HANDED:
+    case LW__EV_HANDED_OVER:
         fill_in_handed(run, in, flags, step);
         break;
     case LW__EV_STANDBY:
         step->standby.window_us = run->machine.window_us;
         break;
-    case LW__EV_TURN:
+    case LW__EV_REACQUIRE:
         step->turn.window_us = run->machine.window_us;
         break;
-    case LW__EV_LAPSE:
+    case LW__EV_LOST_LOCALLY:
         step->lapse.at_us = flags & 16 ? run->machine.deadline_us : before(run, in);
         break;
     default:
@@ -136,7 +136,7 @@ static struct lw__input next_input(struct run *run, struct input *in)
     struct lw__input step = {0};
     uint64_t flags;
 
-    step.event = (enum lw__event)(input_number(in, 1) % (LW__EV_LAPSE + 1));
+    step.event = (enum lw__event)(input_number(in, 1) % (LW__EV_LOST_LOCALLY + 1));
     flags = input_number(in, 1);
     run->now_us += (int64_t)input_number(in, 2) * (flags & 1 ? MS : 1);
     step.now_us = run->now_us;
@@ -178,7 +178,7 @@ static void check_belief(const struct lw__machine *was, const struct lw__machine
     case LW__EV_RENEWED:
         CHECK(is->deadline_us <= lease_end || is->deadline_us == was->deadline_us);
         break;
-    case LW__EV_HANDED:
+    case LW__EV_HANDED_OVER:
         CHECK(was->phase == LW__HELD ||
               is->deadline_us < handed_at(step->handed.pair_sent_us,
                                           step->handed.pair_server_us,
@@ -208,8 +208,8 @@ static void check_releases(struct run *run, const struct lw__machine *was,
 {
     const struct lw__machine *is = &run->machine;
 
-    run->releases += step->event == LW__EV_TURN && was->phase == LW__HELD;
-    run->releases += was->phase != LW__LEAVING && is->phase == LW__LEAVING;
+    run->releases += step->event == LW__EV_REACQUIRE && was->phase == LW__HELD;
+    run->releases += was->phase != LW__RELEASING && is->phase == LW__RELEASING;
     if (out->actions & LW__DO_RELEASED) {
         CHECK(run->releases > 0);
         run->releases--;
@@ -236,8 +236,9 @@ static void check(struct run *run, const struct lw__machine *was,
           !(is->phase == LW__HELD && was->phase != LW__HELD));
     CHECK(!(out->actions & LW__DO_LOST) || was->phase == LW__HELD);
     CHECK(!(out->actions & LW__DO_GRANT) || !was->abandoned || was->turning);
-    CHECK(!(out->actions & (LW__SEND_TRY | LW__SEND_ACQUIRE)) || is->phase == LW__ASKING);
-    CHECK(!(out->actions & LW__SEND_RELEASE) || is->phase == LW__LEAVING);
+    CHECK(!(out->actions & (LW__SEND_TRY | LW__SEND_ACQUIRE)) ||
+          is->phase == LW__ACQUIRING);
+    CHECK(!(out->actions & LW__SEND_RELEASE) || is->phase == LW__RELEASING);
     CHECK(!(out->actions & LW__SEND_RELEASE) || is->in_flight);
     if (was->phase == LW__ENDED) {
         CHECK(out->actions == 0 && memcmp(was, is, sizeof(*is)) == 0);
@@ -245,7 +246,7 @@ static void check(struct run *run, const struct lw__machine *was,
     if (was->phase == LW__HELD && step->event == LW__EV_RELEASE) {
         CHECK(out->actions == LW__SEND_RELEASE);
     }
-    if (is->phase == LW__LEAVING && !is->in_flight) {
+    if (is->phase == LW__RELEASING && !is->in_flight) {
         CHECK(is->due_us != LW__NEVER); /* it ends, with or without a link */
     }
     check_belief(was, is, step);

@@ -36,14 +36,13 @@ FENCES = {
     "openssl/": {"redis/tls.c", "redis/tls_files.c", "redis/tls_private.h"},
     "event2/": {"loop/loop.c", "loop/resolve.c"},
 }
-PURE = {"lock/machine.c": {"lock/machine.h", "lock/poll.h"}, "lock/machine.h": set(),
-        "lock/poll.c": {"lock/poll.h"}, "lock/poll.h": set()}
+PURE = {"lock/machine.c": {"lock/machine.h"}, "lock/machine.h": set()}
 # Written as a caller of the library would: see its comment.
-CALLER = {"lock/keep.c": {"lock/later.h", "lock/options.h"},
-          "lock/all.c": {"base/check.h", "base/escape.h", "lock/handle.h", "lock/later.h",
-                         "lock/lock.h", "lock/name.h", "lock/options.h", "loop/loop.h"}}
+CALLER = {"lock/keep.c": {"lock/extension.h"},
+          "lock/all.c": {"base/check.h", "base/escape.h", "lock/extension.h", "loop/loop.h"}}
 # The prefixes of the functions of a file, where it has others than its name.
-PREFIXES = {"loop/loop.c": {"loop", "timer", "defer", "late_check", "now"}}
+PREFIXES = {"loop/loop.c": {"loop", "timer", "defer", "late_check", "now"},
+            "lock/handle.c": {"handle", "handles"}}
 # Empty in a build without TLS.
 TLS = ["redis/tls.c", "redis/tls_files.c"]
 LIBC = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
@@ -51,7 +50,7 @@ LIBC = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.S)
 # What a user handed in, called by its field or by a variable of such a type.
-FIELD_CALL = re.compile(r"(?<!\bevents)(?<!\bin_line)(?:\.|->)"
+FIELD_CALL = re.compile(r"(?<!\bevents)(?<!\blocal_queue)(?:\.|->)"
                         r"(?:done|lost|released|closed|inspected|broken|link|credentials)\)?\s*\(")
 CALLBACK_VARIABLE = re.compile(r"\blw_(?:lock|close|link|inspect|break)_cb \*(\w+)")
 # A field of it assigned, counted up or down; and any way to do so by another name.
@@ -104,7 +103,7 @@ def callback_calls(text):
 
 
 def check_machine(name, text):
-    if name == "lock/structs.h":
+    if name == "lock/lock_private.h":
         text = text.replace(MACHINE_MEMBER, "", 1)
     for rule in (MACHINE_WRITE, MACHINE_NAMED, MACHINE_TAKEN):
         for found in rule.finditer(text):
@@ -207,12 +206,12 @@ def self_test():
     order = ["lock/all.c", "lock/keep.c", "lock/turns.c", "lock/machine.c", "redis/link.c", "redis/link_tls.c", "base/log.c"]
     plain = {name: "" for name in order} | {"redis/link_private.h": ""}
     bad = {
-        "a higher room's header": ("redis/link.c", '#include "lock/structs.h"\n'),
+        "a higher room's header": ("redis/link.c", '#include "lock/lock_private.h"\n'),
         "hiredis": ("lock/turns.c", "#include <hiredis/hiredis.h>\n"),
         "libevent": ("lock/turns.c", "#include <event2/event.h>\n"),
-        "a private header in the command": ("tool/main.c", '#include "lock/structs.h"\n'),
+        "a private header in the command": ("tool/main.c", '#include "lock/lock_private.h"\n'),
         "a private header in a keep": ("lock/keep.c", '#include "base/log.h"\n'),
-        "a private header in all.c": ("lock/all.c", '#include "lock/structs.h"\n'),
+        "a private header in all.c": ("lock/all.c", '#include "lock/lock_private.h"\n'),
         "not libc": ("lock/machine.c", "#include <stdio.h>\n"),
         "a callback by its field": ("lock/turns.c", "lock->done(lock, 0, lock->arg);\n"),
         "a callback of what a function finds":
@@ -236,11 +235,11 @@ def self_test():
     good = {
         "redis/link.c": '#include "redis/link_private.h"\n#include "base/log.h"\n',
         "redis/link.h": "static inline int lw__link_now(void)\n{\n}\n",
-        "lock/all.c": '#include "lock/handle.h"\nall->done(all, 0, all->arg);\n',
-        "lock/keep.c": '#include "lock/later.h"\nkeep->lost(keep, reason, keep->arg);\n',
+        "lock/all.c": '#include "lock/extension.h"\nall->done(all, 0, all->arg);\n',
+        "lock/keep.c": '#include "lock/extension.h"\nkeep->lost(keep, reason, keep->arg);\n',
         "tool/main.c": '#include "base/escape.h"\n#include <event2/event.h>\n',
         "lock/turns.c": "/* lock->done() */ events->lost(claim); done(x);\n"
-                        "claim->mode->decode_released(r, a); mode_of(c)->in_line->released(c);\n"
+                        "claim->mode->decode_released(r, a); mode_of(c)->local_queue->released(c);\n"
                         "if (claim->machine.phase == LW__HELD) {}\n"
                         "const struct lw__machine *m = 0;\n"
                         "lw__machine_step(&claim->machine, input);\n",

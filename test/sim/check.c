@@ -9,8 +9,7 @@
 #include "look.h"
 
 #include "lock/machine.h"
-#include "lock/structs.h"
-#include "lock/terms.h"
+#include "lock/lock_private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +39,7 @@ static void check_losses_told(const struct op *told, const char *what)
             op->life != told->host->life || lw_lock_state(op->lock) != LW_HELD) {
             continue;
         }
-        if (lw__terms_deadline_us(op->lock) - op->options.margin_ms * MS <=
+        if (lw__handle_deadline_us(op->lock) - op->options.margin_ms * MS <=
             world.now_us) {
             violation("op %u: %s comes before the loss of op %u", told->id, what, op->id);
         }
@@ -234,7 +233,7 @@ static void check_granted(const struct op *op)
     if (lw_lock_state(op->lock) != LW_HELD) {
         violation("op %u: granted, but in state %d", op->id, lw_lock_state(op->lock));
     }
-    if (lw__terms_deadline_us(op->lock) <= world.now_us) {
+    if (lw__handle_deadline_us(op->lock) <= world.now_us) {
         violation("op %u: granted after its deadline", op->id);
     }
     check_fence(op);
@@ -494,7 +493,7 @@ static void check_ends(const struct op *op)
         return;
     }
     if (op->state == OP_HELD && lw_lock_state(op->lock) == LW_HELD) {
-        int64_t deadline_us = lw__terms_deadline_us(op->lock);
+        int64_t deadline_us = lw__handle_deadline_us(op->lock);
 
         if (deadline_us > 0) { /* else the server has just said that it is not held */
             check_in_time(op, deadline_us - options->margin_ms * MS, "its loss");

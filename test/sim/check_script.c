@@ -10,7 +10,7 @@
  */
 #include "look.h"
 
-#include "lock/structs.h"
+#include "lock/lock_private.h"
 #include "redis/format.h"
 
 #include <stdio.h>

@@ -15,7 +15,7 @@
 #include "look.h"
 #include "nodes.h"
 
-#include "lock/structs.h"
+#include "lock/lock_private.h"
 #include "redis/format.h"
 
 #include <inttypes.h>

@@ -12,7 +12,7 @@
 #include "network.h"
 #include "sentinels.h"
 
-#include "lock/structs.h"
+#include "lock/lock_private.h"
 #include "redis/route.h"
 
 #include <stdio.h>

@@ -9,7 +9,7 @@
  */
 #include "world.h"
 
-#include "lock/structs.h"
+#include "lock/lock_private.h"
 
 #include <string.h>
 

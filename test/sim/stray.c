@@ -12,7 +12,7 @@
 #include "network.h"
 #include "nodes.h"
 
-#include "lock/structs.h"
+#include "lock/lock_private.h"
 #include "redis/format.h"
 
 #include <stdio.h>

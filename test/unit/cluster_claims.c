@@ -9,11 +9,7 @@
 #include "cluster_scene.h"
 #include "cluster_scene_inside.h"
 
-#include "lock/claim.h"
-#include "lock/inbox.h"
-#include "lock/name.h"
-#include "lock/structs.h"
-#include "lock/turns.h"
+#include "lock/lock_private.h"
 #include "redis/format.h"
 
 #include <stdio.h>
@@ -160,7 +156,7 @@ static void hand_over(struct lw__claim *claim, struct lw__node *node)
     length = (size_t)snprintf(text, sizeof(text),
                               "t %.*s 1700000000000017 %s 1700000000 5 x", (int)length,
                               words, lw__node_server(node));
-    lw__inbox_message(client, text, length);
+    lw__claim_message(client, text, length);
 }
 
 /* It was handed over while its slot began to move: the message is on its way, or lost. */
@@ -180,7 +176,7 @@ static void test_a_name_that_is_its_own_already_is_found(void **state)
     says(&scene->n[2], "SET x", "$-1");
     says(&scene->n[2], "EVALSHA x", "*1\r\n:1");
     says(&scene->n[2], "SEED 16287", NUMBER);
-    lw__turns_ask_all(client, lw__route_find(client->route, "x", NULL), true);
+    lw__turns_retry_all(client, lw__route_find(client->route, "x", NULL), true);
     UNTIL(scene, request->status != 1);
     assert_int_equal(request->status, LW_OK);
 }
@@ -296,7 +292,7 @@ static void test_a_message_is_not_measured_by_another_nodes_answer(void **state)
     (void)acquire(2, "{x}2", 0);
     UNTIL(scene, request->status != 1 || came(scene, "N1 < EVALSHA x; "));
     assert_int_equal(request->status, 1);
-    assert_int_equal(client->hints.pair.connection, lw__node_connection(before));
+    assert_int_equal(client->last_clock.connection, lw__node_connection(before));
 }
 
 int main(void)

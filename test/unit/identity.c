@@ -14,8 +14,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "lock/name.h"
-#include "lock/structs.h"
+#include "lock/lock_private.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -185,7 +184,7 @@ static void test_names_are_found_among_many(void **state)
         (void)snprintf(text, sizeof(text), "n%d", i);
         assert_ptr_equal(lw__name_find(client, text), names[i]);
         assert_ptr_equal(lw__name_get(client, text), names[i]);
-        lw__name_put(client, names[i]);
+        lw__name_unref(client, names[i]);
     }
     assert_null(lw__name_find(client, "n"));
     while ((name = lw__name_after(client, name)) != NULL) {
@@ -193,7 +192,7 @@ static void test_names_are_found_among_many(void **state)
     }
     assert_int_equal(count, NAMES);
     for (int i = 0; i < NAMES; i++) {
-        lw__name_put(client, names[i]);
+        lw__name_unref(client, names[i]);
         (void)snprintf(text, sizeof(text), "n%d", i);
         assert_null(lw__name_find(client, text));
     }
@@ -222,7 +221,7 @@ static void test_no_two_clients_hash_alike(void **state)
         alike += names[0]->hash == names[1]->hash;
         for (int i = 0; i < 2; i++) {
             assert_ptr_equal(lw__name_find(clients[i], text), names[i]);
-            lw__name_put(clients[i], names[i]);
+            lw__name_unref(clients[i], names[i]);
         }
     }
     assert_true(alike < 26);

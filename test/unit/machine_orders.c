@@ -227,7 +227,7 @@ static void test_stopped_with_an_ask_on_its_way(void **state)
 
         orders_take_answer(&s);
         orders_pass_time(&s, 20 * MS);
-        orders_step(&s, (struct lw__input){.event = LW__EV_ASK_NOW}, "asked once more");
+        orders_step(&s, (struct lw__input){.event = LW__EV_RETRY_NOW}, "asked once more");
         s.execute_us = runs_us[i];
         resume_at_all_times(&s);
         report();

@@ -34,7 +34,8 @@ void orders_check(const struct scene *s)
     const struct lw__machine *m = &s->machine;
 
     orders.nodes++;
-    if ((m->phase != LW__HELD && m->phase != LW__LAPSED) || s->now_us >= m->deadline_us) {
+    if ((m->phase != LW__HELD && m->phase != LW__EXPIRED) ||
+        s->now_us >= m->deadline_us) {
         return;
     }
     if (s->server.holder != US) {
@@ -156,7 +157,7 @@ void orders_look_at_deadline(struct scene *s)
     if (s->machine.phase == LW__HELD && s->now_us >= s->machine.deadline_us) {
         orders.losses++;
         orders_step(s,
-                    (struct lw__input){.event = LW__EV_LAPSE,
+                    (struct lw__input){.event = LW__EV_LOST_LOCALLY,
                                        .lapse = {.at_us = s->machine.deadline_us}},
                     "lost");
     }
@@ -170,7 +171,7 @@ void orders_take_message(struct scene *s, size_t i)
     s->count--;
     memmove(&s->messages[i], &s->messages[i + 1], (s->count - i) * sizeof(*s->messages));
     if (message.handed) {
-        in.event = LW__EV_HANDED;
+        in.event = LW__EV_HANDED_OVER;
         in.handed.handed_us = message.us;
         in.handed.fence = message.fence;
         in.handed.pair_sent_us = s->pair_sent_us;
@@ -213,7 +214,7 @@ void orders_send_renewal(struct scene *s)
 
 void orders_take_renewal(struct scene *s)
 {
-    struct lw__input in = {.event = LW__EV_GONE, .sent_us = s->renewal_us};
+    struct lw__input in = {.event = LW__EV_LOST_ON_SERVER, .sent_us = s->renewal_us};
 
     if (s->renewed) {
         in.event = LW__EV_RENEWED;
@@ -227,16 +228,15 @@ void orders_give_up(struct scene *s)
 {
     s->gave_up = true;
     orders_step(s,
-                (struct lw__input){.event = s->machine.phase == LW__HELD
-                                                ? LW__EV_RELEASE
-                                                : LW__EV_ABANDON},
+                (struct lw__input){.event = s->machine.phase == LW__HELD ? LW__EV_RELEASE
+                                                                         : LW__EV_CANCEL},
                 "given up");
 }
 
 void orders_link_up(struct scene *s)
 {
     s->linked = true;
-    orders_step(s, (struct lw__input){.event = LW__EV_ASK_NOW}, "the link is up");
+    orders_step(s, (struct lw__input){.event = LW__EV_RETRY_NOW}, "the link is up");
 }
 
 void orders_due(struct scene *s)

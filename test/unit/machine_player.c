@@ -22,7 +22,7 @@ void player_check(const struct player *p)
 {
     const struct lw__machine *m = &p->machine;
 
-    if ((m->phase != LW__HELD && m->phase != LW__LAPSED) ||
+    if ((m->phase != LW__HELD && m->phase != LW__EXPIRED) ||
         world.now_us >= m->deadline_us) {
         return;
     }
@@ -196,7 +196,7 @@ static void turn(struct player *p)
     world.turns++;
     p->previous = p->token;
     p->token = MODEL_TOKEN(p->client, ++p->number);
-    step(p, (struct lw__input){.event = LW__EV_TURN,
+    step(p, (struct lw__input){.event = LW__EV_REACQUIRE,
                                .turn = {.window_us = p->machine.window_us}});
 }
 
@@ -212,12 +212,12 @@ void player_act(struct player *p)
         } else {
             event(p, LW__EV_RELEASE);
         }
-    } else if (p->machine.phase == LW__LAPSED && chance(20)) {
+    } else if (p->machine.phase == LW__EXPIRED && chance(20)) {
         event(p, LW__EV_RELEASE);
     } else if (!p->wants_out && !world.calm && chance(50) &&
-               (p->machine.phase == LW__ASKING || p->machine.phase == LW__QUEUED)) {
+               (p->machine.phase == LW__ACQUIRING || p->machine.phase == LW__QUEUED)) {
         p->wants_out = true;
-        event(p, LW__EV_ABANDON);
+        event(p, LW__EV_CANCEL);
     }
 }
 
@@ -268,7 +268,7 @@ void player_subscribed(struct player *p)
     if (p->machine.phase == LW__HELD) {
         p->renew_us = world.now_us;
     } else {
-        event(p, LW__EV_ASK_NOW);
+        event(p, LW__EV_RETRY_NOW);
     }
 }
 
@@ -318,7 +318,7 @@ void player_renewal(struct player *p)
 void player_message(struct player *p, size_t i)
 {
     struct model_message message = p->inbox[i].message;
-    struct lw__input in = {.event = message.handed ? LW__EV_HANDED : LW__EV_STANDBY};
+    struct lw__input in = {.event = message.handed ? LW__EV_HANDED_OVER : LW__EV_STANDBY};
 
     p->inbox[i].at_us = 0;
     if (!message.handed) {
@@ -350,10 +350,10 @@ void player_deadline(struct player *p)
     }
     world.losses++;
     if (p->told) {
-        step(p, (struct lw__input){.event = LW__EV_LAPSE,
+        step(p, (struct lw__input){.event = LW__EV_LOST_LOCALLY,
                                    .lapse = {.at_us = p->machine.deadline_us}});
     } else {
-        event(p, LW__EV_LATE);
+        event(p, LW__EV_UNDELIVERED);
     }
 }
 

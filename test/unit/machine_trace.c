@@ -23,17 +23,17 @@
 #define AHEAD_US 50000000 /* of our clock, the server's */
 
 static const char *const events[] = {
-    [LW__EV_START] = "start",       [LW__EV_GRANTED] = "granted",
-    [LW__EV_QUEUED] = "queued",     [LW__EV_NOT_GRANTED] = "not_granted",
-    [LW__EV_DEADLOCK] = "deadlock", [LW__EV_UNKNOWN] = "unknown",
-    [LW__EV_REFUSED] = "refused",   [LW__EV_RELEASED] = "released",
-    [LW__EV_RENEWED] = "renewed",   [LW__EV_GONE] = "gone",
-    [LW__EV_HANDED] = "handed",     [LW__EV_STANDBY] = "standby",
-    [LW__EV_ASK_NOW] = "ask_now",   [LW__EV_DUE] = "due",
-    [LW__EV_ABANDON] = "abandon",   [LW__EV_RELEASE] = "release",
-    [LW__EV_TURN] = "turn",         [LW__EV_LATE] = "late",
-    [LW__EV_LAPSE] = "lapse",       [LW__EV_SHORTEN] = "shorten",
-    [LW__EV_ASKED] = "asked",
+    [LW__EV_START] = "start",        [LW__EV_GRANTED] = "granted",
+    [LW__EV_QUEUED] = "queued",      [LW__EV_NOT_GRANTED] = "not_granted",
+    [LW__EV_DEADLOCK] = "deadlock",  [LW__EV_UNKNOWN] = "unknown",
+    [LW__EV_REFUSED] = "refused",    [LW__EV_RELEASED] = "released",
+    [LW__EV_RENEWED] = "renewed",    [LW__EV_LOST_ON_SERVER] = "gone",
+    [LW__EV_HANDED_OVER] = "handed", [LW__EV_STANDBY] = "standby",
+    [LW__EV_RETRY_NOW] = "ask_now",  [LW__EV_DUE] = "due",
+    [LW__EV_CANCEL] = "abandon",     [LW__EV_RELEASE] = "release",
+    [LW__EV_REACQUIRE] = "turn",     [LW__EV_UNDELIVERED] = "late",
+    [LW__EV_LOST_LOCALLY] = "lapse", [LW__EV_SHORTEN] = "shorten",
+    [LW__EV_LEASE_SET] = "asked",
 };
 #define EVENTS (sizeof(events) / sizeof(*events))
 
@@ -150,18 +150,18 @@ static void read_field(struct lw__input *in, const char *word)
         {LW__EV_QUEUED, "ticket", &in->queued.ticket, false},
         {LW__EV_NOT_GRANTED, "ticket", &in->not_granted.ticket, false},
         {LW__EV_QUEUED, "server", &in->queued.server_us, true},
-        {LW__EV_HANDED, "t", &in->handed.handed_us, true},
-        {LW__EV_HANDED, "s", &in->handed.pair_sent_us, true},
-        {LW__EV_HANDED, "tau", &in->handed.pair_server_us, true},
-        {LW__EV_HANDED, "fence", (int64_t *)&in->handed.fence, false},
+        {LW__EV_HANDED_OVER, "t", &in->handed.handed_us, true},
+        {LW__EV_HANDED_OVER, "s", &in->handed.pair_sent_us, true},
+        {LW__EV_HANDED_OVER, "tau", &in->handed.pair_server_us, true},
+        {LW__EV_HANDED_OVER, "fence", (int64_t *)&in->handed.fence, false},
         {LW__EV_GRANTED, "fence", (int64_t *)&in->granted.fence, false},
         {LW__EV_STANDBY, "window", &in->standby.window_us, true},
-        {LW__EV_TURN, "window", &in->turn.window_us, true},
+        {LW__EV_REACQUIRE, "window", &in->turn.window_us, true},
         {LW__EV_RENEWED, "lease", &in->renewed.lease_us, true},
         {LW__EV_RENEWED, "wanted", &in->renewed.wanted_us, true},
         {LW__EV_SHORTEN, "lease", &in->shorten.lease_us, true},
-        {LW__EV_ASKED, "lease", &in->asked.lease_us, true},
-        {LW__EV_LAPSE, "at", &in->lapse.at_us, true},
+        {LW__EV_LEASE_SET, "lease", &in->asked.lease_us, true},
+        {LW__EV_LOST_LOCALLY, "at", &in->lapse.at_us, true},
         {LW__EV_RELEASED, "holds", &in->released.holds_left, false},
     };
     const char *value = strchr(word, '=');
@@ -224,20 +224,20 @@ static struct lw__input usual(const struct trace *trace, enum lw__event event)
     case LW__EV_QUEUED:
         in.queued.ticket = NOT_GIVEN;
         break;
-    case LW__EV_HANDED:
+    case LW__EV_HANDED_OVER:
         in.handed.pair_sent_us = trace->pair_sent_us;
         in.handed.pair_server_us = trace->pair_server_us;
         break;
-    case LW__EV_ASKED:
+    case LW__EV_LEASE_SET:
         in.asked.lease_us = m->lease_us;
         break;
     case LW__EV_RENEWED:
         in.renewed.wanted_us = INT64_MAX;
         break;
-    case LW__EV_TURN:
+    case LW__EV_REACQUIRE:
         in.turn.window_us = m->window_us;
         break;
-    case LW__EV_LAPSE:
+    case LW__EV_LOST_LOCALLY:
         in.lapse.at_us = m->deadline_us;
         break;
     default:
@@ -335,7 +335,7 @@ static void write_state(char *line, const struct lw__machine *m)
     char room[32];
 
     add(line, " ", "%s", trace_phase(m->phase));
-    if (m->phase == LW__HELD || m->phase == LW__LAPSED) {
+    if (m->phase == LW__HELD || m->phase == LW__EXPIRED) {
         add(line, " ", "D=%s", trace_ms(m->deadline_us, room));
     }
     if (m->phase == LW__HELD) {
@@ -436,7 +436,7 @@ static void changes_nothing(const struct trace *trace, enum lw__event event,
     struct lw__output out;
 
     in.now_us = now_us;
-    if (event == LW__EV_HANDED) {
+    if (event == LW__EV_HANDED_OVER) {
         in.handed.handed_us = 1;
     }
     out = lw__machine_step(&cell.machine, &in);

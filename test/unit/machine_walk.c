@@ -95,7 +95,7 @@ static void run(struct command *c)
         model_release(&world.server, world.now_us, c->token, answer);
         break;
     default:
-        answer->event = LW__EV_GONE;
+        answer->event = LW__EV_LOST_ON_SERVER;
         if (model_renew(&world.server, world.now_us, c->token, c->lease_us)) {
             answer->event = LW__EV_RENEWED;
             answer->renewed.lease_us = answer->renewed.wanted_us = c->lease_us;
@@ -165,7 +165,7 @@ static void add_player(struct player *p)
     add_if(m->phase == LW__HELD, p, m->deadline_us - p->margin_us, player_deadline);
     add_if(m->phase == LW__HELD && !renews && p->linked, p, p->renew_us, player_renew);
     add_if(m->phase == LW__HELD && !p->told, p, p->tell_us, player_tell);
-    add_if(m->phase != LW__LEAVING, p, p->act_us, player_act);
+    add_if(m->phase != LW__RELEASING, p, p->act_us, player_act);
     for (size_t i = 0; i < INBOX; i++) {
         if (p->inbox[i].at_us != 0) {
             add((struct candidate){

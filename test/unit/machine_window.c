@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "lock/poll.h"
+#include "lock/machine.h"
 #include "machine_trace.h"
 
 static const char waits[] =
@@ -262,7 +262,7 @@ static void test_poll_delays(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        assert_int_equal(lw__poll_delay_us(cases[i].remaining_ms, cases[i].position, 0),
+        assert_int_equal(lw__machine_poll_us(cases[i].remaining_ms, cases[i].position, 0),
                          cases[i].expected_us);
     }
 }
@@ -270,11 +270,11 @@ static void test_poll_delays(void **state)
 static void test_poll_delays_jitter_by_a_tenth(void **state)
 {
     (void)state;
-    assert_int_equal(lw__poll_delay_us(9000, 0, 1000), 3300000);
-    assert_int_equal(lw__poll_delay_us(9000, 0, -1000), 2700000);
-    assert_int_equal(lw__poll_delay_us(9000, 0, 500), 3150000);
+    assert_int_equal(lw__machine_poll_us(9000, 0, 1000), 3300000);
+    assert_int_equal(lw__machine_poll_us(9000, 0, -1000), 2700000);
+    assert_int_equal(lw__machine_poll_us(9000, 0, 500), 3150000);
     /* the lease's end, exactly */
-    assert_int_equal(lw__poll_delay_us(10, 0, 1000), 11000);
+    assert_int_equal(lw__machine_poll_us(10, 0, 1000), 11000);
 }
 
 static void test_drift(void **state)

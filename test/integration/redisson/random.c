@@ -9,9 +9,8 @@
  * Happy path: play() draws the steps, look() judges after each, settle() ends them all.
  */
 #include "base/hash.h"
-#include "lock/line.h"
+#include "lock/lock_private.h"
 #include "lock/machine.h"
-#include "lock/structs.h"
 #include "redis/route.h"
 #include "players.h"
 
@@ -70,16 +69,16 @@ static void one_owner_holds(const struct hold *hold)
 
 static bool is_about(const struct lw__claim *claim)
 {
-    return claim->machine.phase == LW__ASKING ||
-           (claim->machine.phase == LW__LEAVING && claim->machine.in_flight);
+    return claim->machine.phase == LW__ACQUIRING ||
+           (claim->machine.phase == LW__RELEASING && claim->machine.in_flight);
 }
 
 /* Whoever is first asks, or will at a due time, or when one of ours is answered. */
 static void first_is_awake(const struct lw__name *name)
 {
-    const struct lw__claim *first = lw__line_first(name), *claim;
+    const struct lw__claim *first = lw__redisson_first(name), *claim;
 
-    if (first == NULL || first->machine.phase == LW__ASKING ||
+    if (first == NULL || first->machine.phase == LW__ACQUIRING ||
         first->machine.due_us != LW__NEVER) {
         return;
     }
@@ -107,7 +106,8 @@ static void look(void)
 
             first_is_awake(name);
             DL_FOREACH(name->claims, claim) {
-                if (lw__line_is_behind(claim) && claim->machine.phase == LW__ASKING) {
+                if (lw__redisson_is_behind(claim) &&
+                    claim->machine.phase == LW__ACQUIRING) {
                     stage_fail("one behind another asks for %s", name->text);
                 }
             }

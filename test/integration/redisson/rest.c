@@ -7,7 +7,7 @@
  * Happy path: two clients want the name again and again; each has its share of the
  * grants.
  */
-#include "lock/structs.h"
+#include "lock/lock_private.h"
 #include "monitor.h"
 #include "redisson/scene.h"
 
@@ -170,8 +170,9 @@ static void a_release_that_finds_nothing_leaves_nothing_behind(void **state)
     java_unlocks("x", "0"); /* by force: it held nothing */
     let_go(line[0]);
     EXPECT_SET("0 released ENOTHELD; 1 granted");
-    for (size_t i = 0; i < sizeof(a->client->rests) / sizeof(*a->client->rests); i++) {
-        assert_false(a->client->rests[i].heard);
+    for (size_t i = 0; i < sizeof(a->client->cooldowns) / sizeof(*a->client->cooldowns);
+         i++) {
+        assert_false(a->client->cooldowns[i].message_before);
     }
     monitor_stop();
     let_go(line[1]);

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "lock/poll.h"
+#include "lock/machine.h"
 #include "script_calls.h"
 
 /* Queues a request of a process that ends then. */
@@ -187,7 +187,7 @@ static void the_time_to_ask_again_is_that_of_the_place(void **state)
     (void)state;
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        long long longest = lw__poll_delay_us(-1, places[i], 1000) / 1000, before, due;
+        long long longest = lw__machine_poll_us(-1, places[i], 1000) / 1000, before, due;
         char member[120];
 
         script_do(&server, "DEL " RW_QUEUE);

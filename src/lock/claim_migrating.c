@@ -7,13 +7,9 @@
  * then a number is drawn, and it is granted; a read-write lock is not. A release takes
  * its hold away, whoever waits: their places move with the slot, and until that has
  * arrived they ask from time to time. */
-#include "lock/claim_inside.h"
+#include "lock/lock_private.h"
 
 #include "base/buffer.h"
-#include "lock/claim.h"
-#include "lock/machine.h"
-#include "lock/mode.h"
-#include "lock/terms.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
@@ -42,7 +38,7 @@ static void put_number(struct lw__command *command, struct lw__buffer *out)
 static void number_unanswered(struct lw__command *command, const char *why, bool sent)
 {
     (void)sent; /* the SET was done */
-    lw__claim_no_answer(command, why, true);
+    lw__claim_no_reply(command, why, true);
 }
 
 static bool number_answered(struct lw__command *command, const struct lw__reply *reply)
@@ -57,12 +53,12 @@ static bool number_answered(struct lw__command *command, const struct lw__reply 
         return false;
     }
     if (number > 0) {
-        claim->numbers = 1;
+        claim->fences_drawn = 1;
         lw__claim_granted(claim, number, claim->asking.set_us);
     } else if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         lw__claim_server_error(claim, lw__reply_text(reply, NULL), false); /* SET was */
     } else if (!command->request.seeds_fence ||
-               !lw__claim_without_number(claim, (uint64_t)lw__reply_integer(reply))) {
+               !lw__claim_without_fence(claim, (uint64_t)lw__reply_integer(reply))) {
         lw__claim_step(claim, &input);
     }
     return true;
@@ -74,13 +70,13 @@ static const struct lw__command_type number_type = {
 /* The name is ours by a command that was sent then. */
 static void has_name(struct lw__claim *claim, int64_t sent_us)
 {
-    if (!lw__terms_wants_fence(claim)) {
+    if (!lw__handles_want_fence(claim)) {
         lw__claim_granted(claim, 0, sent_us);
         return;
     }
     claim->asking.set_us = sent_us;
     if (!say(claim, &number_type)) {
-        lw__claim_no_answer(&claim->command, "", true);
+        lw__claim_no_reply(&claim->command, "", true);
     }
 }
 
@@ -89,9 +85,9 @@ static void put_set(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token token = lw__claim_token(claim);
 
-    claim->named = true;
-    claim->numbers = 0;
-    lw__encode_try(out, claim->name->text, &token, lw__claim_ask_lease_ms(claim));
+    claim->token_sent = true;
+    claim->fences_drawn = 0;
+    lw__encode_try(out, claim->name->text, &token, lw__claim_lease_ms(claim));
 }
 
 /* Somebody else has it: soon again, whether it has a place or none. */
@@ -113,7 +109,7 @@ static void put_own(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__renew_args args = {claim->name->text, lw__claim_token(claim),
-                                  lw__claim_ask_lease_ms(claim)};
+                                  lw__claim_lease_ms(claim)};
 
     lw__encode_renew(out, lw__command_evals(command), 1, &args, NULL);
 }
@@ -124,7 +120,7 @@ static bool own_answered(struct lw__command *command, const struct lw__reply *re
     bool ours;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__claim_error_answer(claim, reply);
+        lw__claim_error_reply(claim, reply);
     } else if (!lw__decode_renewed(reply, 1, &ours)) {
         return false;
     } else if (ours) {
@@ -136,7 +132,7 @@ static bool own_answered(struct lw__command *command, const struct lw__reply *re
 }
 
 static const struct lw__command_type own_type = {
-    put_own, own_answered, lw__claim_no_answer, LW__PRIORITY_RENEW, .one_key = true};
+    put_own, own_answered, lw__claim_no_reply, LW__PRIORITY_RENEW, .one_key = true};
 
 static bool set_answered(struct lw__command *command, const struct lw__reply *reply)
 {
@@ -144,7 +140,7 @@ static bool set_answered(struct lw__command *command, const struct lw__reply *re
     enum lw__reply_type type = lw__reply_type(reply);
 
     if (type == LW__REPLY_ERROR) {
-        lw__claim_error_answer(claim, reply);
+        lw__claim_error_reply(claim, reply);
     } else if (type == LW__REPLY_NIL) {
         if (!claim->machine.in_redis || !say(claim, &own_type)) {
             refused(claim);
@@ -159,12 +155,12 @@ static bool set_answered(struct lw__command *command, const struct lw__reply *re
 }
 
 static const struct lw__command_type set_type = {
-    put_set, set_answered, lw__claim_no_answer, LW__PRIORITY_NEW, .one_key = true};
+    put_set, set_answered, lw__claim_no_reply, LW__PRIORITY_NEW, .one_key = true};
 
 /* (In a cluster there are no turns, so that there is no token before to let go of.) */
 static bool ask(struct lw__claim *claim, const char *error)
 {
-    return lw__classify_moving(error) && claim->mode->tries &&
+    return lw__classify_moving(error) && claim->mode->plain_set &&
            !claim->machine.abandoned && say(claim, &set_type);
 }
 
@@ -187,7 +183,7 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
     struct lw__released answer = {0};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__claim_error_answer(claim, reply);
+        lw__claim_error_reply(claim, reply);
         return true;
     }
     if (!(claim->mode->rw ? lw__decode_rw_released : lw__decode_fast_released)(reply,
@@ -201,11 +197,11 @@ static bool drop_answered(struct lw__command *command, const struct lw__reply *r
 }
 
 static const struct lw__command_type drop_type = {
-    put_drop, drop_answered, lw__claim_no_answer, LW__PRIORITY_RENEW, .one_key = true};
+    put_drop, drop_answered, lw__claim_no_reply, LW__PRIORITY_RENEW, .one_key = true};
 
 static bool release(struct lw__claim *claim, const char *error)
 {
     return lw__classify_moving(error) && say(claim, &drop_type);
 }
 
-const struct lw__by_key lw__claim_by_key = {ask, release};
+const struct lw__one_key_ops lw__claim_migrating_ops = {ask, release};

@@ -3,16 +3,14 @@
  * there while the client holds or waits. Nothing depends on it, so no failure of it is
  * told. Happy path: the first acquisition sends it; a timer refreshes it long before it
  * expires; a client that closes takes it away, unless an outage leaves it to expire. */
-#include "lock/whoami.h"
+#include "lock/lock_private.h"
 
 #include "base/buffer.h"
 #include "base/container_of.h"
-#include "lock/ending.h"
-#include "lock/structs.h"
 #include "loop/loop.h"
 #include "redis/encode.h"
-#include "redis/route.h"
 #include "redis/reply.h"
+#include "redis/route.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,12 +20,12 @@
 
 static struct lw__node *node_of(const struct lw_client *client)
 {
-    return lw__route_find(client->route, client->whoami.key, NULL);
+    return lw__route_find(client->route, client->identity.key, NULL);
 }
 
 static struct lw_client *client_of(struct lw__command *command)
 {
-    return LW__CONTAINER_OF(struct lw__whoami, command, command)->client;
+    return LW__CONTAINER_OF(struct lw__identity, command, command)->client;
 }
 
 static void put_text(struct lw__command *command, struct lw__buffer *out)
@@ -48,11 +46,11 @@ static void settled(struct lw__command *command, bool kept)
 {
     struct lw_client *client = client_of(command);
 
-    client->whoami.kept = kept;
+    client->identity.published = kept;
     if (!client->closing) {
         return;
     }
-    lw__whoami_drop(client);
+    lw__identity_withdraw(client);
     lw__ending_drained(client);
 }
 
@@ -67,7 +65,7 @@ static void failed(struct lw__command *command, const char *why, bool sent)
     const struct lw_client *client = client_of(command);
 
     (void)why; /* what an outage left unanswered may stand there */
-    settled(command, !client->closing && (sent || client->whoami.kept));
+    settled(command, !client->closing && (sent || client->identity.published));
 }
 
 static void send_text(struct lw_client *client)
@@ -75,8 +73,8 @@ static void send_text(struct lw_client *client)
     static const struct lw__command_type type = {
         put_text, answered, failed, .priority = LW__PRIORITY_NEW, .one_key = true};
 
-    if (client->whoami.command.request.prev == NULL) {
-        (void)lw__node_send(node_of(client), &client->whoami.command, &type);
+    if (client->identity.command.request.prev == NULL) {
+        (void)lw__node_send(node_of(client), &client->identity.command, &type);
     }
 }
 
@@ -85,38 +83,38 @@ static void due(void *arg)
     struct lw_client *client = arg;
 
     if (client->open_claims > 0) {
-        lw__whoami_keep(client, lw__now_us());
+        lw__identity_publish(client, lw__now_us());
     }
 }
 
-void lw__whoami_init(struct lw_client *client)
+void lw__identity_init(struct lw_client *client)
 {
-    client->whoami.client = client;
-    lw__format_client(client->uuid, client->whoami.key);
-    lw__timer_init(&client->whoami.timer, due, client);
+    client->identity.client = client;
+    lw__format_client(client->uuid, client->identity.key);
+    lw__timer_init(&client->identity.timer, due, client);
 }
 
-void lw__whoami_keep(struct lw_client *client, int64_t now_us)
+void lw__identity_publish(struct lw_client *client, int64_t now_us)
 {
-    if (now_us < client->whoami.due_us || client->closing ||
+    if (now_us < client->identity.due_us || client->closing ||
         !lw__node_is_up(node_of(client))) {
         return;
     }
-    client->whoami.due_us = now_us + REFRESH_US;
-    lw__timer_set(client->loop, &client->whoami.timer, client->whoami.due_us);
+    client->identity.due_us = now_us + REFRESH_US;
+    lw__timer_set(client->loop, &client->identity.timer, client->identity.due_us);
     send_text(client);
 }
 
-void lw__whoami_renew(struct lw_client *client)
+void lw__identity_verify(struct lw_client *client)
 {
-    client->whoami.due_us = 0;
+    client->identity.due_us = 0;
     due(client);
 }
 
-void lw__whoami_drop(struct lw_client *client)
+void lw__identity_withdraw(struct lw_client *client)
 {
-    lw__timer_cancel(client->loop, &client->whoami.timer);
-    if (client->whoami.kept) {
+    lw__timer_cancel(client->loop, &client->identity.timer);
+    if (client->identity.published) {
         send_text(client);
     }
 }

@@ -1,0 +1,763 @@
+/* SPDX-License-Identifier: MIT */
+/* The private header of src/lock: the structs that its files share, then the functions
+ * that each file offers to the files above it. A comment on a struct or on a group of
+ * fields names the file that writes them; other files read them, and change them only by
+ * calling that file. */
+#ifndef LW_LOCK_PRIVATE_H
+#define LW_LOCK_PRIVATE_H
+#include "base/container_of.h"
+#include "base/escape.h"
+#include "base/hash.h"
+#include "base/heap.h"
+#include "base/log.h"
+#include "base/random.h"
+#include "base/url.h"
+#include "lock/extension.h"
+#include "lock/machine.h"
+#include "lockwire.h"
+#include "loop/loop.h"
+#include "redis/command.h"
+#include "redis/decode.h"
+#include "redis/encode.h"
+#include "redis/format.h"
+#include "redis/inspect_reply.h"
+#include "redis/resp.h"
+#include "redis/tls.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lw__batch;
+struct lw__claim;
+struct lw__inspect_call;
+struct lw__list;
+struct lw__login;
+struct lw__name;
+struct lw__node;
+struct lw__redisson;
+struct lw__session_config;
+
+#if defined(__SANITIZE_ADDRESS__)
+#define LW__SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LW__SANITIZED 1
+#endif
+#endif
+#ifdef LW__SANITIZED
+#define LW__POOLED 0 /* so that a use after free is detected */
+#else
+#define LW__POOLED 1024 /* freed objects of one kind that a client keeps for reuse */
+#endif
+
+/* ==== modes (mode.c) ==== */
+
+/* The waiters of one name that queue in the client because Redis has no queue for their
+ * mode (LW_REDISSON; redisson.c). Only the first of them sends requests. */
+struct lw__local_queue_ops {
+    /* Returns true if a new claim may not send its request yet; `changed` retries it. */
+    bool (*must_wait)(const struct lw__claim *claim);
+    /* A claim of the name has made a step. `freed`: it has released or lost the lock. */
+    void (*changed)(struct lw__name *name, bool freed);
+    /* The claim was granted or renewed. */
+    void (*held)(struct lw__claim *claim);
+    /* The lock is held by another owner, and handles keep waiting. */
+    void (*refused)(struct lw__claim *claim);
+    void (*released)(struct lw__claim *claim, const struct lw__released *answer);
+    /* Returns the longest time, in ms, that a refused claim sleeps. */
+    int64_t (*poll_ms)(const struct lw__claim *claim);
+};
+
+/* Commands on the name's key alone, for a slot that is migrating to another node of a
+ * cluster (claim_migrating.c). Both return false if `error` does not say that the slot is
+ * migrating, or if there is no such command. */
+struct lw__one_key_ops {
+    bool (*acquire)(struct lw__claim *claim, const char *error);
+    bool (*release)(struct lw__claim *claim, const char *error);
+};
+
+/* The differences between the modes. */
+struct lw__mode {
+    void (*encode_acquire)(struct lw__buffer *out, bool eval,
+                           const struct lw__acquire_args *args);
+    /* Releases without a look at the queue; NULL if the mode has no such command. */
+    void (*encode_fast_release)(struct lw__buffer *out, bool eval,
+                                enum lw__fast_release how, const char *name,
+                                const struct lw__token *token);
+    void (*encode_release)(struct lw__buffer *out, bool eval,
+                           const struct lw__release_args *args);
+    void (*encode_renew)(struct lw__buffer *out, bool eval, size_t count,
+                         const struct lw__renew_args *args,
+                         const struct lw__script_env *env);
+    bool (*decode_acquired)(const struct lw__reply *reply, bool reacquired,
+                            struct lw__acquired *ret);
+    bool (*decode_released)(const struct lw__reply *reply, struct lw__released *ret);
+    /* Writes the owner of a hold whose caller gave none. */
+    size_t (*format_owner)(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);
+    const struct lw__local_queue_ops *local_queue; /* NULL: waiters queue in Redis */
+    const struct lw__one_key_ops *one_key;         /* NULL: not available in a cluster */
+    bool rw;            /* requests are those of a read-write lock */
+    bool fenced;        /* grants have fencing tokens */
+    bool reentrant;     /* handles of one owner share one hold, and so one claim */
+    bool plain_set;     /* a plain SET NX PX may be sent before the script */
+    bool shares_claims; /* waiters of one client share a claim and hand over locally */
+    bool write;         /* with `rw`: a writer */
+};
+
+extern const struct lw__mode lw__mode_table[]; /* by enum lw_mode */
+
+/* ==== names (name.c) ==== */
+
+/* A lock name in use by handles or claims of one client. A client may have a hundred
+ * thousand, so that the fields are ordered by size and `text` follows without a gap. */
+struct lw__name {
+    struct lw__name *next;    /* in its bucket */
+    struct lw__node *node;    /* the node that serves its slot (turns.c) */
+    struct lw__claim *claims; /* of one client, in order of creation (claim.c) */
+    uint32_t hash;
+    uint32_t references; /* claims and handles */
+    uint16_t slot;       /* of a cluster; 0 without a cluster */
+    /* A script of several keys was refused because the slot is migrating (renewal.c). */
+    bool slot_migrating;
+    char text[];
+};
+
+/* A hash table by text. It is no uthash, whose handle would take more memory than the
+ * rest of a name. */
+struct lw__names {
+    struct lw__name **slots;
+    size_t count, size; /* `size` is that of `slots`: a power of two, or 0 */
+};
+
+/* ==== notices (notify.c, deliver.c) ==== */
+
+enum lw__notice_kind {
+    LW__NOTICE_NONE,
+    LW__NOTICE_DONE, /* of lw_acquire */
+    LW__NOTICE_LOST,
+    LW__NOTICE_RISK, /* `at_risk`, with the status 1 or 0 */
+    LW__NOTICE_RELEASED,
+    LW__NOTICE_LATER, /* lw__lock_call_later */
+    LW__NOTICE_RENEWED,
+    LW__NOTICE_INSPECTED, /* lw_inspect, lw_break */
+    LW__NOTICE_LISTING,   /* lw_list has found a lock */
+    LW__NOTICE_LISTED,    /* lw_list has ended */
+    LW__NOTICE_LINK,
+    LW__NOTICE_CREDENTIALS,
+    LW__NOTICE_CLOSED
+};
+
+/* A user callback that is due; embedded in the object that it is about. */
+struct lw__notice {
+    struct lw__notice *next, *prev; /* utlist */
+    int status;
+    uint8_t kind; /* enum lw__notice_kind; NONE if it is not queued */
+    bool urgent;  /* which queue it is in */
+};
+
+struct lw__link_notice {
+    struct lw__notice notice;
+    int up;
+    char why[LW__WHY_MAX];
+};
+
+struct lw__notify {
+    struct lw__notice *urgent; /* losses, and what must follow them directly */
+    struct lw__notice *normal;
+    struct lw__deferred call;
+};
+
+/* ==== renewals (renewal.c) ==== */
+
+struct lw__renewals {
+    struct lw__batch *free, *all;
+    struct lw__heap due; /* claims, by the time of their next renewal */
+    struct lw__timer timer;
+};
+
+/* A pending call of lw_renew. */
+struct lw__renew_call {
+    struct lw__command command;
+    struct lw__notice notice;
+    struct lw__renew_call *next, *prev; /* of the handle */
+    struct lw_lock *lock;
+    lw_lock_cb *done;
+    void *arg;
+    uint32_t lease_ms;
+};
+
+/* ==== what a client remembers of earlier replies ==== */
+
+/* When a request was sent, by our clock, and the server's clock in its reply. Only
+ * differences of the server's clock are ever used. */
+struct lw__clock_pair {
+    int64_t sent_us, server_us; /* server_us 0: there is no pair */
+    unsigned connection;
+};
+
+/* A name that another owner held lately (claim.c). Only speed depends on it. */
+struct lw__contended {
+    uint32_t hash;       /* of the name */
+    int64_t until_us;    /* the name counts as contended until then */
+    int64_t extended_us; /* when the TTL of its queue was last extended */
+};
+#define LW__CONTENDED_SLOTS 256
+
+/* A name that this client released in LW_REDISSON, and does not request for a moment, so
+ * that another process gets it (redisson.c). */
+struct lw__cooldown {
+    int64_t until_us;
+    uint32_t hash;       /* of the name */
+    bool own_message;    /* the message of that release will reach this client, too */
+    bool message_before; /* a message came while a release was in flight */
+};
+#define LW__COOLDOWNS 16
+
+/* The key by which other clients find out which host and process this client is
+ * (identity.c). */
+struct lw__identity {
+    struct lw__command command;
+    char key[LW__CLIENT_SIZE];
+    struct lw_client *client;
+    struct lw__timer timer;
+    int64_t due_us;
+    bool published; /* the key is in Redis */
+};
+
+/* Connections that wait for lw_client_options.credentials (credentials.c). */
+struct lw__credentials {
+    struct lw__login *logins; /* in order of their requests */
+    struct lw__notice notice; /* queued while there are any */
+};
+
+/* ==== inspection (inspect.c, list.c) ==== */
+
+/* A call of lw_inspect or lw_break, or a look of lw_list at one name. */
+struct lw__inspect_call {
+    struct lw__command command;
+    struct lw__notice notice;
+    struct lw__inspect_call *next, *prev; /* of the client */
+    struct lw_client *client;
+    lw_inspect_cb *inspected; /* one of these three is set */
+    lw_break_cb *broken;
+    struct lw__list *list;
+    void *arg;
+    char *name, *token; /* `token`: the only holder to break, or NULL */
+    struct lw__inspect_reply look;
+    size_t naming;   /* in a cluster: the client whose identity is requested */
+    size_t breaking; /* the holder whose release is in flight */
+    size_t hinted;   /* the broken holder whose client is asked to verify its hold */
+    bool one_key;    /* the slot is migrating: only the name's own key is read */
+    bool any_broken;
+    char why[LW__WHY_MAX], server[LW__TEXT_MAX];
+};
+
+#define LW__LIST_LOOKS 8 /* names that one lw_list inspects at the same time */
+
+/* A call of lw_list. */
+struct lw__list {
+    struct lw__command command; /* the next SCAN */
+    struct lw__notice notice;   /* a lock was found, or the end */
+    struct lw__list *next, *prev;
+    struct lw_client *client; /* NULL: it is gone, or the call is over */
+    lw_found_cb *found;
+    lw_listed_cb *done;
+    void *arg;
+    char *pattern; /* or NULL */
+    struct lw_listing listing;
+    uint64_t keys_before; /* scanned on the servers before this one */
+    char cursor[LW__DIGITS];
+    unsigned link;    /* connection of the scanned server: a cursor is valid on it only */
+    char *names;      /* found by the last SCAN, each with its NUL */
+    const char *name; /* the next of them to inspect */
+    size_t names_left; /* from there on */
+    size_t looking;
+    struct lw__inspect_call *looks[LW__LIST_LOOKS]; /* NULL: free */
+    bool over, in_callback;
+    char why[LW__WHY_MAX];
+    unsigned map; /* number of the slot map that it waits for; 0: none */
+    bool checked; /* against a fresh slot map: no scanned slot was at another node */
+    unsigned slots;
+    unsigned scans[]; /* the state of each slot (list.c) */
+};
+
+/* ==== handles, claims, clients ==== */
+
+/* A handle: one acquisition, as its caller sees it. */
+struct lw_lock {
+    /* lock.c: the caller's arguments */
+    struct lw_client *client;    /* NULL: inert */
+    struct lw_lock *next, *prev; /* all handles of the client */
+    struct lw__name *name;
+    const struct lw__mode *mode;
+    lw_lock_cb *lost;
+    lw_lock_cb *done;    /* and `arg`: replaced by lw_release and lw__lock_call_later */
+    lw_risk_cb *at_risk; /* NULL: no warnings */
+    void *arg;
+    char *owner; /* as given; NULL: none, or not requested yet (lw_lock_owner) */
+    uint32_t lease_ms, margin_ms, permits;
+    uint8_t flags;
+    bool once; /* wait_ms is 0 */
+    bool freed;
+
+    bool delivered; /* handle.c: the callback of its grant was called */
+    /* `asking` is valid until the grant is delivered, `held` from then on; `retry_ms`
+     * once the handle has ended without a grant. */
+    union {
+        struct { /* lock.c */
+            int64_t asked_us;
+            int64_t give_up_us; /* LW__NEVER: waits indefinitely */
+            int64_t max_hold_us;
+        } asking;
+        struct {
+            struct lw__renew_call *renew_calls; /* renewal.c */
+            /* handle.c: its deadline, once it is lost by the clock; else 0 */
+            int64_t lost_at_us;
+            /* handle.c: when the hold is at risk, and for which deadline that was
+             * computed */
+            int64_t risk_at_us, risk_deadline_us;
+        } held;
+        int64_t retry_ms; /* with LW_EBUSY; else 0 */
+    };
+
+    char *errstr; /* handle.c; or NULL */
+
+    /* turns.c and handle.c */
+    struct lw_lock *turn_next,
+        *turn_prev;          /* the waiters, or the co-holders, of one claim */
+    struct lw__claim *claim; /* NULL: it has nothing in Redis */
+    /* The end of the wait, of the hold or of the release; or lw__lock_call_later. */
+    struct lw__timer timer;
+
+    struct lw__notice notice; /* notify.c */
+
+    /* handle.c; lock.c before the hold */
+    uint64_t fence;
+    int64_t hold_until_us; /* by max_hold_ms; LW__NEVER */
+    uint64_t token_n;      /* of the claim that it holds or held */
+    uint32_t window_ms; /* the claim window of that token; before, the one to request */
+
+    /* handle.c: LW_OK is queued for its callback. Cleared by the file that delivers the
+     * grant or takes it back: deliver.c, lock.c, turns.c. */
+    bool granted;
+
+    uint8_t state; /* enum lw_state: deliver.c, and lock.c where the caller changed it */
+    bool in_callback;
+    bool warned;         /* handle.c: the argument of the last call of `at_risk` */
+    uint8_t later;       /* enum lw__later (lock.c) */
+    int error;           /* handle.c: the lw_error that belongs to errstr */
+    uint32_t at_risk_ms; /* lock.c; 0: the default */
+};
+
+/* One token in Redis at a time, and all that is requested, held and released by it. */
+struct lw__claim {
+    /* claim.c */
+    struct lw__command command; /* at most one in flight */
+    struct lw_client *client;
+    struct lw__name *name;
+    struct lw__claim *next, *prev; /* of its name */
+    const struct lw__mode *mode;
+    struct lw__machine machine; /* written by machine.c only */
+    struct lw__timer timer;     /* machine.due_us */
+    char *owner;                /* a copy of the handle's; NULL: none, or LW_MUTEX */
+    uint64_t n, previous_n;
+    uint32_t window_ms, previous_window_ms, permits;
+
+    struct lw__heap_node renewal; /* renewal.c: when it is due */
+    unsigned once_waiters;        /* handle.c: waiters with wait_ms 0 */
+    uint8_t fences_drawn;         /* fencing tokens that its grant drew */
+    uint8_t passed_count;   /* handles that its grant has served (turns.c, handle.c) */
+    bool asked_to_join : 1; /* the request in flight joins the queue */
+    bool token_sent : 1;    /* its token was sent, and may be in Redis with that text */
+    bool trying : 1;        /* the plain try is in flight */
+    bool tried : 1;         /* it was the last command that was sent */
+    enum lw__fast_release fast_release : 2; /* how the fast release was sent */
+    bool set_answered : 1, set_done : 1, set_failed : 1, set_undone : 1; /* its SET */
+    bool foreign_logged : 1;
+    bool joinable : 1;          /* turns.c: further handles may join it */
+    bool renewing_for_next : 1; /* turns.c: the next handle needs a fresh lease */
+    bool next_left : 1;         /* turns.c: that handle has left meanwhile */
+    bool verify : 1; /* renewal.c: a message reports that its token was broken */
+    /* handle.c: an error was reported to the handles, and no successful reply has arrived
+     * since */
+    bool error_reported : 1;
+
+    /* lw__machine_asks(phase) says which part is valid; claim.c clears it when that
+     * changes. */
+    union {
+        struct {
+            struct lw__clock_pair clock; /* claim.c: of its last reply */
+            int64_t set_us;              /* claim_migrating.c: when its SET was sent */
+            int64_t remaining_ms;        /* of the holder's lease, as last reported */
+            uint32_t place; /* in the queue as last reported, from 1; 0: unknown */
+        } asking;
+        struct {
+            struct lw__batch
+                *batch; /* renewal.c: the renewal in flight that it is part of */
+            struct lw_lock *co_holders; /* turns.c: that share the hold with `holder` */
+            /* turns.c: its lease must be renewed because a handle entered then; 0: it was
+             * (renewal.c) */
+            int64_t entered_us;
+            unsigned drawn_on; /* turns.c: the connection that drew its fencing tokens */
+        } held;
+    };
+
+    struct lw_lock *waiting;   /* handle.c: in order of arrival */
+    struct lw_lock *releasing; /* turns.c: the handle whose release is pending */
+    struct lw_lock *holder;    /* turns.c: or a lost handle that is not freed yet */
+};
+
+/* How a claim reports to its handles. */
+struct lw__claim_events {
+    void (*granted)(struct lw__claim *claim);
+    /* Another owner holds the lock; asking.remaining_ms. */
+    void (*refused)(struct lw__claim *claim);
+    /* All waiters end with this status. */
+    void (*failed)(struct lw__claim *claim, int status);
+    /* An error and its class, for lw_lock_errstr and lw_lock_error. */
+    void (*on_error)(struct lw__claim *claim, int status, const char *text);
+    /* The outcome of a request is unknown; the claim retries by itself. */
+    void (*outcome_unknown)(struct lw__claim *claim, int status, const char *why);
+    void (*released)(struct lw__claim *claim, int status);
+    /* The server reports that the lock is free or held by another owner. */
+    void (*lost)(struct lw__claim *claim);
+    /* A renewal was answered. `sure`: the lease was extended, not only found alive. */
+    void (*renewed)(struct lw__claim *claim, bool sure);
+    /* A message reports that the claim's token was broken. */
+    void (*broken)(struct lw__claim *claim);
+    void (*ended)(struct lw__claim *claim); /* must free the claim */
+};
+
+struct lw_client {
+    /* options.c */
+    struct lw_client_options
+        options; /* with every default filled in; strings are copies */
+    struct lw__url url;
+    struct lw__tls_options tls; /* without a server name: that of the host */
+    struct lw__tls_trust *trust;
+    char *strings[9]; /* copies: username, password, client_name, tls_*, sentinel_* */
+    struct lw__log log;
+    struct lw__causes causes; /* base/log.c */
+
+    /* client.c; ending.c releases the loop and the route */
+    struct lw__loop *loop; /* NULL: closed */
+    struct lw__route *route;
+    struct lw__random random;
+    char uuid[LW__UUID_SIZE];
+    const struct lw__claim_events *events;
+    const struct lw__mode *modes; /* by enum lw_mode */
+    struct lw__timer close_timer;
+    lw_close_cb *closed;
+    void *closed_arg;
+    bool closing, freed;
+    bool inherited;        /* ended in a forked child: loop is NULL */
+    int error;             /* the lw_error that belongs to `why` */
+    char why[LW__WHY_MAX]; /* the argument of the link callback */
+    struct lw_stats stats; /* each counter is updated where its event happens */
+
+    struct lw__hash_key hash_key; /* of all hash tables of the client */
+    struct lw__names names;       /* name.c */
+
+    struct lw_lock *locks;      /* lock.c */
+    struct lw_lock *free_locks; /* handle.c; lock.c takes from it */
+    unsigned free_lock_count;
+
+    /* claim.c */
+    uint64_t next_n;
+    struct lw__claim *free_claims;
+    unsigned free_claim_count, open_claims;
+    struct lw__clock_pair last_clock; /* of the last reply that had one */
+    struct lw__contended contended[LW__CONTENDED_SLOTS]; /* by the name's hash */
+
+    struct lw__renewals renewals;                 /* renewal.c */
+    struct lw__cooldown cooldowns[LW__COOLDOWNS]; /* redisson.c */
+    struct lw__redisson *redisson; /* redisson.c; NULL before the first waiter */
+    bool cluster_logged;
+    struct lw__inspect_call *inspect_calls; /* inspect.c */
+    struct lw__list *lists;                 /* list.c */
+    struct lw__identity identity;           /* identity.c */
+    struct lw__notify notify;               /* notify.c */
+    struct lw__notice closed_notice;
+    struct lw__credentials credentials; /* credentials.c */
+
+    /* deliver.c */
+    unsigned references; /* callbacks that are running */
+    bool reported_up;    /* the argument of the last call of the link callback */
+};
+
+#define LW__INHERITED "the client belongs to the parent process: it was made before fork"
+
+/* Returns true in a forked child of the process that made the client. */
+static inline bool lw__is_inherited(const struct lw_client *client)
+{
+    return client->inherited || (client->loop != NULL && lw__loop_is_child(client->loop));
+}
+
+/* ==== the functions of each file, highest first ==== */
+
+/* ---- deliver.c: the only caller of user callbacks, except for the log callback ---- */
+
+/* Calls the callbacks that are queued. `arg` is the client. */
+void lw__deliver(void *arg);
+
+/* ---- lock.c ---- */
+
+void lw__lock_make_inert(struct lw_lock *lock); /* its client is freed */
+void lw__lock_close(struct lw_lock *lock);      /* its client closes */
+
+/* ---- list.c ---- */
+
+/* An inspection of the list was answered. Returns true if there is a lock to report;
+ * lw__list_delivered follows then, else lw__list_continue. */
+bool lw__list_inspected(struct lw__list *list, struct lw__inspect_call *call, int status);
+void lw__list_continue(struct lw__list *list);
+/* After `found`, which may have ended anything. `stops`: the caller wants no more. */
+void lw__list_delivered(struct lw__list *list, bool stops);
+void lw__list_free(struct lw__list *list);
+/* Slots have moved to other nodes, or to none. */
+void lw__list_remapped(struct lw_client *client);
+/* Slot map number `map`, or any map, is not available: ends the lists that wait for it.
+ */
+void lw__list_map_unavailable(struct lw_client *client, unsigned map, const char *why);
+void lw__list_close(struct lw_client *client); /* ends all with LW_ECLOSED */
+
+/* ---- inspect.c ---- */
+
+/* Starts an inspection for a list. Returns NULL if memory is short. */
+struct lw__inspect_call *lw__inspect_for(struct lw_client *client, const char *name,
+                                         struct lw__list *list);
+void lw__inspect_free(struct lw__inspect_call *call);
+void lw__inspect_close(struct lw_client *client); /* ends all with LW_ECLOSED */
+
+/* ---- identity.c ---- */
+
+void lw__identity_init(struct lw_client *client);
+/* Publishes the client's identity if it is not published; costs nothing otherwise. */
+void lw__identity_publish(struct lw_client *client, int64_t now_us);
+/* A link came up: verifies that the identity is still there. */
+void lw__identity_verify(struct lw_client *client);
+void lw__identity_withdraw(struct lw_client *client); /* the client closes */
+
+/* ---- turns.c ---- */
+
+extern const struct lw__claim_events lw__turns_events;
+/* Has a new handle wait, or share a hold of its owner. Returns 0 or LW_ENOMEM. */
+int lw__turns_join(struct lw_lock *lock);
+/* Of a holder: hands over locally, or releases. */
+void lw__turns_release(struct lw_lock *lock);
+/* Completes a pending release with LW_EUNKNOWN; it goes on without its handle. */
+void lw__turns_abandon_release(struct lw_lock *lock);
+/* Of a waiter: leaves the queue. */
+void lw__turns_cancel_wait(struct lw_lock *lock);
+/* The handle's timer; `arg` is the handle. */
+void lw__turns_timer(void *arg);
+/* A link of `node` came up, or was bound: waiters poll at once (behind a try of the same
+ * client: once that is over), pending releases are sent. `verify`: holds are renewed,
+ * since it may be another server. */
+void lw__turns_retry_all(struct lw_client *client, const struct lw__node *node,
+                         bool verify);
+/* Messages of this slot no longer arrive: its waiters poll at once. */
+void lw__turns_retry_slot(struct lw_client *client, const struct lw__node *node,
+                          unsigned slot);
+/* Slots have moved: updates the node of each name. */
+void lw__turns_remap_all(struct lw_client *client);
+void lw__turns_link_down(struct lw_client *client, const struct lw__node *node);
+
+/* ---- ending.c ---- */
+
+void lw__ending_drained(struct lw_client *client); /* a close may be complete now */
+void lw__ending_closed(
+    struct lw_client *client); /* the close is complete: no loop left */
+/* Frees every claim, command and event; handles stay, inert. */
+void lw__ending_take_down(struct lw_client *client);
+/* Frees the client if the caller has freed it and no callback runs. */
+void lw__ending_unref(struct lw_client *client);
+
+/* ---- redisson.c ---- */
+
+extern const struct lw__local_queue_ops lw__redisson_local_queue;
+void lw__redisson_close(struct lw_client *client); /* unsubscribes */
+/* Returns the claim that requests the name for all its waiters, or NULL if there are no
+ * waiters. */
+struct lw__claim *lw__redisson_first(const struct lw__name *name);
+/* Returns the number of handles that wait for the name ahead of the claim's own. */
+int64_t lw__redisson_ahead(const struct lw__claim *claim);
+/* Returns true if another claim requests the name for this one, too. */
+bool lw__redisson_is_behind(const struct lw__claim *claim);
+/* Returns how long the name stays held, in ms, as far as is known. */
+int64_t lw__redisson_busy_ms(const struct lw__name *name);
+
+/* ---- renewal.c ---- */
+
+void lw__renewal_init(struct lw_client *client);
+void lw__renewal_clear(struct lw_client *client);
+/* Computes again when the claim's next renewal is due. */
+void lw__renewal_plan(struct lw__claim *claim);
+void lw__renewal_now(struct lw__claim *claim);
+/* Verifies the hold at once because its token was broken. A renewal that is in flight may
+ * have been executed before that, so another one follows its reply. */
+void lw__renewal_verify(struct lw__claim *claim);
+void lw__renewal_forget(struct lw__claim *claim);
+/* Starts lw_renew. Returns 0 or LW_ENOMEM. */
+int lw__renewal_call(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
+                     void *arg);
+/* Completes all pending calls of the handle, whose grant was delivered. */
+void lw__renewal_end_calls(struct lw_lock *lock, int status);
+void lw__renewal_free_call(struct lw__renew_call *call);
+void lw__renewal_free_calls(struct lw_lock *lock); /* without callbacks */
+
+/* ---- claim_migrating.c ---- */
+
+extern const struct lw__one_key_ops lw__claim_migrating_ops;
+
+/* ---- claim.c ---- */
+
+/* Returns a claim in the handle's mode, for its name and owner, or NULL if memory is
+ * short. */
+struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *lock);
+/* No renewal of the claim may be due or in flight. */
+void lw__claim_free(struct lw__claim *claim);
+/* Feeds the machine, and executes its actions. */
+void lw__claim_step(struct lw__claim *claim, struct lw__input *input);
+void lw__claim_event(struct lw__claim *claim,
+                     enum lw__event event); /* without arguments */
+/* Replaces the held token by a fresh one: LW__EV_REACQUIRE. */
+void lw__claim_reacquire(struct lw__claim *claim);
+/* A message on the client's channel. `arg` is the client. */
+void lw__claim_message(void *arg, const char *text, size_t length);
+struct lw__token lw__claim_token(const struct lw__claim *claim);
+
+static inline struct lw__claim *lw__claim_of(struct lw__command *command)
+{
+    return LW__CONTAINER_OF(struct lw__claim, command, command);
+}
+
+/* The next seven are claim_migrating.c's as well. */
+/* Handles an error of the server. `undone`: the command had no effect. */
+void lw__claim_server_error(struct lw__claim *claim, const char *text, bool undone);
+void lw__claim_error_reply(struct lw__claim *claim, const struct lw__reply *reply);
+void lw__claim_no_reply(struct lw__command *command, const char *why, bool sent);
+/* The name is ours, but the server has lost its counter and cannot start another by its
+ * clock, which gave `fence`. Returns false if that is 0, which no script answers where a
+ * fencing token is wanted. */
+bool lw__claim_without_fence(struct lw__claim *claim, uint64_t fence);
+/* `fence` may be 0 if no waiter wants a fencing token. */
+void lw__claim_granted(struct lw__claim *claim, uint64_t fence, int64_t sent_us);
+/* Returns the lease to request, and has the machine count the reply by it. */
+uint32_t lw__claim_lease_ms(struct lw__claim *claim);
+
+/* ---- handle.c: one handle ---- */
+
+/* The handle waits for the claim, behind all others or ahead of them. */
+void lw__handle_wait(struct lw__claim *claim, struct lw_lock *lock);
+void lw__handle_wait_first(struct lw__claim *claim, struct lw_lock *lock);
+/* The handle waits no longer, and loses its claim unless it holds. */
+void lw__handle_stop_waiting(struct lw__claim *claim, struct lw_lock *lock);
+/* Moves all waiters of one claim to another that has none. */
+void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to);
+/* Ends a handle that no longer waits: `done` will be called with this status. `error` and
+ * `why` are for lw_lock_error and lw_lock_errstr, which stay as they are if `why` is
+ * NULL. If the status is LW_EBUSY the caller sets `retry_ms` then. */
+void lw__handle_finish(struct lw_lock *lock, int status, int error, const char *why);
+/* The same without an error text. */
+void lw__handle_end(struct lw_lock *lock, int status);
+/* The same with the reason why the name's node is not up. */
+void lw__handle_unserved(struct lw_lock *lock, int status);
+/* The handle holds, and its grant will be delivered. */
+void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock);
+/* The grant was delivered. */
+void lw__handle_delivered(struct lw_lock *lock);
+/* Sets the timer of a holder, after its deadline has moved or when a warning is due. */
+void lw__handle_arm_loss(struct lw_lock *lock);
+/* The hold has ended; `reason` as for `lost`. The caller ends the handle's lw_renew
+ * calls, too. */
+void lw__handle_lose(struct lw_lock *lock, int reason);
+/* Sets the error to the reason why the name's node is not up, if it is not. */
+void lw__handle_set_link_error(struct lw_lock *lock);
+/* Returns the time until which the holder may rely on the lock: the deadline, or the end
+ * of max_hold_ms. */
+int64_t lw__handle_deadline_us(const struct lw_lock *lock);
+/* Returns what is left until then, in ms. */
+int64_t lw__handle_left_ms(const struct lw_lock *lock);
+/* Returns true if the hold ends by max_hold_ms before it needs another renewal. */
+bool lw__handle_is_covered(const struct lw_lock *lock);
+int64_t lw__handle_margin_us(const struct lw_lock *lock);
+/* Returns what must be left before the deadline; with less the hold is lost, and a grant
+ * is unusable. */
+int64_t lw__handle_least_us(const struct lw_lock *lock);
+/* Frees the handle if the caller has freed it and none of its callbacks runs. */
+void lw__handle_unref(struct lw_lock *lock);
+/* Frees a handle that is in no list. */
+void lw__handle_free(struct lw_lock *lock);
+
+/* ---- handle.c: all handles of a claim ---- */
+
+/* Returns the lease to request: the holder's, else the first waiter's; the longest if
+ * handles share the hold. For a claim without handles, the previous value. */
+int64_t lw__handles_lease_us(const struct lw__claim *claim);
+/* Returns the handles that share the hold with claim->holder, linked by turn_next, or
+ * NULL. */
+struct lw_lock *lw__handles_co_holders(const struct lw__claim *claim);
+/* Returns true if a waiter wants a fencing token. */
+bool lw__handles_want_fence(const struct lw__claim *claim);
+/* Returns true if a waiter may wait in the queue. */
+bool lw__handles_want_place(const struct lw__claim *claim);
+
+/* ---- credentials.c ---- */
+
+/* Has connections with this configuration get their credentials from the client's caller,
+ * if its options say so. */
+void lw__credentials_ask(struct lw_client *client, struct lw__session_config *config);
+/* Returns the request that has waited longest, or NULL. */
+struct lw__login *lw__credentials_first(const struct lw_client *client);
+/* The caller's callback has returned `status` and `given` for this request, which may
+ * have ended, and the client may have been freed, inside the callback. */
+void lw__credentials_answer(struct lw_client *client, struct lw__login *login, int status,
+                            const struct lw_credentials *given);
+
+/* ---- notify.c: queues callbacks, calls none ---- */
+
+/* `deliver` is called from the loop, with the client, when notices are queued. */
+void lw__notify_init(struct lw_client *client, lw__call_fn *deliver);
+/* Queues the handle's next callback; it replaces one that is queued. */
+void lw__notify_lock(struct lw_lock *lock, enum lw__notice_kind kind, int status);
+void lw__notify_renewed(struct lw__renew_call *call, int status);
+void lw__notify_inspected(struct lw__inspect_call *call, int status);
+void lw__notify_list(struct lw__list *list, enum lw__notice_kind kind, int status);
+void lw__notify_link(struct lw_client *client, int up, const char *why);
+void lw__notify_credentials(struct lw_client *client);
+void lw__notify_closed(struct lw_client *client);
+void lw__notify_cancel(struct lw_client *client, struct lw__notice *notice);
+/* Returns the notice that is next, which stays queued, or NULL. */
+struct lw__notice *lw__notify_first(const struct lw_client *client);
+/* More notices are queued, but other events of the loop go first. */
+void lw__notify_again(struct lw_client *client);
+void lw__notify_clear(struct lw_client *client); /* drops all notices */
+
+/* ---- name.c ---- */
+
+/* Returns the name, new or known, with one more reference; NULL if memory is short. */
+struct lw__name *lw__name_get(struct lw_client *client, const char *text);
+/* Returns the name, without a reference, or NULL if it is not in use. */
+struct lw__name *lw__name_find(struct lw_client *client, const char *text);
+/* Iterates over all names in use, in no order; NULL begins. `name` must still be in use,
+ * and no name may be added during the iteration. */
+struct lw__name *lw__name_after(const struct lw_client *client,
+                                const struct lw__name *name);
+void lw__name_ref(struct lw__name *name);
+/* `client` is NULL if it is gone and only handles use the name. */
+void lw__name_unref(struct lw_client *client, struct lw__name *name);
+/* The client is freed: names that handles still use belong to these from now on. */
+void lw__name_clear(struct lw_client *client);
+
+/* ---- options.c ---- */
+
+/* Fills in client->options, url and log. Returns 0, or LW_EINVAL or LW_ENOMEM with the
+ * reason in errbuf. */
+int lw__options_take(struct lw_client *client, const char *url,
+                     const struct lw_client_options *given);
+/* lw__options_explain for a call that has no client yet. */
+void lw__options_explain_given(const struct lw_client_options *given, const char *why);
+void lw__options_clear(struct lw_client *client);
+#endif
