@@ -97,7 +97,7 @@ static void refused(struct lw__claim *claim)
         .event = LW__EV_QUEUED,
         .sent_us = claim->command.request.sent_us,
         .queued = {.remaining_ms = POLL_MS,
-                   .position = claim->machine.in_redis ? BEHIND : -1,
+                   .position = claim->machine.maybe_in_redis ? BEHIND : -1,
                    .ticket = claim->machine.ticket}};
 
     claim->asking.remaining_ms = POLL_MS;
@@ -142,7 +142,7 @@ static bool set_answered(struct lw__command *command, const struct lw__reply *re
     if (type == LW__REPLY_ERROR) {
         lw__claim_error_reply(claim, reply);
     } else if (type == LW__REPLY_NIL) {
-        if (!claim->machine.in_redis || !say(claim, &own_type)) {
+        if (!claim->machine.maybe_in_redis || !say(claim, &own_type)) {
             refused(claim);
         }
     } else if (type != LW__REPLY_STATUS ||
@@ -161,7 +161,7 @@ static const struct lw__command_type set_type = {
 static bool ask(struct lw__claim *claim, const char *error)
 {
     return lw__classify_moving(error) && claim->mode->plain_set &&
-           !claim->machine.abandoned && say(claim, &set_type);
+           !claim->machine.unwanted && say(claim, &set_type);
 }
 
 /* ---- letting go ---- */

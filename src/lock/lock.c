@@ -274,7 +274,7 @@ int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *ar
         return LW_ENOMEM;
     }
     lock->lease_ms = lease_ms;
-    if (lock->claim == NULL || lock->claim->machine.phase != LW__HELD) {
+    if (lock->claim == NULL || !lw__machine_holds(lock->claim->machine.phase)) {
         return 0;
     }
     if (lw__handles_co_holders(lock->claim) == NULL) { /* else they may want more */

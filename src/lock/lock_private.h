@@ -113,7 +113,8 @@ extern const struct lw__mode lw__mode_table[]; /* by enum lw_mode */
  * thousand, so that the fields are ordered by size and `text` follows without a gap. */
 struct lw__name {
     struct lw__name *next;    /* in its bucket */
-    struct lw__node *node;    /* the node that serves its slot (turns.c) */
+    struct lw__route *route;  /* which node serves its slot */
+    struct lw__node *node;    /* that node (turns.c) */
     struct lw__claim *claims; /* of one client, in order of creation (claim.c) */
     uint32_t hash;
     uint32_t references; /* claims and handles */
@@ -350,6 +351,26 @@ struct lw_lock {
     uint32_t at_risk_ms; /* lock.c; 0: the default */
 };
 
+/* The try, SET NX PX with an INCR for a fencing token in one write: what is in flight,
+ * and what SET replied. A claim sends at most one. */
+enum lw__try {
+    LW__TRY_NONE,      /* not sent, or not answered */
+    LW__TRY_IN_FLIGHT, /* SET is not answered yet */
+    LW__TRY_SET,       /* in flight still: SET has set the name */
+    LW__TRY_TAKEN,     /* in flight still: the name is taken */
+    LW__TRY_FAILED,    /* in flight still: SET replied with an error */
+    LW__TRY_UNDONE,    /* the same, and the error says that it had no effect */
+    LW__TRY_WON,       /* over: SET has set the name, and no command was sent since */
+    LW__TRY_OVER       /* over otherwise; SET was answered */
+};
+
+/* A renewal that precedes a local hand-over, because the next handle does not renew. */
+enum lw__next_renewal {
+    LW__NEXT_NONE,
+    LW__NEXT_RENEWING,
+    LW__NEXT_LEFT /* the handle for which it was sent has left since */
+};
+
 /* One token in Redis at a time, and all that is requested, held and released by it. */
 struct lw__claim {
     /* claim.c */
@@ -370,14 +391,11 @@ struct lw__claim {
     uint8_t passed_count;   /* handles that its grant has served (turns.c, handle.c) */
     bool asked_to_join : 1; /* the request in flight joins the queue */
     bool token_sent : 1;    /* its token was sent, and may be in Redis with that text */
-    bool trying : 1;        /* the plain try is in flight */
-    bool tried : 1;         /* it was the last command that was sent */
+    enum lw__try try : 4;
     enum lw__fast_release fast_release : 2; /* how the fast release was sent */
-    bool set_answered : 1, set_done : 1, set_failed : 1, set_undone : 1; /* its SET */
     bool foreign_logged : 1;
-    bool joinable : 1;          /* turns.c: further handles may join it */
-    bool renewing_for_next : 1; /* turns.c: the next handle needs a fresh lease */
-    bool next_left : 1;         /* turns.c: that handle has left meanwhile */
+    bool joinable : 1;                      /* turns.c: further handles may join it */
+    enum lw__next_renewal next_renewal : 2; /* turns.c */
     bool verify : 1; /* renewal.c: a message reports that its token was broken */
     /* handle.c: an error was reported to the handles, and no successful reply has arrived
      * since */
@@ -633,7 +651,17 @@ static inline struct lw__claim *lw__claim_of(struct lw__command *command)
     return LW__CONTAINER_OF(struct lw__claim, command, command);
 }
 
-/* The next seven are claim_migrating.c's as well. */
+/* Returns true while the try of the claim is in flight. */
+static inline bool lw__claim_is_trying(const struct lw__claim *claim)
+{
+    return claim->try >= LW__TRY_IN_FLIGHT && claim->try <= LW__TRY_UNDONE;
+}
+static inline bool lw__claim_try_was_answered(const struct lw__claim *claim)
+{
+    return claim->try > LW__TRY_IN_FLIGHT;
+}
+
+/* For claim_migrating.c: */
 /* Handles an error of the server. `undone`: the command had no effect. */
 void lw__claim_server_error(struct lw__claim *claim, const char *text, bool undone);
 void lw__claim_error_reply(struct lw__claim *claim, const struct lw__reply *reply);

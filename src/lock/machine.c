@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The life of one token: see machine.h. Each phase has its function; what they share
- * stands above them. Read believe() and hand_over() for lock safety. */
+ * comes first. For the safety of a lock, read believe(), hand_over() and on_renewed(). */
 #include "lock/machine.h"
 
 #include "lockwire.h"
@@ -8,24 +8,25 @@
 #include <stddef.h>
 
 #define MS 1000
-#define RETRY_US (50 * MS) /* after an answer that left the outcome open; doubles */
+#define RETRY_US (50 * MS) /* after a reply that left the outcome unknown; doubles */
 #define DOUBLINGS 4
-#define LONGEST_POLL 3000 /* of the first in the queue, and of one that is not in it */
+#define LONGEST_POLL 3000 /* of the first waiter, and of one that is not in the queue */
 
-/* Of an input's parts the first is `queued` (else this is no initializer), and the
+/* `queued` is the first member of an input's union (else this is no initializer), and the
  * largest. */
 #define AN_INPUT                                                                         \
     ((struct lw__input){LW__EV_START, false, 0, 0, 0, 0, {{.remaining_ms = 0}}})
 _Static_assert(sizeof(AN_INPUT.queued) ==
                    sizeof(AN_INPUT) - offsetof(struct lw__input, queued),
-               "an initializer that names no part sets all of them");
+               "an initializer that names no member sets all of them");
 
 /* ---- polling ---- */
 
+/* A third of what is left of the lease, longer for each waiter ahead. */
 int64_t lw__machine_poll_us(int64_t remaining_ms, int64_t position, int64_t jitter)
 {
     int64_t remaining = remaining_ms < 0 ? 9000 : remaining_ms;
-    int64_t rank = position < 0 ? 3 : position; /* it is not in the queue: more rarely */
+    int64_t rank = position < 0 ? 3 : position; /* polls less often if not in the queue */
     int64_t delay = remaining / 3;
     int64_t most = position < 0 ? LONGEST_POLL : rank < 100 ? 10000 : 30000;
 
@@ -49,7 +50,7 @@ int64_t lw__machine_lease_poll_us(int64_t remaining_ms, int64_t most_ms, int64_t
     return remaining_ms >= 0 && remaining_ms < most / MS ? (remaining_ms + 1) * MS : most;
 }
 
-/* ---- phases ---- */
+/* ---- what the phases share ---- */
 
 int64_t lw__machine_drift_us(int64_t span_us)
 {
@@ -67,7 +68,7 @@ void lw__machine_init(struct lw__machine *machine, int64_t window_us, int64_t le
     };
 }
 
-static struct lw__output act(unsigned actions)
+static struct lw__output only(unsigned actions)
 {
     return (struct lw__output){.actions = actions};
 }
@@ -76,29 +77,30 @@ static struct lw__output end(struct lw__machine *m, unsigned actions)
 {
     m->phase = LW__ENDED;
     m->due_us = LW__NEVER;
-    return act(actions | LW__DO_END);
+    return only(actions | LW__DO_END);
 }
 
-static struct lw__output ask(struct lw__machine *m)
+static struct lw__output acquire(struct lw__machine *m)
 {
-    m->phase = LW__ACQUIRING;
+    m->phase = lw__machine_reacquires(m->phase) ? LW__REACQUIRING : LW__ACQUIRING;
     m->due_us = LW__NEVER;
     m->handed_us = 0;
-    m->ask_again = false;
-    return act(LW__SEND_ACQUIRE);
+    m->retry_at_once = false;
+    return only(LW__SEND_ACQUIRE);
 }
 
-/* What an earlier answer or a message gave us; asked for as whatever keeps a lock is. */
-static struct lw__output ask_to_keep(struct lw__machine *m)
+/* The token may have the lock already, by an earlier reply or by a message, and its lease
+ * is running: the request is as urgent as a renewal. */
+static struct lw__output acquire_to_keep(struct lw__machine *m)
 {
-    m->keeps = true;
-    return ask(m);
+    m->maybe_held = true;
+    return acquire(m);
 }
 
-/* "Whatever this token has here, it has no more." */
-static struct lw__output leave(struct lw__machine *m, int64_t now_us)
+/* Releases whatever the token may have in Redis: the name, or a place in the queue. */
+static struct lw__output release(struct lw__machine *m, int64_t now_us)
 {
-    if (m->phase != LW__RELEASING) {
+    if (!lw__machine_releases(m->phase)) {
         int64_t at_most = now_us + m->lease_us;
 
         m->release_until_us = m->held_until_us > at_most ? m->held_until_us : at_most;
@@ -106,23 +108,21 @@ static struct lw__output leave(struct lw__machine *m, int64_t now_us)
     }
     m->phase = LW__RELEASING;
     m->due_us = LW__NEVER;
-    m->in_flight = true;
-    return act(LW__SEND_RELEASE);
+    return only(LW__SEND_RELEASE);
 }
 
-static struct lw__output hold(struct lw__machine *m, int64_t deadline_us, uint64_t fence,
-                              bool by_message)
+static struct lw__output hold(struct lw__machine *m, enum lw__phase phase,
+                              int64_t deadline_us, uint64_t fence)
 {
-    m->phase = LW__HELD;
+    m->phase = phase;
     m->deadline_us = m->held_until_us = deadline_us;
     m->due_us = LW__NEVER;
     m->fence = fence;
-    m->by_message = by_message;
     m->ticket = -1;
-    m->in_redis = true;
-    m->uncertain = false;
+    m->maybe_in_redis = true;
+    m->unconfirmed = false;
     m->failures = 0;
-    return act(LW__DO_GRANT);
+    return only(LW__DO_GRANT);
 }
 
 static void note_unknown(struct lw__machine *m, const struct lw__input *in)
@@ -130,14 +130,14 @@ static void note_unknown(struct lw__machine *m, const struct lw__input *in)
     if (!in->unknown.was_sent) {
         return;
     }
-    if (!m->uncertain) {
+    if (!m->unconfirmed) {
         m->first_sent_us = in->sent_us;
     }
-    m->uncertain = true;
-    m->in_redis = true;
+    m->unconfirmed = true;
+    m->maybe_in_redis = true;
 }
 
-/* How long to wait before the next try, on a link that stands. */
+/* Returns the delay before the next attempt, on a link that is up. */
 static int64_t retry_us(struct lw__machine *m, const struct lw__input *in)
 {
     int64_t delay = (int64_t)RETRY_US << m->failures;
@@ -148,156 +148,101 @@ static int64_t retry_us(struct lw__machine *m, const struct lw__input *in)
     return delay + delay / 10 * in->jitter / 1000;
 }
 
-/* A release sent again and answered "not yours" has most likely been done by the first
- * one, if that was sent while the lock was still ours. */
+/* "Not yours" in the reply to a release that was sent again most likely means that the
+ * first one had released it, provided that one was sent while the lock was still ours. */
 static bool presumed_released(const struct lw__machine *m)
 {
-    return m->uncertain && m->first_sent_us < m->held_until_us;
+    return m->unconfirmed && m->first_sent_us < m->held_until_us;
 }
 
-/* The previous token's release came with the answer to a turn. */
-static int turned(struct lw__machine *m, bool released)
+/* A reply to a re-acquire reports the release of the previous token, too. From here on
+ * the request is an ordinary one. Returns the status of that release. */
+static int finish_reacquire(struct lw__machine *m, bool released)
 {
-    bool ours = released || presumed_released(m);
-
-    m->turning = false;
-    return ours ? LW_OK : LW_ENOTHELD;
+    m->phase = LW__ACQUIRING;
+    return released || presumed_released(m) ? LW_OK : LW_ENOTHELD;
 }
 
-/* Belief ends at D = sent + lease - drift, whatever Redis does. */
-static int64_t end_of(int64_t sent_us, int64_t lease_us)
+/* The lock is relied on until sent + lease - drift, whatever Redis does. */
+static int64_t deadline_of(int64_t sent_us, int64_t lease_us)
 {
     return sent_us + lease_us - lw__machine_drift_us(lease_us);
 }
 
-/* An answer said granted. One that comes too late to be used is asked for again: the same
- * token is extended. */
+/* A reply says that the lock was granted. It is believed if enough of the lease is left;
+ * otherwise the same token requests it again, which extends the lease. */
 static struct lw__output believe(struct lw__machine *m, const struct lw__input *in)
 {
-    int64_t deadline = end_of(in->sent_us, m->lease_us);
+    int64_t deadline = deadline_of(in->sent_us, m->lease_us);
     int64_t least = in->margin_us > LW__LEAST_US ? in->margin_us : LW__LEAST_US;
 
     m->held_until_us = deadline;
-    m->in_redis = true;
-    if (m->abandoned) {
-        return leave(m, in->now_us);
+    m->maybe_in_redis = true;
+    if (m->unwanted) {
+        return release(m, in->now_us);
     }
     if (deadline - in->now_us <= least) {
-        return ask_to_keep(m);
+        return acquire_to_keep(m);
     }
-    return hold(m, deadline, in->granted.fence, false);
+    return hold(m, LW__HELD, deadline, in->granted.fence);
 }
 
-/* A message says that the lock was handed to this token at handed_us of the server's
+/* A message says that the lock was handed to this token at `handed_us` of the server's
  * clock. An earlier request of ours was sent at pair_sent_us, and the server's clock
- * stood at pair_server_us when it was answered: so the hand-over came at least the
- * difference later, by our clock, and the claim window may be counted from there. Unless
- * less time than that has passed here since: then the server's clock was set. The renewal
- * comes at a quarter of the window: a margin must leave time for that and for its answer,
- * or the hold would be lost at once; the full lease is asked for then. */
+ * showed pair_server_us when it replied. So the hand-over came at least the difference of
+ * the two server times later than pair_sent_us, by our clock, and the claim window is
+ * counted from there. If less time than that has passed on our clock, the server's clock
+ * was set, and the message is not believed. The renewal is due at a quarter of the
+ * window. A margin must leave time for the renewal and its reply, or the hold would be
+ * lost at once; otherwise the full lease is requested. */
 static struct lw__output hand_over(struct lw__machine *m, const struct lw__input *in,
                                    int64_t handed_us, uint64_t fence,
                                    int64_t pair_sent_us, int64_t pair_server_us)
 {
     int64_t passed = handed_us - pair_server_us;
     int64_t passed_here = in->now_us - pair_sent_us, deadline, spare;
+    bool reacquires = lw__machine_reacquires(m->phase);
     struct lw__output out;
 
     if (pair_server_us == 0 || passed < 0 ||
         passed > passed_here + lw__machine_drift_us(passed_here)) {
-        return ask_to_keep(m);
+        return acquire_to_keep(m);
     }
-    deadline = end_of(pair_sent_us, passed + m->window_us);
+    deadline = deadline_of(pair_sent_us, passed + m->window_us);
     spare = deadline - in->now_us;
     if (spare <= m->window_us / 4 ||
         (in->margin_us > 0 && spare - in->margin_us <= m->window_us / 2)) {
-        return ask_to_keep(m);
+        return acquire_to_keep(m);
     }
-    out = hold(m, deadline, fence, true);
+    out = hold(m, LW__HELD_BY_MESSAGE, deadline, fence);
     m->due_us = pair_sent_us + passed + m->window_us / 4;
-    if (m->turning) { /* the turn queued this token, so it released the previous one */
-        m->turning = false;
+    if (reacquires) { /* the token was queued, so its script released the previous one */
         out.actions |= LW__DO_RELEASED;
         out.release_status = LW_OK;
     }
     return out;
 }
 
-/* Nobody waits any more. But a turn's answer also tells of the previous token's release:
- * that is worth asking for until that token has expired. */
-static bool is_over(const struct lw__machine *m, int64_t now_us)
+/* Returns true if the request need not go on. While re-acquiring, its reply also reports
+ * the release of the previous token: that is worth a request until that token expires. */
+static bool may_give_up(const struct lw__machine *m, int64_t now_us)
 {
-    return m->abandoned && !(m->turning && now_us < m->held_until_us);
+    return m->unwanted &&
+           !(lw__machine_reacquires(m->phase) && now_us < m->held_until_us);
 }
 
 static struct lw__output give_up(struct lw__machine *m, const struct lw__input *in)
 {
-    bool first = !m->uncertain || m->first_sent_us == in->sent_us;
-    struct lw__output out = m->in_redis ? leave(m, in->now_us) : end(m, 0);
+    bool first = !m->unconfirmed || m->first_sent_us == in->sent_us;
+    bool reacquires = lw__machine_reacquires(m->phase);
+    struct lw__output out = m->maybe_in_redis ? release(m, in->now_us) : end(m, 0);
 
-    if (m->turning) { /* of one that is refused an earlier try may have been done */
-        m->turning = false;
+    if (reacquires) { /* an attempt before the refused one may have been executed */
         out.actions |= LW__DO_RELEASED;
         out.release_status = in->event == LW__EV_REFUSED && first ? LW_EREDIS
                                                                   : LW_EUNKNOWN;
     }
     return out;
-}
-
-static int64_t poll_us(const struct lw__input *in)
-{
-    if (in->queued.poll_ms > 0) {
-        return lw__machine_lease_poll_us(in->queued.remaining_ms, in->queued.poll_ms,
-                                         in->jitter);
-    }
-    return lw__machine_poll_us(in->queued.remaining_ms, in->queued.position, in->jitter);
-}
-
-static struct lw__output queued(struct lw__machine *m, const struct lw__input *in,
-                                bool turning)
-{
-    int64_t handed = m->handed_us;
-    struct lw__output out;
-
-    m->ticket = in->queued.ticket;
-    m->in_redis = in->queued.position >= 0 || handed != 0;
-    m->handed_us = 0;
-    m->failures = 0;
-    m->keeps = false;
-    if (m->abandoned) {
-        return give_up(m, in);
-    }
-    /* A message noted while asking: later than this answer it is news. */
-    if (handed != 0 && handed >= in->queued.server_us) {
-        return hand_over(m, in, handed, m->fence, in->sent_us, in->queued.server_us);
-    }
-    /* A turn that was spent already takes no place in the queue. */
-    if (in->queued.again || m->ask_again ||
-        (turning && in->queued.position < 0 && in->queued.asked_to_join)) {
-        out = ask(m);
-    } else {
-        m->phase = LW__QUEUED;
-        m->due_us = in->now_us + poll_us(in);
-        out = act(0);
-    }
-    out.actions |= LW__DO_BUSY;
-    return out;
-}
-
-/* The outcome is open: ask again, or make sure that nothing of it remains. */
-static struct lw__output unknown(struct lw__machine *m, const struct lw__input *in)
-{
-    note_unknown(m, in);
-    if (is_over(m, in->now_us)) {
-        return give_up(m, in);
-    }
-    m->phase = LW__QUEUED;
-    if (in->linked) {
-        m->due_us = in->now_us + retry_us(m, in);
-    } else {
-        m->due_us = m->abandoned ? m->held_until_us : LW__NEVER;
-    }
-    return act(0);
 }
 
 static struct lw__output fail(struct lw__machine *m, const struct lw__input *in,
@@ -310,252 +255,329 @@ static struct lw__output fail(struct lw__machine *m, const struct lw__input *in,
     return out;
 }
 
-/* An ask was answered; where it was a turn, so was the previous token's release. */
-static struct lw__output answered(struct lw__machine *m, const struct lw__input *in)
-{
-    bool turning = m->turning, released = false;
-    struct lw__output out;
-    int status = LW_OK;
+/* ---- acquiring ---- */
 
-    if (turning) {
-        released = in->event == LW__EV_GRANTED  ? in->granted.released
-                   : in->event == LW__EV_QUEUED ? in->queued.released
-                                                : in->deadlock.released;
-        status = turned(m, released);
+static int64_t poll_us(const struct lw__input *in)
+{
+    if (in->queued.poll_ms > 0) {
+        return lw__machine_lease_poll_us(in->queued.remaining_ms, in->queued.poll_ms,
+                                         in->jitter);
     }
+    return lw__machine_poll_us(in->queued.remaining_ms, in->queued.position, in->jitter);
+}
+
+static struct lw__output on_queued(struct lw__machine *m, const struct lw__input *in,
+                                   bool reacquired)
+{
+    int64_t handed = m->handed_us;
+    struct lw__output out;
+
+    m->ticket = in->queued.ticket;
+    m->maybe_in_redis = in->queued.position >= 0 || handed != 0;
+    m->handed_us = 0;
+    m->failures = 0;
+    m->maybe_held = false;
+    if (m->unwanted) {
+        return give_up(m, in);
+    }
+    /* A message was noted while the request was in flight. If it is later than this
+     * reply, it is news. */
+    if (handed != 0 && handed >= in->queued.server_us) {
+        return hand_over(m, in, handed, m->fence, in->sent_us, in->queued.server_us);
+    }
+    /* A re-acquire that was executed before takes no place in the queue. */
+    if (in->queued.again || m->retry_at_once ||
+        (reacquired && in->queued.position < 0 && in->queued.asked_to_join)) {
+        out = acquire(m);
+    } else {
+        m->phase = LW__QUEUED;
+        m->due_us = in->now_us + poll_us(in);
+        out = only(0);
+    }
+    out.actions |= LW__DO_REFUSE;
+    return out;
+}
+
+/* The outcome is unknown: sends the request again later, or makes sure that nothing of it
+ * remains. */
+static struct lw__output on_unknown(struct lw__machine *m, const struct lw__input *in)
+{
+    note_unknown(m, in);
+    if (may_give_up(m, in->now_us)) {
+        return give_up(m, in);
+    }
+    m->phase = m->phase == LW__REACQUIRING ? LW__REACQUIRE_DUE : LW__QUEUED;
+    if (in->linked) {
+        m->due_us = in->now_us + retry_us(m, in);
+    } else {
+        m->due_us = m->unwanted ? m->held_until_us : LW__NEVER;
+    }
+    return only(0);
+}
+
+static bool previous_was_released(const struct lw__input *in)
+{
+    return in->event == LW__EV_GRANTED  ? in->granted.released
+           : in->event == LW__EV_QUEUED ? in->queued.released
+                                        : in->deadlock.released;
+}
+
+/* A reply to a request, and if it was a re-acquire, to the previous token's release. */
+static struct lw__output on_reply(struct lw__machine *m, const struct lw__input *in)
+{
+    bool reacquired = m->phase == LW__REACQUIRING;
+    int status = reacquired ? finish_reacquire(m, previous_was_released(in)) : LW_OK;
+    struct lw__output out;
+
     if (in->event == LW__EV_GRANTED) {
         out = believe(m, in);
     } else if (in->event == LW__EV_QUEUED) {
-        out = queued(m, in, turning);
+        out = on_queued(m, in, reacquired);
     } else {
         out = fail(m, in, LW_EDEADLOCK);
     }
-    if (turning) {
+    if (reacquired) {
         out.actions |= LW__DO_RELEASED;
         out.release_status = status;
     }
     return out;
 }
 
-static struct lw__output asking(struct lw__machine *m, const struct lw__input *in)
+static struct lw__output step_acquiring(struct lw__machine *m, const struct lw__input *in)
 {
     switch (in->event) {
-    case LW__EV_LEASE_SET: /* what its answer is counted by */
-        m->lease_us = in->asked.lease_us;
-        m->handed_us = 0; /* what was heard before that its answer tells */
-        return act(0);
+    case LW__EV_LEASE_SET: /* the deadline will be computed from it */
+        m->lease_us = in->lease_set.lease_us;
+        m->handed_us = 0; /* the reply covers messages before it was sent */
+        return only(0);
     case LW__EV_NOT_GRANTED:
-        m->in_redis = true;
+        m->maybe_in_redis = true;
         if (in->not_granted.ticket > 0) {
             m->ticket = in->not_granted.ticket;
         }
-        if (m->abandoned) {
+        if (m->unwanted) {
             return give_up(m, in);
         }
-        return in->not_granted.set_done ? ask_to_keep(m) : ask(m);
+        return in->not_granted.set_done ? acquire_to_keep(m) : acquire(m);
     case LW__EV_GRANTED:
     case LW__EV_QUEUED:
     case LW__EV_DEADLOCK:
-        return answered(m, in);
+        return on_reply(m, in);
     case LW__EV_UNKNOWN:
-        return unknown(m, in);
+        return on_unknown(m, in);
     case LW__EV_REFUSED:
         note_unknown(m, in);
         return fail(m, in, LW_EREDIS);
-    case LW__EV_HANDED_OVER:
-        if (in->handed.handed_us > m->handed_us) {
-            m->handed_us = in->handed.handed_us;
-            m->fence = in->handed.fence;
+    case LW__EV_HANDED_OVER: /* judged with the reply */
+        if (in->handed_over.handed_us > m->handed_us) {
+            m->handed_us = in->handed_over.handed_us;
+            m->fence = in->handed_over.fence;
         }
-        return act(0);
+        return only(0);
     case LW__EV_RETRY_NOW:
-        m->ask_again = true;
-        return act(0);
+        m->retry_at_once = true;
+        return only(0);
     case LW__EV_CANCEL:
-        m->abandoned = true;
-        return act(0);
+        m->unwanted = true;
+        return only(0);
     default:
-        return act(0);
+        return only(0);
     }
 }
 
-static struct lw__output waiting(struct lw__machine *m, const struct lw__input *in)
+/* ---- waiting ---- */
+
+static struct lw__output step_queued(struct lw__machine *m, const struct lw__input *in)
 {
     int64_t due;
 
     switch (in->event) {
     case LW__EV_HANDED_OVER:
-        return hand_over(m, in, in->handed.handed_us, in->handed.fence,
-                         in->handed.pair_sent_us, in->handed.pair_server_us);
-    case LW__EV_STANDBY: /* no later than it was due: the other's hand-over may be lost */
+        return hand_over(m, in, in->handed_over.handed_us, in->handed_over.fence,
+                         in->handed_over.pair_sent_us, in->handed_over.pair_server_us);
+    case LW__EV_STANDBY: /* only earlier: the hand-over to the waiter ahead may be lost */
         due = in->now_us + in->standby.window_us + 2 * MS +
               in->standby.window_us / 20 * (in->jitter + 1000) / 2000;
         if (due < m->due_us) {
             m->due_us = due;
         }
-        return act(0);
+        return only(0);
     case LW__EV_RETRY_NOW:
     case LW__EV_DUE:
-        return is_over(m, in->now_us) ? give_up(m, in) : ask(m);
+        return may_give_up(m, in->now_us) ? give_up(m, in) : acquire(m);
     case LW__EV_CANCEL:
-        m->abandoned = true;
-        if (is_over(m, in->now_us)) {
+        m->unwanted = true;
+        if (may_give_up(m, in->now_us)) {
             return give_up(m, in);
         }
         if (m->due_us > m->held_until_us) {
             m->due_us = m->held_until_us;
         }
-        return act(0);
+        return only(0);
     default:
-        return act(0);
+        return only(0);
     }
 }
 
-/* By an answer D only grows, and not beyond what is wanted by now. */
-static struct lw__output renewed(struct lw__machine *m, const struct lw__input *in)
+/* ---- holding ---- */
+
+/* A reply only moves the deadline forward, and not beyond what is wanted now. */
+static struct lw__output on_renewed(struct lw__machine *m, const struct lw__input *in)
 {
     int64_t asked = in->renewed.lease_us, wanted = in->renewed.wanted_us;
-    int64_t deadline = end_of(in->sent_us, asked < wanted ? asked : wanted);
+    int64_t deadline = deadline_of(in->sent_us, asked < wanted ? asked : wanted);
 
     if (deadline > m->deadline_us) {
         m->deadline_us = m->held_until_us = deadline;
     }
-    m->by_message = false;
+    m->phase = LW__HELD;
     m->due_us = LW__NEVER;
-    return act(0);
+    return only(0);
 }
 
-static struct lw__output held(struct lw__machine *m, const struct lw__input *in)
+static struct lw__output step_held(struct lw__machine *m, const struct lw__input *in)
 {
     int64_t deadline;
 
     switch (in->event) {
     case LW__EV_RENEWED:
-        return renewed(m, in);
-    case LW__EV_SHORTEN: /* believed at once, also if the server never hears of it */
-        deadline = end_of(in->now_us, in->shorten.lease_us);
+        return on_renewed(m, in);
+    case LW__EV_SHORTEN: /* valid at once, also if it never reaches the server */
+        deadline = deadline_of(in->now_us, in->shorten.lease_us);
         if (deadline < m->deadline_us) {
             m->deadline_us = deadline;
         }
-        return act(0);
+        return only(0);
     case LW__EV_LOST_ON_SERVER:
         return end(m, LW__DO_LOST);
     case LW__EV_RELEASE:
-        return leave(m, in->now_us);
+        return release(m, in->now_us);
     case LW__EV_REACQUIRE:
-        m->window_us = in->turn.window_us;
-        m->in_redis = false;
-        m->turning = true;
+        m->window_us = in->reacquire.window_us;
+        m->maybe_in_redis = false;
         m->held_until_us = m->deadline_us;
-        return ask_to_keep(m);
+        m->phase = LW__REACQUIRING;
+        return acquire_to_keep(m);
     case LW__EV_UNDELIVERED:
-        return ask_to_keep(m);
-    case LW__EV_LOST_LOCALLY: /* given back then, not before: a margin is the holder's to
-                                 use */
-        if (in->lapse.at_us < m->deadline_us) {
-            m->deadline_us = in->lapse.at_us;
+        return acquire_to_keep(m);
+    case LW__EV_LOST_LOCALLY: /* released then, not before: the margin is the holder's */
+        if (in->lost_locally.at_us < m->deadline_us) {
+            m->deadline_us = in->lost_locally.at_us;
         }
         m->phase = LW__EXPIRED;
         m->due_us = m->deadline_us;
-        return act(0);
+        return only(0);
     default:
-        return act(0);
+        return only(0);
     }
 }
 
-static struct lw__output lapsed(struct lw__machine *m, const struct lw__input *in)
+static struct lw__output step_expired(struct lw__machine *m, const struct lw__input *in)
 {
     if (in->event == LW__EV_DUE || in->event == LW__EV_RELEASE) {
-        return leave(m, in->now_us);
+        return release(m, in->now_us);
     }
     if (in->event == LW__EV_LOST_ON_SERVER) {
         return end(m, 0);
     }
-    return act(0);
+    return only(0);
 }
 
-/* `otherwise`: the outcome where no answer has said that it was released. */
-static struct lw__output left(struct lw__machine *m, int otherwise)
+/* ---- releasing ---- */
+
+/* `otherwise` is the status if no reply has confirmed the release. */
+static struct lw__output finish_release(struct lw__machine *m, int otherwise)
 {
     struct lw__output out = end(m, LW__DO_RELEASED);
 
-    out.release_status = m->released ? LW_OK : otherwise;
+    out.release_status = m->release_confirmed ? LW_OK : otherwise;
     return out;
 }
 
-static struct lw__output leaving(struct lw__machine *m, const struct lw__input *in)
+static struct lw__output on_released(struct lw__machine *m, const struct lw__input *in)
 {
     struct lw__output out;
 
+    m->release_confirmed = m->release_confirmed || in->released.released;
+    if (in->released.again) {
+        return release(m, in->now_us);
+    }
+    out = finish_release(m, presumed_released(m) ? LW_OK : LW_ENOTHELD);
+    if (out.release_status == LW_OK && in->released.holds_left > 0) {
+        out.release_status = LW_STILLHELD;
+    }
+    return out;
+}
+
+static struct lw__output step_releasing(struct lw__machine *m, const struct lw__input *in)
+{
     switch (in->event) {
     case LW__EV_RELEASED:
-        m->released = m->released || in->released.released;
-        if (in->released.again) {
-            return leave(m, in->now_us);
-        }
-        out = left(m, presumed_released(m) ? LW_OK : LW_ENOTHELD);
-        if (out.release_status == LW_OK && in->released.holds_left > 0) {
-            out.release_status = LW_STILLHELD;
-        }
-        return out;
+        return on_released(m, in);
     case LW__EV_UNKNOWN:
         note_unknown(m, in);
-        m->in_flight = false;
+        m->phase = LW__RELEASE_DUE;
         m->due_us = in->linked ? in->now_us + retry_us(m, in) : m->release_until_us;
         if (m->due_us > m->release_until_us) {
             m->due_us = m->release_until_us;
         }
-        return act(0);
-    case LW__EV_REFUSED: /* an earlier one may have been done */
-        return left(m, m->uncertain ? LW_EUNKNOWN : LW_EREDIS);
+        return only(0);
+    case LW__EV_REFUSED: /* an earlier attempt may have been executed */
+        return finish_release(m, m->unconfirmed ? LW_EUNKNOWN : LW_EREDIS);
     case LW__EV_RETRY_NOW:
-        return m->in_flight ? act(0) : leave(m, in->now_us);
+        return m->phase == LW__RELEASING ? only(0) : release(m, in->now_us);
     case LW__EV_DUE:
         if (in->now_us < m->release_until_us) {
-            return leave(m, in->now_us);
+            return release(m, in->now_us);
         }
-        return left(m, LW_EUNKNOWN);
+        return finish_release(m, LW_EUNKNOWN);
     default:
-        return act(0);
+        return only(0);
     }
 }
 
-static struct lw__output idle(struct lw__machine *m, const struct lw__input *in)
+/* ---- all phases ---- */
+
+static struct lw__output step_idle(struct lw__machine *m, const struct lw__input *in)
 {
     if (in->event == LW__EV_RELEASE) {
-        return leave(m, in->now_us);
+        return release(m, in->now_us);
     }
     if (in->event != LW__EV_START) {
-        return act(0);
+        return only(0);
     }
     if (!in->linked || in->start.behind) {
         m->phase = LW__QUEUED;
-        return act(0);
+        return only(0);
     }
     m->phase = LW__ACQUIRING;
-    return act(in->start.first_script ? LW__SEND_ACQUIRE : LW__SEND_TRY);
+    return only(in->start.first_script ? LW__SEND_ACQUIRE : LW__SEND_TRY);
 }
 
 struct lw__output lw__machine_step(struct lw__machine *m, const struct lw__input *in)
 {
     if (in->event == LW__EV_DUE && in->now_us < m->due_us) {
-        return act(0);
+        return only(0);
     }
     switch (m->phase) {
     case LW__IDLE:
-        return idle(m, in);
+        return step_idle(m, in);
     case LW__ACQUIRING:
-        return asking(m, in);
+    case LW__REACQUIRING:
+        return step_acquiring(m, in);
     case LW__QUEUED:
-        return waiting(m, in);
+    case LW__REACQUIRE_DUE:
+        return step_queued(m, in);
     case LW__HELD:
-        return held(m, in);
+    case LW__HELD_BY_MESSAGE:
+        return step_held(m, in);
     case LW__EXPIRED:
-        return lapsed(m, in);
+        return step_expired(m, in);
     case LW__RELEASING:
-        return leaving(m, in);
+    case LW__RELEASE_DUE:
+        return step_releasing(m, in);
     case LW__ENDED:
         break;
     }
-    return act(0);
+    return only(0);
 }

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* The life of one token, as a pure function: (state, input, now) -> (state, actions). It
- * owns every decision on which lock safety rests: when a grant may be believed, until
- * when, when to ask again, what to give back. It knows no clock, socket, allocation or
- * callback; libc only.
+ * makes every decision on which the safety of a lock depends: whether a grant is
+ * believed, until when, when to send a request again, what to release. It is independent
+ * of clocks, sockets, memory and callbacks, and uses libc only.
  *
- * Happy path: START -> SEND_TRY; GRANTED answer -> GRANTED; RELEASE -> SEND_RELEASE;
- * RELEASED answer -> RELEASED and ENDED.
- * Waiting: START -> SEND_TRY; NOT_GRANTED -> SEND_ACQUIRE; QUEUED answer -> BUSY, sleep;
- * HANDED -> GRANTED at once if the arithmetic of the claim window allows, else
- * SEND_ACQUIRE.
- * Failing: UNKNOWN (no answer, or none that decides) -> the same again after a while, or
- * when the link is up; a release until its lease is over. REFUSED -> FAIL, and whatever
- * the token may have is released. D comes -> LATE asks anew, LAPSE gives back. GONE ->
- * LOST. */
+ * Usual course: START sends a try; the reply GRANTED grants; RELEASE sends a release; the
+ * reply RELEASED reports it, and the token has ended.
+ * Waiting: START sends a try; NOT_GRANTED sends a request to join; the reply QUEUED leads
+ * to sleep. HANDED_OVER grants at once if enough of the claim window is left, else the
+ * token requests the lock again.
+ * Failures: with UNKNOWN (no reply, or none that decides) the same command is sent again
+ * after a delay or when the link comes up; a release until the lease has expired. REFUSED
+ * fails, and releases what the token may hold. At its deadline an undelivered grant is
+ * requested again (UNDELIVERED), and a delivered one is lost and then released
+ * (LOST_LOCALLY). LOST_ON_SERVER reports the loss. */
 #ifndef LW_MACHINE_H
 #define LW_MACHINE_H
 #include <stdbool.h>
@@ -20,124 +21,128 @@
 
 #define LW__NEVER INT64_MAX
 
+/* "In flight" is a command of this token without a reply yet. */
 enum lw__phase {
-    LW__IDLE,      /* nothing in Redis, nothing in flight */
-    LW__ACQUIRING, /* an acquire is in flight */
-    LW__QUEUED,    /* not granted; asks again at due_us, or when told */
-    LW__HELD,      /* ours until deadline_us */
-    LW__EXPIRED,   /* lost on this side; given back at deadline_us, not before */
-    LW__RELEASING, /* a release (or leave, or give-back: one script) is in flight or due
-                    */
-    LW__ENDED      /* nothing of it is left in Redis as far as can be known */
+    LW__IDLE,          /* nothing in Redis, nothing in flight */
+    LW__ACQUIRING,     /* a try or a request is in flight */
+    LW__REACQUIRING,   /* a request is in flight that also releases the previous token */
+    LW__QUEUED,        /* not granted; sends a request at due_us, or when woken */
+    LW__REACQUIRE_DUE, /* the outcome of that request is unknown; sends it again so */
+    LW__HELD,          /* ours until deadline_us */
+    LW__HELD_BY_MESSAGE, /* the same; the lease is still the claim window of a hand-over
+                          */
+    LW__EXPIRED,         /* lost on this side; released at deadline_us, not before */
+    LW__RELEASING,       /* a release is in flight; it leaves the queue as well */
+    LW__RELEASE_DUE,     /* the outcome of a release is unknown; sends it at due_us */
+    LW__ENDED            /* nothing of the token is left in Redis, as far as is known */
 };
 
 enum lw__event {
-    LW__EV_START,          /* somebody wants the lock */
-    LW__EV_LEASE_SET,      /* the try or ask goes out now, for another lease */
-    LW__EV_GRANTED,        /* acquire's answer */
-    LW__EV_NOT_GRANTED,    /* the plain SET NX said no, or its fence could not be used; or
-                              the script did, before the release of this client's own hold */
-    LW__EV_QUEUED,         /* acquire's answer */
-    LW__EV_DEADLOCK,       /* acquire's answer */
-    LW__EV_UNKNOWN,        /* the outcome is open, answered or not */
-    LW__EV_REFUSED,        /* the server refuses for good; but the outcome is open */
-    LW__EV_RELEASED,       /* release's answer */
-    LW__EV_RENEWED,        /* renewal's answer */
+    LW__EV_START,       /* a handle wants the lock */
+    LW__EV_LEASE_SET,   /* the request is encoded now, with another lease */
+    LW__EV_GRANTED,     /* reply to a request */
+    LW__EV_NOT_GRANTED, /* the try was refused, or its fencing token was unusable; or the
+                           script refused because of this client's own pending release */
+    LW__EV_QUEUED,      /* reply to a request */
+    LW__EV_DEADLOCK,    /* reply to a request */
+    LW__EV_UNKNOWN,     /* the outcome is unknown, with or without a reply */
+    LW__EV_REFUSED,     /* the server refuses permanently; the outcome is unknown */
+    LW__EV_RELEASED,    /* reply to a release */
+    LW__EV_RENEWED,     /* reply to a renewal */
     LW__EV_LOST_ON_SERVER, /* a renewal found the lock not ours */
     LW__EV_SHORTEN,        /* the holder wants a shorter lease, from now on */
-    LW__EV_HANDED_OVER,    /* hand-over message */
-    LW__EV_STANDBY,        /* standby message */
-    LW__EV_RETRY_NOW, /* linked or bound now, who was first tried, or a message came that
-                       is not believed */
-    LW__EV_DUE,       /* due_us has come */
-    LW__EV_CANCEL,    /* nobody here waits for it any more */
-    LW__EV_RELEASE,   /* the holder lets go, and nobody here follows */
-    LW__EV_REACQUIRE, /* the holder lets go, a fresh token asks in the same script */
-    LW__EV_UNDELIVERED, /* the deadline came before the holder could be told of its grant
-                         */
-    LW__EV_LOST_LOCALLY /* the holder was told `lost` on this side's own account */
+    LW__EV_HANDED_OVER,    /* message */
+    LW__EV_STANDBY,        /* message: the waiter ahead was handed the lock */
+    LW__EV_RETRY_NOW,      /* the link came up or was bound, the try of the claim ahead is
+                              over,      or an untrusted message arrived */
+    LW__EV_DUE,            /* due_us has come */
+    LW__EV_CANCEL,         /* no handle waits any longer */
+    LW__EV_RELEASE,        /* the holder releases, and no handle follows */
+    LW__EV_REACQUIRE, /* the holder releases; a fresh token requests in the same script */
+    LW__EV_UNDELIVERED, /* the deadline came before the grant could be delivered */
+    LW__EV_LOST_LOCALLY /* `lost` was called because of the deadline */
 };
 
 struct lw__input {
     enum lw__event event;
-    bool linked; /* the link stands */
+    bool linked; /* the link is up */
     int64_t now_us;
-    int64_t sent_us;   /* of an answer, or none: when what is answered was sent */
-    int64_t jitter;    /* drawn by the caller, -1000 to 1000: up to 10 % of a delay */
-    int64_t margin_us; /* what the first who waits wants left of a grant */
-    union {            /* by the event; those that are not here have no more to say */
-        /* The largest first: an initializer that names none of them sets the first
-         * alone, and what is beyond it may be anything. */
+    int64_t sent_us;   /* of a reply, or its absence: when the command was sent */
+    int64_t jitter;    /* random, -1000 to 1000: up to 10 % of a delay */
+    int64_t margin_us; /* what the first waiter needs left of a grant */
+    union {            /* by event; the others have no arguments */
+        /* The largest is first, because an initializer that names no member sets the
+         * first one only. */
         struct {
-            int64_t remaining_ms; /* -1: no TTL */
-            int64_t poll_ms;      /* of who never queues: the longest sleep; else 0 */
-            int64_t position;     /* -1: not queued */
+            int64_t remaining_ms; /* -1: the key has no TTL */
+            int64_t poll_ms;  /* the longest sleep of a mode without a queue; else 0 */
+            int64_t position; /* -1: not queued */
             int64_t ticket;
-            int64_t server_us; /* TIME in the answer */
-            bool again;        /* at once: the script had more to do */
+            int64_t server_us; /* TIME in the reply */
+            bool again;        /* send it again at once: the script had more to do */
             bool asked_to_join;
-            bool released; /* where it was a turn: of the previous token */
+            bool released; /* with a re-acquire: the previous token was */
         } queued;
         struct {
-            bool first_script; /* do not try SET NX first */
-            bool behind; /* another one of this client tries: ASK_NOW comes after it */
+            bool first_script; /* send the script rather than SET NX */
+            bool behind;       /* another claim of this client tries; RETRY_NOW follows */
         } start;
         struct {
             int64_t lease_us;
-        } asked;
+        } lease_set;
         struct {
             uint64_t fence;
             bool released; /* as above */
         } granted;
         struct {
-            bool set_done;  /* the name is ours, but has no number */
-            int64_t ticket; /* the script's: ask again, with this one; 0: none */
+            bool set_done;  /* the name is ours, but has no fencing token */
+            int64_t ticket; /* the script's, to be sent again; 0: none */
         } not_granted;
         struct {
             bool released; /* as above */
         } deadlock;
         struct {
             bool was_sent;
-        } unknown; /* and refused */
+        } unknown; /* also of LW__EV_REFUSED */
         struct {
-            int64_t holds_left; /* of this owner */
+            int64_t holds_left; /* of the same owner */
             bool released, again;
         } released;
         struct {
-            int64_t lease_us;  /* that was asked for */
-            int64_t wanted_us; /* that is wanted by now: one made shorter stays short */
+            int64_t lease_us;  /* that was requested */
+            int64_t wanted_us; /* that is wanted now: a shortened lease stays short */
         } renewed;
         struct {
             int64_t lease_us;
         } shorten;
         struct {
-            int64_t handed_us; /* server's TIME of the hand-over */
+            int64_t handed_us; /* the server's TIME of the hand-over */
             uint64_t fence;
-            /* what is known of the server's clock; pair_server_us 0: nothing */
+            /* a clock pair; pair_server_us 0: none */
             int64_t pair_sent_us, pair_server_us;
-        } handed;
+        } handed_over;
         struct {
             int64_t window_us;
         } standby;
         struct {
-            int64_t window_us; /* the fresh token's */
-        } turn;
+            int64_t window_us; /* of the fresh token */
+        } reacquire;
         struct {
-            int64_t at_us; /* when it shall be given back */
-        } lapse;
+            int64_t at_us; /* when it shall be released */
+        } lost_locally;
     };
 };
 
 enum lw__action {
     LW__SEND_TRY = 1,
-    LW__SEND_ACQUIRE = 2, /* with the previous token to release first where `turning` */
+    LW__SEND_ACQUIRE = 2, /* while re-acquiring, with the previous token to release */
     LW__SEND_RELEASE = 4,
     LW__DO_GRANT = 8,     /* held from now on; fence, deadline_us */
-    LW__DO_BUSY = 16,     /* somebody else has it; remaining_ms */
-    LW__DO_FAIL = 32,     /* those who wait end with this status */
-    LW__DO_RELEASED = 64, /* the release's outcome is this status */
-    LW__DO_LOST = 128,    /* the server says so */
-    LW__DO_END = 256      /* phase is LW__ENDED */
+    LW__DO_REFUSE = 16,   /* another owner holds the lock */
+    LW__DO_FAIL = 32,     /* the waiters end with fail_status */
+    LW__DO_RELEASED = 64, /* the release has ended with release_status */
+    LW__DO_LOST = 128,    /* the server reports the loss */
+    LW__DO_END = 256      /* the phase is LW__ENDED */
 };
 
 struct lw__output {
@@ -145,49 +150,70 @@ struct lw__output {
     int fail_status, release_status; /* an lw_error */
 };
 
-/* Written by machine.c alone, and read by whoever has it. */
+/* Written by machine.c only. */
 struct lw__machine {
-    int64_t lease_us;  /* that was asked for last */
-    int64_t window_us; /* the claim window of its token */
-    int64_t due_us;    /* LW__EV_DUE is wanted then; held by message: extend then */
-    int64_t ticket;    /* its place, in the queue or once it joins; -1: none yet */
+    int64_t lease_us;  /* requested last */
+    int64_t window_us; /* the claim window of the token */
+    int64_t due_us;    /* when LW__EV_DUE is wanted; HELD_BY_MESSAGE: when to renew */
+    int64_t ticket;    /* the place in the queue, or for joining it; -1: none yet */
     union {
-        int64_t handed_us;        /* ASKING: a hand-over message was noted; 0: none */
-        int64_t deadline_us;      /* HELD, LAPSED: D */
-        int64_t release_until_us; /* LEAVING: when a release stops being tried */
+        int64_t handed_us;   /* in flight: time of a noted hand-over message; 0: none */
+        int64_t deadline_us; /* held, EXPIRED */
+        int64_t release_until_us; /* releasing: when it stops retrying */
     };
-    uint64_t fence;        /* of the hold; while asking, of that message */
-    int64_t held_until_us; /* D of the token that is being released */
-    int64_t first_sent_us; /* when the release of unknown outcome was first sent */
+    uint64_t fence;        /* of the hold; in flight, of that message */
+    int64_t held_until_us; /* the deadline of the token that is being released */
+    int64_t first_sent_us; /* when the command with an unknown outcome was first sent */
     enum lw__phase phase : 8;
-    uint8_t failures;    /* unknown outcomes in a row, on a link that stands */
-    bool released : 1;   /* an answer said that the release was done */
-    bool abandoned : 1;  /* the answer awaited is wanted by nobody */
-    bool ask_again : 1;  /* ask once more as soon as this answer is in */
-    bool in_flight : 1;  /* while leaving: an answer is to come */
-    bool uncertain : 1;  /* the release was sent before, with no answer */
-    bool turning : 1;    /* the ask also releases the previous token */
-    bool by_message : 1; /* held by message, not yet extended to the full lease */
-    bool in_redis : 1;   /* may have the name or a place in the queue */
-    bool keeps : 1; /* the lock may be ours already, and its lease runs: no waiting */
+    uint8_t failures;           /* unknown outcomes in a row, on a link that is up */
+    bool release_confirmed : 1; /* a reply said that the token was released */
+    bool unwanted : 1;          /* no handle wants the outcome of the request */
+    bool retry_at_once : 1;     /* another request follows the reply */
+    bool unconfirmed : 1; /* an earlier command of the token was sent and not answered */
+    bool maybe_in_redis : 1; /* the token may have the name or a place in the queue */
+    bool maybe_held : 1;     /* the token may have the name, and its lease is running */
 };
 
-/* `lease_us`: what will be asked for, and how long at least a release is tried. */
+/* `lease_us` is the lease to request, and the least time for which a release is retried.
+ */
 void lw__machine_init(struct lw__machine *machine, int64_t window_us, int64_t lease_us);
 struct lw__output lw__machine_step(struct lw__machine *machine,
                                    const struct lw__input *input);
-/* Its token holds nothing yet, and nobody has let go of it: IDLE, ASKING or QUEUED. */
+/* Returns true before the token holds anything. */
 static inline bool lw__machine_asks(enum lw__phase phase)
 {
-    return phase <= LW__QUEUED;
+    return phase <= LW__REACQUIRE_DUE;
+}
+static inline bool lw__machine_is_acquiring(
+    enum lw__phase phase) /* a request is in flight */
+{
+    return phase == LW__ACQUIRING || phase == LW__REACQUIRING;
+}
+static inline bool lw__machine_is_queued(enum lw__phase phase)
+{
+    return phase == LW__QUEUED || phase == LW__REACQUIRE_DUE;
+}
+/* Returns true while the outcome of the previous token's release is unknown as well. */
+static inline bool lw__machine_reacquires(enum lw__phase phase)
+{
+    return phase == LW__REACQUIRING || phase == LW__REACQUIRE_DUE;
+}
+static inline bool lw__machine_holds(enum lw__phase phase)
+{
+    return phase == LW__HELD || phase == LW__HELD_BY_MESSAGE;
+}
+static inline bool lw__machine_releases(enum lw__phase phase)
+{
+    return phase == LW__RELEASING || phase == LW__RELEASE_DUE;
 }
 /* Polling by TTL: returns the delay, in us, until a waiter polls again after this reply.
  * `position` is -1 if it is not in the queue. */
 int64_t lw__machine_poll_us(int64_t remaining_ms, int64_t position, int64_t jitter);
 /* The same without a queue: as soon as the lease has ended, or after up to most_ms. */
 int64_t lw__machine_lease_poll_us(int64_t remaining_ms, int64_t most_ms, int64_t jitter);
-/* How much earlier than the lease's end the client stops believing: 1 % and 2 ms. */
+/* Returns the drift margin: how long before the end of the lease a deadline is, 1 % of
+ * the lease and 2 ms. */
 int64_t lw__machine_drift_us(int64_t span_us);
-/* A grant with less than that is of no use: it shows as none. */
+/* A grant with less left than this is unusable. */
 #define LW__LEAST_US 1000
 #endif

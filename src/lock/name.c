@@ -92,7 +92,7 @@ void lw__name_ref(struct lw__name *name)
 struct lw__name *lw__name_get(struct lw_client *client, const char *text)
 {
     struct lw__names *names = &client->names;
-    size_t length = strlen(text);
+    size_t length = strlen(text), size;
     uint32_t hash = hash_of(client, text, length);
     struct lw__name *name = find(client, text, hash);
 
@@ -103,10 +103,13 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
     if (names->count >= SLOT_MAX * names->size) {
         grow(names);
     }
-    if (names->size == 0 || (name = malloc(sizeof(*name) + length + 1)) == NULL) {
+    size = offsetof(struct lw__name, text) + length + 1;
+    size = size > sizeof(*name) ? size
+                                : sizeof(*name); /* an assignment writes all of it */
+    if (names->size == 0 || (name = malloc(size)) == NULL) {
         return NULL;
     }
-    *name = (struct lw__name){.hash = hash, .references = 1};
+    *name = (struct lw__name){.route = client->route, .hash = hash, .references = 1};
     name->node = lw__route_find(client->route, text, &name->slot);
     memcpy(name->text, text, length + 1);
     LL_PREPEND(*slot_of(names, hash), name);

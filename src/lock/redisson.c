@@ -40,19 +40,20 @@
 static bool waits(const struct lw__claim *claim)
 {
     return claim->mode->local_queue != NULL && claim->waiting != NULL &&
-           (claim->machine.phase == LW__ACQUIRING || claim->machine.phase == LW__QUEUED);
+           (lw__machine_is_acquiring(claim->machine.phase) ||
+            lw__machine_is_queued(claim->machine.phase));
 }
 
 /* Its answer, soon to come, has the first one called. */
 static bool is_about(const struct lw__claim *claim)
 {
-    return claim->machine.phase == LW__ACQUIRING ||
-           (claim->machine.phase == LW__RELEASING && claim->machine.in_flight);
+    return lw__machine_is_acquiring(claim->machine.phase) ||
+           (claim->machine.phase == LW__RELEASING);
 }
 
 static bool holds(const struct lw__claim *claim)
 {
-    return claim->machine.phase == LW__HELD || claim->machine.phase == LW__EXPIRED;
+    return lw__machine_holds(claim->machine.phase) || claim->machine.phase == LW__EXPIRED;
 }
 
 struct lw__claim *lw__redisson_first(const struct lw__name *name)
@@ -206,8 +207,8 @@ static void queue_changed(struct lw__name *name, bool freed)
         return;
     }
     /* one that sleeps without end was not first until now */
-    if (freed ||
-        (first->machine.phase == LW__QUEUED && first->machine.due_us == LW__NEVER)) {
+    if (freed || (lw__machine_is_queued(first->machine.phase) &&
+                  first->machine.due_us == LW__NEVER)) {
         call(first);
     }
 }
@@ -217,8 +218,8 @@ static bool lets_go(const struct lw__name *name)
     const struct lw__claim *claim;
 
     DL_FOREACH(name->claims, claim) {
-        if (claim->mode->local_queue != NULL && claim->machine.phase == LW__RELEASING &&
-            is_about(claim)) {
+        if (claim->mode->local_queue != NULL &&
+            lw__machine_releases(claim->machine.phase) && is_about(claim)) {
             return true;
         }
     }

@@ -98,7 +98,8 @@ static void plan_at(struct lw__claim *claim, int64_t due_us)
 
 static bool renews(const struct lw__claim *claim)
 {
-    return claim->machine.by_message || claim->renewing_for_next ||
+    return claim->machine.phase == LW__HELD_BY_MESSAGE ||
+           claim->next_renewal != LW__NEXT_NONE ||
            (claim->holder != NULL && !(claim->holder->flags & LW_NO_RENEW)) ||
            (claim->mode->reentrant &&
             (claim->waiting != NULL || claim->held.entered_us != 0));
@@ -142,15 +143,15 @@ void lw__renewal_plan(struct lw__claim *claim)
     struct lw_client *client = claim->client;
     int64_t lease = lw__handles_lease_us(claim), at;
 
-    if (claim->verify && claim->machine.phase == LW__HELD) {
+    if (claim->verify && lw__machine_holds(claim->machine.phase)) {
         lw__renewal_now(claim);
         return;
     }
-    if (claim->machine.phase != LW__HELD || !renews(claim) || is_covered(claim)) {
+    if (!lw__machine_holds(claim->machine.phase) || !renews(claim) || is_covered(claim)) {
         lw__heap_remove(&client->renewals.due, &claim->renewal);
         return;
     }
-    if (claim->machine.by_message) {
+    if (claim->machine.phase == LW__HELD_BY_MESSAGE) {
         at = claim->machine.due_us;
     } else if (claim->held.entered_us != 0) {
         at = lw__now_us();
@@ -169,7 +170,7 @@ void lw__renewal_now(struct lw__claim *claim)
 void lw__renewal_verify(struct lw__claim *claim)
 {
     claim->verify = true;
-    if (claim->machine.phase == LW__HELD) {
+    if (lw__machine_holds(claim->machine.phase)) {
         lw__renewal_now(claim);
     }
 }
@@ -236,7 +237,7 @@ static void try_again(struct lw__claim *claim)
 {
     int64_t delay = lw__handles_lease_us(claim) / 20;
 
-    if (claim->machine.phase == LW__HELD) {
+    if (lw__machine_holds(claim->machine.phase)) {
         delay = delay < RETRY_US || claim->verify ? RETRY_US : delay;
         plan_at(claim, lw__now_us() + delay);
     }
@@ -322,7 +323,7 @@ static bool goes_by_key(struct lw__batch *batch, const char *error)
         }
         claim->held.batch = NULL;
         claim->name->slot_migrating = true;
-        if (claim->machine.phase == LW__HELD) {
+        if (lw__machine_holds(claim->machine.phase)) {
             lw__renewal_now(claim);
         }
     }

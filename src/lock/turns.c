@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Handles of one owner that hold one claim together: they are counted here, and Redis
- * sees one hold. Must not know which mode has it so, nor decide when a grant may be
- * believed. Happy path: join_co_holders finds the claim by which its owner holds, and
- * lets the handle in; leave_hold lets it out. Who comes too near to the hold's
- * end waits for the next renewal, which admit_co_holders follows. */
-/* The handles that share a claim: who joins, whose turn it is, who lets go. Mutex handles
- * of one name queue here, in order of arrival, and Redis sees one token; any other handle
- * has a claim for itself, or shares it as its mode says (together.c). What becomes of a
- * claim is turns_events.c's. Must not know commands or replies.
+/* The handles that share a claim: which of them waits, holds, is handed the lock locally
+ * or releases it. Mutex handles of one client and name queue here, in order of arrival,
+ * while Redis sees one token. With LW_REDISSON the handles of one owner hold together by
+ * one claim. Any other handle has a claim of its own. This file is independent of
+ * commands and replies.
  *
- * Happy path: lw__turns_join -> granted() -> the callback; lw__turns_release passes to
- * the next handle, without a command while the numbers and the lease allow it, or
- * releases. When a hold's time comes to an end first, it is lost, and those who wait
- * queue anew; without memory for that they end. */
-/* What becomes of a claim, and of the link, for each of the handles that wait or hold by
- * it. Must not know commands or replies. Happy path: granted() -> the first who waits
- * holds; released(), ended(). An outcome that is open ends those who try once, an error
- * that is for good all who wait; a claim that the server knows nothing of is lost, and
- * those who wait for it queue anew. */
+ * Usual course: lw__turns_join finds or makes a claim; `granted` makes its first waiter
+ * the holder; lw__turns_release hands over to the next handle, without a command while
+ * the fencing tokens and the lease allow it, or releases.
+ *
+ * Failures: an unknown outcome ends the handles that try once, a permanent error all that
+ * wait. If a hold is lost, by its deadline or on the server, its waiters join the queue
+ * again with a fresh claim; without memory for that they end. */
 #include "lock/lock_private.h"
 
 #include "loop/loop.h"
@@ -27,7 +21,7 @@
 #include <string.h>
 #include <utlist.h>
 
-/* ---- handles that share a hold ---- */
+/* ---- handles of one owner that share a hold ---- */
 
 static bool needs_it_longer(const struct lw_lock *a, const struct lw_lock *b)
 {
@@ -39,7 +33,8 @@ static bool needs_it_longer(const struct lw_lock *a, const struct lw_lock *b)
     return a->hold_until_us > b->hold_until_us;
 }
 
-/* Renewals go by `holder`: of all who hold, the one that needs the lock longest. */
+/* Renewals follow `holder`: of all handles that hold, the one that needs the lock
+ * longest. */
 static void choose_holder(struct lw__claim *claim)
 {
     struct lw_lock *lock, *first = claim->holder;
@@ -59,14 +54,15 @@ static void choose_holder(struct lw__claim *claim)
     lw__renewal_plan(claim);
 }
 
+/* A handle that comes too near to the end of the hold waits for the next renewal. */
 static bool may_enter(const struct lw__claim *claim, const struct lw_lock *lock)
 {
-    return claim->machine.phase == LW__HELD &&
+    return lw__machine_holds(claim->machine.phase) &&
            claim->machine.deadline_us - lw__handle_margin_us(lock) > lw__now_us();
 }
 
-/* Its lease begins now. Who does not renew has it asked for once, unless the grant that
- * lets it in was asked for with a lease as long. */
+/* The lease of the handle begins now. With LW_NO_RENEW one renewal gives it its lease,
+ * unless the grant that admits it had a lease as long. */
 static void enter(struct lw__claim *claim, struct lw_lock *lock, bool by_grant)
 {
     if ((lock->flags & LW_NO_RENEW) &&
@@ -91,17 +87,19 @@ static void admit_co_holders(struct lw__claim *claim)
     }
 }
 
-/* Not one that is lost, or let go. */
+/* Returns false for a claim that is lost or being released. */
 static bool is_alive(const struct lw__claim *claim)
 {
     enum lw__phase phase = claim->machine.phase;
 
-    return (phase == LW__ACQUIRING || phase == LW__QUEUED || phase == LW__HELD) &&
+    return (lw__machine_is_acquiring(phase) || lw__machine_is_queued(phase) ||
+            lw__machine_holds(phase)) &&
            (claim->holder != NULL || claim->waiting != NULL);
 }
 
-/* The claim by which its owner holds the name, or waits for it. */
-static struct lw__claim *find(const struct lw_lock *lock)
+/* Returns the claim by which the handle's owner holds the name or waits for it, or NULL.
+ */
+static struct lw__claim *find_of_owner(const struct lw_lock *lock)
 {
     struct lw__claim *claim;
 
@@ -117,9 +115,10 @@ static struct lw__claim *find(const struct lw_lock *lock)
     return NULL;
 }
 
-static bool join_co_holders(struct lw_lock *lock)
+/* Returns true if the owner holds the lock or waits for it, and the handle has joined. */
+static bool join_owner(struct lw_lock *lock)
 {
-    struct lw__claim *claim = find(lock);
+    struct lw__claim *claim = find_of_owner(lock);
     struct lw__node *node = lock->name->node;
 
     if (claim == NULL) {
@@ -129,17 +128,19 @@ static bool join_co_holders(struct lw_lock *lock)
         enter(claim, lock, false);
         return true;
     }
-    if (lock->once && (lw__node_is_backing_off(node) ||
-                       (claim->machine.phase == LW__QUEUED && lw__node_is_up(node)))) {
+    if (lock->once &&
+        (lw__node_is_backing_off(node) ||
+         (lw__machine_is_queued(claim->machine.phase) && lw__node_is_up(node)))) {
         return false;
     }
     lw__handle_wait(claim, lock);
-    if (claim->machine.phase == LW__HELD) {
-        lw__renewal_now(claim); /* so near to its end, the renewal's answer lets it in */
+    if (lw__machine_holds(claim->machine.phase)) {
+        lw__renewal_now(claim); /* its reply admits the handle */
     }
     return true;
 }
 
+/* Removes a handle from the holders of its claim, without a callback. */
 static void leave_hold(struct lw_lock *lock)
 {
     struct lw__claim *claim = lock->claim;
@@ -156,31 +157,26 @@ static void leave_hold(struct lw_lock *lock)
     choose_holder(claim);
 }
 
-static bool shares(const struct lw_lock *lock)
+/* ---- joining ---- */
+
+static bool shares_claim(const struct lw_lock *lock)
 {
     return lock->mode->shares_claims && lock->client->options.local_turns > 1;
 }
-
-static void close_to_joins(struct lw__claim *claim)
-{
-    claim->joinable = false;
-}
-
-/* ---- joining ---- */
 
 static int64_t busy_for_ms(const struct lw__claim *claim)
 {
     int64_t left;
 
-    if (claim->machine.phase != LW__HELD) {
+    if (!lw__machine_holds(claim->machine.phase)) {
         return lw__machine_asks(claim->machine.phase) ? claim->asking.remaining_ms : 0;
     }
     left = (claim->machine.deadline_us - lw__now_us()) / LW__MS;
     return left > 0 ? left : 0;
 }
 
-/* Those before it in the list are on their way out. */
-static struct lw__claim *find_open(const struct lw__name *name)
+/* Claims ahead of it in the list are about to end. */
+static struct lw__claim *find_joinable(const struct lw__name *name)
 {
     struct lw__claim *claim;
 
@@ -192,7 +188,7 @@ static struct lw__claim *find_open(const struct lw__name *name)
     return claim;
 }
 
-static void join_shared(struct lw__claim *claim, struct lw_lock *lock)
+static void join_claim(struct lw__claim *claim, struct lw_lock *lock)
 {
     if (lock->once) {
         lw__handle_end(lock, LW_EBUSY);
@@ -200,12 +196,12 @@ static void join_shared(struct lw__claim *claim, struct lw_lock *lock)
         return;
     }
     lw__handle_wait(claim, lock);
-    if (claim->machine.phase == LW__ACQUIRING && !claim->asked_to_join) {
+    if (lw__machine_is_acquiring(claim->machine.phase) && !claim->asked_to_join) {
         lw__claim_event(claim, LW__EV_RETRY_NOW);
     }
 }
 
-/* Somebody of this client is in line before it. */
+/* Returns true if another handle of this client waits in its local queue. */
 static bool is_behind(const struct lw_lock *lock)
 {
     return lock->mode->local_queue != NULL && lw__node_is_up(lock->name->node) &&
@@ -215,13 +211,13 @@ static bool is_behind(const struct lw_lock *lock)
 int lw__turns_join(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
-    struct lw__claim *claim = shares(lock) ? find_open(lock->name) : NULL;
+    struct lw__claim *claim = shares_claim(lock) ? find_joinable(lock->name) : NULL;
 
     if (claim != NULL) {
-        join_shared(claim, lock);
+        join_claim(claim, lock);
         return 0;
     }
-    if (lock->mode->reentrant && join_co_holders(lock)) {
+    if (lock->mode->reentrant && join_owner(lock)) {
         return 0;
     }
     if (lock->once && is_behind(lock)) {
@@ -237,18 +233,19 @@ int lw__turns_join(struct lw_lock *lock)
     if (claim == NULL) {
         return LW_ENOMEM;
     }
-    claim->joinable = shares(lock);
+    claim->joinable = shares_claim(lock);
     lw__handle_wait(claim, lock);
     lw__claim_event(claim, LW__EV_START);
     return 0;
 }
 
+/* The claim has ended, or is about to: its waiters join the queue with a fresh one. */
 static void requeue_waiters(struct lw__claim *claim)
 {
     struct lw_lock *lock, *next;
     struct lw__claim *fresh;
 
-    close_to_joins(claim);
+    claim->joinable = false;
     if (claim->waiting == NULL) {
         return;
     }
@@ -262,7 +259,7 @@ static void requeue_waiters(struct lw__claim *claim)
     }
     lw__handle_move_waiters(claim, fresh);
     fresh->error_reported = claim->error_reported;
-    fresh->joinable = shares(fresh->waiting);
+    fresh->joinable = shares_claim(fresh->waiting);
     lw__claim_event(fresh, LW__EV_START);
 }
 
@@ -272,11 +269,12 @@ static void begin_hold(struct lw__claim *claim, struct lw_lock *lock)
 {
     lw__handle_stop_waiting(claim, lock);
     claim->holder = lock;
-    claim->renewing_for_next = claim->next_left = false;
+    claim->next_renewal = LW__NEXT_NONE;
     lw__handle_hold(claim, lock);
     lw__renewal_plan(claim);
 }
 
+/* The grant was lost before it was delivered: the handle becomes the first waiter. */
 static void requeue_undelivered(struct lw_lock *lock)
 {
     struct lw__claim *claim = lock->claim;
@@ -287,9 +285,9 @@ static void requeue_undelivered(struct lw_lock *lock)
     lw__handle_wait_first(claim, lock);
 }
 
-/* This side stops believing: the key is given back at its deadline and not before, since
- * the holder may use its margin up to then. */
-static void lapse(struct lw_lock *lock)
+/* The hold is lost on this side. The key is released at the deadline, not before, because
+ * the holder may use its margin until then. */
+static void lose_by_clock(struct lw_lock *lock)
 {
     struct lw__input input = {.event = LW__EV_LOST_LOCALLY};
     struct lw__claim *claim = lock->claim;
@@ -304,27 +302,30 @@ static void lapse(struct lw_lock *lock)
                     lock->hold_until_us != LW__NEVER && capped ? LW_ETIMEOUT : LW_ELOST);
     lw__renewal_end_calls(lock, LW_ELOST);
     if (lw__handles_co_holders(claim) !=
-        NULL) { /* they hold on, each up to its own margin */
+        NULL) { /* they hold, each up to its own margin */
         leave_hold(lock);
         lock->claim = NULL;
         return;
     }
     lw__renewal_forget(claim);
-    input.lapse.at_us = lock->held.lost_at_us;
+    input.lost_locally.at_us = lock->held.lost_at_us;
     lw__claim_step(claim, &input);
     requeue_waiters(claim);
 }
 
-/* Returns true if a request is on its way, and no request of the claim was ever answered:
- * it is not known that the lock is busy. */
+/* ---- the handle's timer ---- */
+
+/* Returns true if a request is in flight and none of the claim was ever answered, so that
+ * it is unknown whether the lock is busy. */
 static bool is_unanswered(const struct lw__claim *claim)
 {
-    return claim->machine.phase == LW__ACQUIRING && !claim->set_answered &&
-           claim->asking.remaining_ms == 0 && claim->asking.place == 0;
+    return lw__machine_is_acquiring(claim->machine.phase) &&
+           !lw__claim_try_was_answered(claim) && claim->asking.remaining_ms == 0 &&
+           claim->asking.place == 0;
 }
 
 /* An error that the server has sent says more than its silence since. */
-static void wait_is_over(struct lw_lock *lock)
+static void end_wait(struct lw_lock *lock)
 {
     int status = lock->once ? LW_ECONN : LW_ETIMEOUT;
     bool silent = lock->errstr == NULL && (lock->once || is_unanswered(lock->claim));
@@ -351,7 +352,7 @@ void lw__turns_timer(void *arg)
     struct lw__claim *claim = lock->claim;
 
     if (lock->later) {
-        if (claim == NULL || lock->later == LW__LATER_IN_TIME) { /* else at its end */
+        if (claim == NULL || lock->later == LW__LATER_IN_TIME) { /* else when it ends */
             lw__notify_lock(lock, LW__NOTICE_LATER, LW_OK);
         }
     } else if (lock->state == LW_RELEASING) {
@@ -360,7 +361,7 @@ void lw__turns_timer(void *arg)
             lw__handle_set_error(lock, LW_ECONN, "no answer to the release in time");
         }
     } else if (lock->state == LW_WAITING && !lock->granted) {
-        wait_is_over(lock);
+        end_wait(lock);
     } else if (lw__handle_deadline_us(lock) - lw__handle_least_us(lock) > lw__now_us()) {
         lw__handle_arm_loss(lock);
     } else if (lock->granted) {
@@ -372,15 +373,15 @@ void lw__turns_timer(void *arg)
         lw__renewal_forget(claim);
         lw__claim_event(claim, LW__EV_UNDELIVERED);
     } else {
-        lapse(lock);
+        lose_by_clock(lock);
     }
 }
 
-/* ---- letting go ---- */
+/* ---- local hand-over, re-acquiring, releasing ---- */
 
-/* The server that drew them may have lost its state since, and others may have had larger
- * ones from it, unless its connection still stands. */
-static bool has_number(const struct lw__claim *claim, const struct lw_lock *next)
+/* The server that drew the fencing tokens may have lost its state since, and others may
+ * have got larger ones from it, unless its connection is still the same. */
+static bool has_fence(const struct lw__claim *claim, const struct lw_lock *next)
 {
     const struct lw__node *node = claim->name->node;
 
@@ -391,29 +392,30 @@ static bool has_number(const struct lw__claim *claim, const struct lw_lock *next
            claim->held.drawn_on == lw__node_connection(node);
 }
 
-/* A number of its own for the next one, and time to use it: where little is left, or its
- * margin takes nearly all of it, it would be lost before it could be renewed. A quarter
- * of the claim window is what a hand-over must leave, too. */
+/* The next handle needs a fencing token of its own and time to use the lock: if little is
+ * left, or its margin takes nearly all of it, the hold would be lost before it could be
+ * renewed. A hand-over, too, must leave a quarter of the claim window. */
 static bool may_hand_over_locally(const struct lw__claim *claim,
                                   const struct lw_lock *next)
 {
     int64_t left = claim->machine.deadline_us - lw__now_us();
 
-    if (claim->machine.phase != LW__HELD) {
+    if (!lw__machine_holds(claim->machine.phase)) {
         return false;
     }
-    /* a renewal in flight was sent with another's lease */
+    /* a renewal in flight was sent with the lease of another handle */
     if ((next->flags & LW_NO_RENEW) && claim->held.batch != NULL) {
         return false;
     }
-    return claim->mode->shares_claims && has_number(claim, next) &&
+    return claim->mode->shares_claims && has_fence(claim, next) &&
            claim->passed_count < claim->client->options.local_turns &&
            left > (int64_t)next->window_ms * LW__MS / 4 &&
            left - left / 8 > lw__handle_margin_us(next);
 }
 
-/* Passes to the next one, who gets a full lease first if nobody will renew it for him. */
-static void pass(struct lw__claim *claim)
+/* Passes the lock to the next handle. If that one does not renew, it needs a full lease
+ * first. */
+static void hand_over_locally(struct lw__claim *claim)
 {
     struct lw_lock *next = claim->waiting;
 
@@ -422,26 +424,28 @@ static void pass(struct lw__claim *claim)
         begin_hold(claim, next);
         return;
     }
-    claim->renewing_for_next = true;
+    claim->next_renewal = LW__NEXT_RENEWING;
     lw__renewal_now(claim);
 }
 
-/* A turn lets go and asks at once. While no number can be had, or others wait for room on
- * the link, the release shall not wait for that, nor may the ask go before theirs. In a
- * cluster a script must not free a name and take it again: it would end half way where
- * the slot begins to move to another node, which has what is not here any more. */
-static bool may_turn(const struct lw__claim *claim, const struct lw_lock *next)
+/* Returns true if the next handle may re-acquire in the script that releases. While no
+ * fencing token can be drawn, or other commands wait for room on the link, the release
+ * must not wait for that, nor may the request overtake theirs. In a cluster a script must
+ * not delete a name and set it again: if the slot begins to migrate in between, the
+ * missing key sends the second half to another node. */
+static bool may_reacquire(const struct lw__claim *claim, const struct lw_lock *next)
 {
     struct lw__node *node = claim->name->node;
 
-    return claim->mode->shares_claims && claim->machine.phase == LW__HELD &&
-           !lw__route_is_cluster(claim->client->route) && lw__node_has_room(node) &&
+    return claim->mode->shares_claims && lw__machine_holds(claim->machine.phase) &&
+           !lw__route_is_cluster(claim->name->route) && lw__node_has_room(node) &&
            ((next->flags & LW_NO_FENCE) || lw__node_fence_fault(node) == NULL);
 }
 
+/* No handle holds the claim any longer. */
 static void reacquire_or_release(struct lw__claim *claim)
 {
-    if (claim->waiting != NULL && may_turn(claim, claim->waiting)) {
+    if (claim->waiting != NULL && may_reacquire(claim, claim->waiting)) {
         claim->passed_count = 0;
         lw__claim_reacquire(claim);
     } else {
@@ -450,8 +454,8 @@ static void reacquire_or_release(struct lw__claim *claim)
     }
 }
 
-/* The claim stays held: no command. */
-static void part(struct lw_lock *lock, int status)
+/* The handle leaves a claim that stays held: no command is sent. */
+static void leave_claim(struct lw_lock *lock, int status)
 {
     lock->claim = NULL;
     lw__timer_cancel(lock->client->loop, &lock->timer);
@@ -467,12 +471,12 @@ void lw__turns_release(struct lw_lock *lock)
 
     leave_hold(lock);
     if (claim->holder != NULL) {
-        part(lock, LW_STILLHELD);
+        leave_claim(lock, LW_STILLHELD);
         return;
     }
     if (claim->waiting != NULL && may_hand_over_locally(claim, claim->waiting)) {
-        part(lock, LW_OK);
-        pass(claim);
+        leave_claim(lock, LW_OK);
+        hand_over_locally(claim);
         return;
     }
     lw__renewal_forget(claim);
@@ -487,23 +491,25 @@ void lw__turns_cancel_wait(struct lw_lock *lock)
 {
     struct lw__claim *claim = lock->claim;
 
-    claim->next_left |= claim->renewing_for_next && claim->waiting == lock;
+    if (claim->next_renewal == LW__NEXT_RENEWING && claim->waiting == lock) {
+        claim->next_renewal = LW__NEXT_LEFT;
+    }
     lw__handle_stop_waiting(claim, lock);
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (claim->waiting != NULL || claim->holder != NULL) {
         return;
     }
-    close_to_joins(claim);
-    if (!claim->renewing_for_next) {
+    claim->joinable = false;
+    if (claim->next_renewal == LW__NEXT_NONE) {
         lw__claim_event(claim, LW__EV_CANCEL);
         return;
     }
-    claim->renewing_for_next = false;
+    claim->next_renewal = LW__NEXT_NONE;
     lw__renewal_forget(claim);
     lw__claim_event(claim, LW__EV_RELEASE);
 }
 
-/* ---- events of the claim ---- */
+/* ---- events of a claim ---- */
 
 static void on_error(struct lw__claim *claim, int status, const char *text)
 {
@@ -523,8 +529,8 @@ static void on_error(struct lw__claim *claim, int status, const char *text)
     }
 }
 
-/* An ordinary answer, or a fresh connection: the error before it is past. */
-static void forget_error(struct lw__claim *claim)
+/* After a successful reply, or on a fresh connection. */
+static void clear_error(struct lw__claim *claim)
 {
     if (!claim->error_reported) {
         return;
@@ -533,7 +539,7 @@ static void forget_error(struct lw__claim *claim)
     on_error(claim, LW_OK, "");
 }
 
-static void let_others_in(struct lw__claim *claim)
+static void admit_others(struct lw__claim *claim)
 {
     if (claim->mode->local_queue != NULL) {
         claim->mode->local_queue->held(claim);
@@ -545,22 +551,22 @@ static void let_others_in(struct lw__claim *claim)
 
 static void granted(struct lw__claim *claim)
 {
-    forget_error(claim);
+    clear_error(claim);
     claim->passed_count = 0;
     claim->held.drawn_on = lw__node_connection(claim->name->node);
     if (claim->waiting == NULL) {
-        close_to_joins(claim);
+        claim->joinable = false;
         lw__claim_event(claim, LW__EV_RELEASE);
     } else if (claim->machine.fence == 0 && !(claim->waiting->flags & LW_NO_FENCE)) {
-        lw__claim_event(claim,
-                        LW__EV_UNDELIVERED); /* asked for by one who wanted no number */
+        /* the handle that requested it wanted no fencing token, and has left */
+        lw__claim_event(claim, LW__EV_UNDELIVERED);
     } else {
         begin_hold(claim, claim->waiting);
-        let_others_in(claim);
+        admit_others(claim);
     }
 }
 
-/* Ends all those who try once, and has the claim leave if nobody else waits. */
+/* Ends the waiters that try once. If there are no others, the claim leaves the queue. */
 static void end_tries(struct lw__claim *claim, int status, int error, const char *why)
 {
     struct lw_lock *lock, *next;
@@ -579,7 +585,7 @@ static void end_tries(struct lw__claim *claim, int status, int error, const char
         }
     }
     if (claim->waiting == NULL) {
-        close_to_joins(claim);
+        claim->joinable = false;
         lw__claim_event(claim, LW__EV_CANCEL);
     }
 }
@@ -588,7 +594,7 @@ static void refused(struct lw__claim *claim)
 {
     const struct lw_lock *lock = claim->waiting;
 
-    forget_error(claim);
+    clear_error(claim);
     while (lock != NULL && lock->once) {
         lock = lock->turn_next;
     }
@@ -615,9 +621,9 @@ static void failed(struct lw__claim *claim, int status)
     struct lw_lock *lock, *next;
 
     if (status != LW_EREDIS) {
-        forget_error(claim);
+        clear_error(claim);
     }
-    close_to_joins(claim);
+    claim->joinable = false;
     DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
         lw__handle_stop_waiting(claim, lock);
         lw__handle_end(lock, status);
@@ -629,7 +635,7 @@ static void released(struct lw__claim *claim, int status)
     struct lw_lock *lock = claim->releasing;
 
     if (status != LW_EUNKNOWN && status != LW_EREDIS) {
-        forget_error(claim);
+        clear_error(claim);
     }
     claim->releasing = NULL;
     if (lock == NULL) {
@@ -640,12 +646,11 @@ static void released(struct lw__claim *claim, int status)
     lw__notify_lock(lock, LW__NOTICE_RELEASED, status);
 }
 
-/* The server says that the lock is not ours. */
 static void lost(struct lw__claim *claim)
 {
     struct lw_lock *lock;
 
-    forget_error(claim);
+    clear_error(claim);
     lw__renewal_forget(claim);
     while ((lock = claim->holder) != NULL) {
         if (lock->granted) {
@@ -661,8 +666,8 @@ static void lost(struct lw__claim *claim)
     requeue_waiters(claim);
 }
 
-/* The timers of others who hold find out by themselves; who is to be warned, or was, is
- * told of it. */
+/* The timers of co-holders find the new deadline when they fire. A handle with `at_risk`
+ * needs it now, to end or to move its warning. */
 static void arm_losses(struct lw__claim *claim)
 {
     struct lw_lock *lock;
@@ -675,30 +680,36 @@ static void arm_losses(struct lw__claim *claim)
     }
 }
 
+/* The renewal that precedes a local hand-over was answered. If the handle for which it
+ * was sent has left, its lease may be shorter than the next handle's. */
+static void renewed_for_next(struct lw__claim *claim, bool sure)
+{
+    bool may_hand_over = sure && claim->next_renewal != LW__NEXT_LEFT;
+
+    claim->next_renewal = LW__NEXT_NONE;
+    if (may_hand_over && may_hand_over_locally(claim, claim->waiting)) {
+        claim->client->stats.passed++;
+        begin_hold(claim, claim->waiting);
+        return;
+    }
+    lw__renewal_forget(claim);
+    reacquire_or_release(claim);
+}
+
 static void renewed(struct lw__claim *claim, bool sure)
 {
-    if (claim->machine.phase != LW__HELD) {
+    if (!lw__machine_holds(claim->machine.phase)) {
         return;
     }
     if (sure) {
-        forget_error(claim);
+        clear_error(claim);
     }
     if (claim->holder != NULL && sure) {
         arm_losses(claim);
         lw__renewal_plan(claim);
-        let_others_in(claim);
-    } else if (claim->renewing_for_next) {
-        /* The lease of one that left meanwhile may be shorter than that of the next. */
-        bool may_pass = sure && !claim->next_left;
-
-        claim->renewing_for_next = claim->next_left = false;
-        if (may_pass && may_hand_over_locally(claim, claim->waiting)) {
-            claim->client->stats.passed++;
-            begin_hold(claim, claim->waiting);
-            return;
-        }
-        lw__renewal_forget(claim);
-        reacquire_or_release(claim);
+        admit_others(claim);
+    } else if (claim->next_renewal != LW__NEXT_NONE) {
+        renewed_for_next(claim, sure);
     }
 }
 
@@ -713,7 +724,7 @@ static void ended(struct lw__claim *claim)
             lw__notify_lock(holder, LW__NOTICE_LATER, LW_OK);
         }
     }
-    released(claim, LW_EUNKNOWN); /* if anybody still wants to know */
+    released(claim, LW_EUNKNOWN); /* if a handle's release is still pending */
     lw__renewal_forget(claim);
     lw__claim_free(claim);
     lw__ending_drained(client);
@@ -724,24 +735,24 @@ const struct lw__claim_events lw__turns_events = {
     released, lost,    renewed, lw__renewal_verify, ended,
 };
 
-/* ---- the link ---- */
+/* ---- links and slots ---- */
 
-/* The end of a try has those behind it ask, in their order. */
-static void ask_all_of(struct lw__name *name, bool verify)
+/* The end of a try wakes the claims behind it, in their order. */
+static void retry_name(struct lw__name *name, bool verify)
 {
     struct lw__claim *claim, *next;
 
-    if (name->claims != NULL && name->claims->trying) {
+    if (name->claims != NULL && lw__claim_is_trying(name->claims)) {
         return;
     }
     DL_FOREACH_SAFE(name->claims, claim, next) {
         if (verify) {
-            forget_error(claim);
+            clear_error(claim);
         }
         if (lw__redisson_is_behind(claim)) {
             claim->asking.remaining_ms = lw__redisson_busy_ms(name);
             end_tries(claim, LW_EBUSY, LW_OK, NULL);
-        } else if (claim->machine.phase != LW__HELD) {
+        } else if (!lw__machine_holds(claim->machine.phase)) {
             lw__claim_event(claim, LW__EV_RETRY_NOW);
         } else if (verify) {
             lw__renewal_now(claim);
@@ -749,8 +760,9 @@ static void ask_all_of(struct lw__name *name, bool verify)
     }
 }
 
-#define NEWLY_BOUND -1 /* in place of a slot: any that is, or */
-#define ANY -2         /* whatever it is */
+/* In place of a slot: */
+#define NEWLY_BOUND -1 /* any that has just become bound */
+#define ANY -2
 
 static bool is_in(const struct lw__name *name, int slot)
 {
@@ -759,14 +771,14 @@ static bool is_in(const struct lw__name *name, int slot)
                                 : name->slot == (unsigned)slot);
 }
 
-static void ask_those(struct lw_client *client, const struct lw__node *node, int slot)
+static void retry_names(struct lw_client *client, const struct lw__node *node, int slot)
 {
     struct lw__name *name = lw__name_after(client, NULL), *next;
 
     for (; name != NULL; name = next) {
-        lw__name_ref(name); /* an answer may come at once and end its last claim */
+        lw__name_ref(name); /* a reply may come at once and free its last claim */
         if (name->node == node && is_in(name, slot)) {
-            ask_all_of(name, slot == ANY);
+            retry_name(name, slot == ANY);
         }
         next = lw__name_after(client, name);
         lw__name_unref(client, name);
@@ -776,26 +788,26 @@ static void ask_those(struct lw_client *client, const struct lw__node *node, int
 void lw__turns_retry_all(struct lw_client *client, const struct lw__node *node,
                          bool verify)
 {
-    ask_those(client, node, verify ? ANY : NEWLY_BOUND);
+    retry_names(client, node, verify ? ANY : NEWLY_BOUND);
 }
 
 void lw__turns_retry_slot(struct lw_client *client, const struct lw__node *node,
                           unsigned slot)
 {
-    ask_those(client, node, (int)slot);
+    retry_names(client, node, (int)slot);
 }
 
-static void lead(struct lw_client *client, struct lw__name *name)
+static void remap(struct lw__name *name)
 {
-    struct lw__node *node = lw__route_node(client->route, name->slot);
+    struct lw__node *node = lw__route_node(name->route, name->slot);
 
     if (name->node == node) {
         return;
     }
     name->node = node;
     name->slot_migrating = false;
-    if (lw__node_is_up(node)) { /* else coming up has them ask */
-        ask_all_of(name, true);
+    if (lw__node_is_up(node)) { /* else this happens when it comes up */
+        retry_name(name, true);
     }
 }
 
@@ -805,7 +817,7 @@ void lw__turns_remap_all(struct lw_client *client)
 
     for (; name != NULL; name = next) {
         lw__name_ref(name);
-        lead(client, name);
+        remap(name);
         next = lw__name_after(client, name);
         lw__name_unref(client, name);
     }

@@ -55,13 +55,14 @@ static void fill_in_handed(struct run *run, struct input *in, uint64_t flags,
 {
     uint64_t skew;
 
-    step->handed.fence = input_number(in, 1);
-    step->handed.handed_us = before(run, in) + AHEAD_US;
-    step->handed.pair_sent_us = before(run, in);
+    step->handed_over.fence = input_number(in, 1);
+    step->handed_over.handed_us = before(run, in) + AHEAD_US;
+    step->handed_over.pair_sent_us = before(run, in);
     skew = input_number(in, 2);
-    step->handed.pair_server_us = flags & 4 ? 0 : step->handed.pair_sent_us + AHEAD_US;
+    step->handed_over.pair_server_us =
+        flags & 4 ? 0 : step->handed_over.pair_sent_us + AHEAD_US;
     if (skew >= 0xf000) { /* the server's clock was set */
-        step->handed.pair_server_us += (int64_t)(skew - 0xf800) * MS;
+        step->handed_over.pair_server_us += (int64_t)(skew - 0xf800) * MS;
     }
 }
 
@@ -109,7 +110,7 @@ static void fill_in(struct run *run, struct input *in, uint64_t flags,
         step->start.behind = flags & 32;
         break;
     case LW__EV_LEASE_SET:
-        step->asked.lease_us = lease(in);
+        step->lease_set.lease_us = lease(in);
         break;
     case LW__EV_SHORTEN:
         step->shorten.lease_us = lease(in);
@@ -121,10 +122,11 @@ static void fill_in(struct run *run, struct input *in, uint64_t flags,
         step->standby.window_us = run->machine.window_us;
         break;
     case LW__EV_REACQUIRE:
-        step->turn.window_us = run->machine.window_us;
+        step->reacquire.window_us = run->machine.window_us;
         break;
     case LW__EV_LOST_LOCALLY:
-        step->lapse.at_us = flags & 16 ? run->machine.deadline_us : before(run, in);
+        step->lost_locally.at_us = flags & 16 ? run->machine.deadline_us
+                                              : before(run, in);
         break;
     default:
         fill_in_answer(in, flags, step);
@@ -168,25 +170,25 @@ static void check_belief(const struct lw__machine *was, const struct lw__machine
                                                      : is->lease_us;
     int64_t lease_end = step->sent_us + lease_us - lw__machine_drift_us(lease_us);
 
-    if (is->phase != LW__HELD) {
+    if (!lw__machine_holds(is->phase)) {
         return;
     }
     switch (step->event) {
     case LW__EV_GRANTED:
-        CHECK(was->phase == LW__HELD || is->deadline_us <= lease_end);
+        CHECK(lw__machine_holds(was->phase) || is->deadline_us <= lease_end);
         break;
     case LW__EV_RENEWED:
         CHECK(is->deadline_us <= lease_end || is->deadline_us == was->deadline_us);
         break;
     case LW__EV_HANDED_OVER:
-        CHECK(was->phase == LW__HELD ||
-              is->deadline_us < handed_at(step->handed.pair_sent_us,
-                                          step->handed.pair_server_us,
-                                          step->handed.handed_us) +
+        CHECK(lw__machine_holds(was->phase) ||
+              is->deadline_us < handed_at(step->handed_over.pair_sent_us,
+                                          step->handed_over.pair_server_us,
+                                          step->handed_over.handed_us) +
                                     is->window_us);
         break;
     case LW__EV_QUEUED: /* with a message noted before */
-        CHECK(was->phase == LW__HELD ||
+        CHECK(lw__machine_holds(was->phase) ||
               is->deadline_us <
                   handed_at(step->sent_us, step->queued.server_us, was->handed_us) +
                       is->window_us);
@@ -198,9 +200,10 @@ static void check_belief(const struct lw__machine *was, const struct lw__machine
               step->now_us + lease_us - lw__machine_drift_us(lease_us));
         return;
     default:
-        CHECK(was->phase == LW__HELD && is->deadline_us == was->deadline_us);
+        CHECK(lw__machine_holds(was->phase) && is->deadline_us == was->deadline_us);
     }
-    CHECK(was->phase == LW__HELD || is->deadline_us - step->now_us > step->margin_us);
+    CHECK(lw__machine_holds(was->phase) ||
+          is->deadline_us - step->now_us > step->margin_us);
 }
 
 static void check_releases(struct run *run, const struct lw__machine *was,
@@ -208,8 +211,8 @@ static void check_releases(struct run *run, const struct lw__machine *was,
 {
     const struct lw__machine *is = &run->machine;
 
-    run->releases += step->event == LW__EV_REACQUIRE && was->phase == LW__HELD;
-    run->releases += was->phase != LW__RELEASING && is->phase == LW__RELEASING;
+    run->releases += step->event == LW__EV_REACQUIRE && lw__machine_holds(was->phase);
+    run->releases += !lw__machine_releases(was->phase) && lw__machine_releases(is->phase);
     if (out->actions & LW__DO_RELEASED) {
         CHECK(run->releases > 0);
         run->releases--;
@@ -228,25 +231,25 @@ static void check(struct run *run, const struct lw__machine *was,
     const struct lw__machine *is = &run->machine;
 
     CHECK(single(out->actions & SENDS));
-    CHECK(
-        single(out->actions & (LW__DO_GRANT | LW__DO_BUSY | LW__DO_FAIL | LW__DO_LOST)));
+    CHECK(single(out->actions &
+                 (LW__DO_GRANT | LW__DO_REFUSE | LW__DO_FAIL | LW__DO_LOST)));
     CHECK(!(out->actions & LW__DO_END) ==
           !(is->phase == LW__ENDED && was->phase != LW__ENDED));
     CHECK(!(out->actions & LW__DO_GRANT) ==
-          !(is->phase == LW__HELD && was->phase != LW__HELD));
-    CHECK(!(out->actions & LW__DO_LOST) || was->phase == LW__HELD);
-    CHECK(!(out->actions & LW__DO_GRANT) || !was->abandoned || was->turning);
+          !(lw__machine_holds(is->phase) && !lw__machine_holds(was->phase)));
+    CHECK(!(out->actions & LW__DO_LOST) || lw__machine_holds(was->phase));
+    CHECK(!(out->actions & LW__DO_GRANT) || !was->unwanted ||
+          lw__machine_reacquires(was->phase));
     CHECK(!(out->actions & (LW__SEND_TRY | LW__SEND_ACQUIRE)) ||
-          is->phase == LW__ACQUIRING);
+          lw__machine_is_acquiring(is->phase));
     CHECK(!(out->actions & LW__SEND_RELEASE) || is->phase == LW__RELEASING);
-    CHECK(!(out->actions & LW__SEND_RELEASE) || is->in_flight);
     if (was->phase == LW__ENDED) {
         CHECK(out->actions == 0 && memcmp(was, is, sizeof(*is)) == 0);
     }
-    if (was->phase == LW__HELD && step->event == LW__EV_RELEASE) {
+    if (lw__machine_holds(was->phase) && step->event == LW__EV_RELEASE) {
         CHECK(out->actions == LW__SEND_RELEASE);
     }
-    if (is->phase == LW__RELEASING && !is->in_flight) {
+    if (is->phase == LW__RELEASE_DUE) {
         CHECK(is->due_us != LW__NEVER); /* it ends, with or without a link */
     }
     check_belief(was, is, step);

@@ -19,9 +19,9 @@
 static void test_granted_and_released(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "900 release -> release, leaving\n"
+                "900 release -> release, releasing\n"
                 "905 released released -> RELEASED OK, END, ended\n");
 }
 
@@ -30,19 +30,19 @@ static void test_behind_a_sibling_it_waits_to_be_called(void **state)
 {
     (void)state;
     trace_check("0 start behind -> queued\n"
-                "5 ask_now -> acquire, asking\n");
+                "5 retry_now -> acquire, acquiring\n");
     trace_check("0 start behind -> queued\n"
-                "5 abandon -> END, ended\n");
+                "5 cancel -> END, ended\n");
 }
 
 /* D = sent + lease - (1 % of the lease + 2 ms), however long the answer took. */
 static void test_D_counts_from_the_sending(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "9896.999 granted fence=7 -> GRANT, held D=9898 fence=7\n");
     trace_check("terms lease=100\n"
-                "20 start -> try, asking\n"
+                "20 start -> try, acquiring\n"
                 "30 granted -> GRANT, held D=117 fence=0\n");
 }
 
@@ -51,24 +51,24 @@ static void test_D_counts_from_the_sending(void **state)
 static void test_a_grant_at_D_is_no_grant(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
-                "9897 granted fence=7 -> acquire, asking\n"
+    trace_check("0 start -> try, acquiring\n"
+                "9897 granted fence=7 -> acquire, acquiring\n"
                 "9899 granted fence=8 -> GRANT, held D=19795 fence=8\n");
     trace_check("terms margin=1000\n"
-                "0 start -> try, asking\n"
+                "0 start -> try, acquiring\n"
                 "8897.999 granted fence=7 -> GRANT, held D=9898 fence=7\n");
     trace_check("terms margin=1000\n"
-                "0 start -> try, asking\n"
-                "8898 granted fence=7 -> acquire, asking\n"
+                "0 start -> try, acquiring\n"
+                "8898 granted fence=7 -> acquire, acquiring\n"
                 "8899 granted fence=8 -> GRANT, held D=18796 fence=8\n");
 }
 
 static void test_a_grant_that_could_not_be_told_in_time(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "9898 late -> acquire, asking\n"
+                "9898 undelivered -> acquire, acquiring\n"
                 "9899 granted fence=9 -> GRANT, held D=19796 fence=9\n");
 }
 
@@ -76,7 +76,7 @@ static void test_a_grant_that_could_not_be_told_in_time(void **state)
 static void test_renewals_move_D_forward_only(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
                 "3000 renewed sent=2999 lease=10000 -> held D=12897 fence=7\n"
                 "3001 renewed sent=100 lease=10000 -> held D=12897 fence=7\n"
@@ -89,7 +89,7 @@ static void test_renewals_move_D_forward_only(void **state)
 static void test_a_lease_is_made_shorter(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
                 "1000 shorten lease=2000 -> held D=2978 fence=7\n"
                 "1001 shorten lease=20000 -> held D=2978 fence=7\n"
@@ -100,9 +100,9 @@ static void test_a_lease_is_made_shorter(void **state)
 static void test_a_renewal_finds_it_gone(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "3500 gone -> LOST, END, ended\n");
+                "3500 lost_on_server -> LOST, END, ended\n");
 }
 
 /* Its margin is the holder's to use: given back at D, not before. */
@@ -110,31 +110,31 @@ static void test_lost_on_this_side_is_given_back_at_D(void **state)
 {
     (void)state;
     trace_check("terms margin=1000\n"
-                "0 start -> try, asking\n"
+                "0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "8898 lapse -> lapsed D=9898 due=9898\n"
-                "9000 renewed sent=8800 lease=10000 -> lapsed D=9898 due=9898\n"
-                "9898 due -> release, leaving\n"
+                "8898 lost_locally -> expired D=9898 due=9898\n"
+                "9000 renewed sent=8800 lease=10000 -> expired D=9898 due=9898\n"
+                "9898 due -> release, releasing\n"
                 "9900 released released -> RELEASED OK, END, ended\n");
     trace_check("terms margin=1000\n"
-                "0 start -> try, asking\n"
+                "0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "8898 lapse -> lapsed D=9898 due=9898\n"
-                "9000 release -> release, leaving\n"
+                "8898 lost_locally -> expired D=9898 due=9898\n"
+                "9000 release -> release, releasing\n"
                 "9002 released released -> RELEASED OK, END, ended\n");
     trace_check("terms margin=1000\n"
-                "0 start -> try, asking\n"
+                "0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "8898 lapse -> lapsed D=9898 due=9898\n"
-                "9100 gone -> END, ended\n");
+                "8898 lost_locally -> expired D=9898 due=9898\n"
+                "9100 lost_on_server -> END, ended\n");
 }
 
 static void test_an_owner_with_other_holds(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
+    trace_check("0 start script -> acquire, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "6 release -> release, leaving\n"
+                "6 release -> release, releasing\n"
                 "7 released released holds=1 -> RELEASED STILLHELD, END, ended\n");
 }
 
@@ -143,35 +143,36 @@ static void test_an_owner_with_other_holds(void **state)
 static void test_handed_over_and_renewed(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
-                "5 not_granted -> acquire, asking\n"
-                "8 queued left=9000 pos=1 -> BUSY, queued due=6008 ticket=100\n"
+    trace_check("0 start -> try, acquiring\n"
+                "5 not_granted -> acquire, acquiring\n"
+                "8 queued left=9000 pos=1 -> REFUSE, queued due=6008 ticket=100\n"
                 "3000 standby window=2000 -> queued due=5052 ticket=100\n"
-                "3010 handed t=53005 fence=32 -> GRANT, held D=4953 fence=32 due=3505\n"
+                "3010 handed_over t=53005 fence=32 -> GRANT, held_by_message D=4953 "
+                "fence=32 due=3505\n"
                 "3011 renewed sent=3010.5 lease=10000 -> held D=12908.5 fence=32\n"
-                "7000 release -> release, leaving\n"
+                "7000 release -> release, releasing\n"
                 "7004 released released -> RELEASED OK, END, ended\n");
 }
 
 static void test_polled_and_granted(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
-                "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
-                "205 due -> acquire, asking ticket=100\n"
-                "207 queued left=90 pos=0 -> BUSY, queued due=257 ticket=100\n"
-                "257 due -> acquire, asking ticket=100\n"
-                "258 queued left=40 pos=0 -> BUSY, queued due=299 ticket=100\n"
-                "299 due -> acquire, asking ticket=100\n"
+    trace_check("0 start script -> acquire, acquiring\n"
+                "5 queued left=600 pos=0 -> REFUSE, queued due=205 ticket=100\n"
+                "205 due -> acquire, acquiring ticket=100\n"
+                "207 queued left=90 pos=0 -> REFUSE, queued due=257 ticket=100\n"
+                "257 due -> acquire, acquiring ticket=100\n"
+                "258 queued left=40 pos=0 -> REFUSE, queued due=299 ticket=100\n"
+                "299 due -> acquire, acquiring ticket=100\n"
                 "300 granted fence=7 -> GRANT, held D=10197 fence=7\n");
 }
 
 static void test_more_dead_heads_than_one_call_looks_at(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
-                "5 queued left=0 pos=17 again -> BUSY, acquire, asking ticket=100\n"
-                "6 queued left=0 pos=1 again -> BUSY, acquire, asking ticket=100\n"
+    trace_check("0 start script -> acquire, acquiring\n"
+                "5 queued left=0 pos=17 again -> REFUSE, acquire, acquiring ticket=100\n"
+                "6 queued left=0 pos=1 again -> REFUSE, acquire, acquiring ticket=100\n"
                 "7 granted fence=7 -> GRANT, held D=9904 fence=7\n");
 }
 
@@ -180,10 +181,11 @@ static void test_more_dead_heads_than_one_call_looks_at(void **state)
 static void test_the_subscription_comes_while_asking(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
-                "2 ask_now -> asking\n"
-                "5 queued left=9000 pos=-1 ticket=90 -> BUSY, acquire, asking ticket=90\n"
-                "8 queued left=8997 pos=1 -> BUSY, queued due=6006 ticket=90\n");
+    trace_check(
+        "0 start script -> acquire, acquiring\n"
+        "2 retry_now -> acquiring\n"
+        "5 queued left=9000 pos=-1 ticket=90 -> REFUSE, acquire, acquiring ticket=90\n"
+        "8 queued left=8997 pos=1 -> REFUSE, queued due=6006 ticket=90\n");
 }
 
 /* The script refused it because of a hold that this client is releasing. The release may
@@ -192,39 +194,39 @@ static void test_refused_before_the_release_of_its_own_client(void **state)
 {
     (void)state;
     trace_check(
-        "0 start script -> acquire, asking\n"
-        "5 not_granted ticket=90 -> acquire, asking ticket=90\n"
-        "6 not_granted ticket=90 -> acquire, asking ticket=90\n"
-        "7 queued left=9000 pos=0 ticket=90 -> BUSY, queued due=3007 ticket=90\n");
+        "0 start script -> acquire, acquiring\n"
+        "5 not_granted ticket=90 -> acquire, acquiring ticket=90\n"
+        "6 not_granted ticket=90 -> acquire, acquiring ticket=90\n"
+        "7 queued left=9000 pos=0 ticket=90 -> REFUSE, queued due=3007 ticket=90\n");
 }
 
 static void test_no_link_at_the_start(void **state)
 {
     (void)state;
     trace_check("0 start unlinked -> queued\n"
-                "100 ask_now -> acquire, asking\n"
+                "100 retry_now -> acquire, acquiring\n"
                 "105 granted fence=7 -> GRANT, held D=9998 fence=7\n");
 }
 
 static void test_an_upgrade_that_would_deadlock(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
+    trace_check("0 start script -> acquire, acquiring\n"
                 "5 deadlock -> FAIL EDEADLOCK, END, ended\n");
-    trace_check("0 start script -> acquire, asking\n"
-                "5 queued left=9000 pos=0 ticket=0 -> BUSY, queued due=3005 ticket=0\n"
-                "3005 due -> acquire, asking ticket=0\n"
-                "3006 deadlock -> FAIL EDEADLOCK, release, leaving ticket=0\n"
+    trace_check("0 start script -> acquire, acquiring\n"
+                "5 queued left=9000 pos=0 ticket=0 -> REFUSE, queued due=3005 ticket=0\n"
+                "3005 due -> acquire, acquiring ticket=0\n"
+                "3006 deadlock -> FAIL EDEADLOCK, release, releasing ticket=0\n"
                 "3007 released -> RELEASED ENOTHELD, END, ended\n");
 }
 
 static void test_refused_for_good(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
-                "5 refused -> FAIL EREDIS, release, leaving\n"
+    trace_check("0 start -> try, acquiring\n"
+                "5 refused -> FAIL EREDIS, release, releasing\n"
                 "6 released released -> RELEASED OK, END, ended\n");
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 refused unsent -> FAIL EREDIS, END, ended\n");
 }
 
@@ -232,25 +234,25 @@ static void test_refused_for_good(void **state)
 static void test_open_outcomes_are_asked_again(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
+    trace_check("0 start script -> acquire, acquiring\n"
                 "1 unknown -> queued due=51\n"
-                "51 due -> acquire, asking\n"
+                "51 due -> acquire, acquiring\n"
                 "52 unknown -> queued due=152\n"
-                "152 due -> acquire, asking\n"
+                "152 due -> acquire, acquiring\n"
                 "153 unknown -> queued due=353\n"
-                "353 due -> acquire, asking\n"
+                "353 due -> acquire, acquiring\n"
                 "354 unknown -> queued due=754\n"
-                "754 due -> acquire, asking\n"
+                "754 due -> acquire, acquiring\n"
                 "755 unknown -> queued due=1555\n"
-                "1555 due -> acquire, asking\n"
+                "1555 due -> acquire, acquiring\n"
                 "1556 unknown -> queued due=2356\n"
-                "2356 due -> acquire, asking\n"
-                "2357 queued left=9000 pos=1 -> BUSY, queued due=8357 ticket=100\n"
-                "8357 due -> acquire, asking ticket=100\n"
+                "2356 due -> acquire, acquiring\n"
+                "2357 queued left=9000 pos=1 -> REFUSE, queued due=8357 ticket=100\n"
+                "8357 due -> acquire, acquiring ticket=100\n"
                 "8358 unknown jitter=1000 -> queued due=8413 ticket=100\n"
-                "8413 due -> acquire, asking ticket=100\n"
+                "8413 due -> acquire, acquiring ticket=100\n"
                 "8414 unknown unlinked -> queued ticket=100\n"
-                "9000 ask_now -> acquire, asking ticket=100\n"
+                "9000 retry_now -> acquire, acquiring ticket=100\n"
                 "9001 granted fence=7 -> GRANT, held D=18898 fence=7\n");
 }
 
@@ -258,39 +260,39 @@ static const struct {
     const char *script;
     bool claims;
 } cases_of_claims[] = {
-    {"0 start script -> acquire, asking\n", false},
-    {"0 start -> try, asking\n"
-     "5 not_granted -> acquire, asking\n",
+    {"0 start script -> acquire, acquiring\n", false},
+    {"0 start -> try, acquiring\n"
+     "5 not_granted -> acquire, acquiring\n",
      false},
-    {"0 start script -> acquire, asking\n"
-     "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
-     "205 due -> acquire, asking ticket=100\n",
+    {"0 start script -> acquire, acquiring\n"
+     "5 queued left=600 pos=0 -> REFUSE, queued due=205 ticket=100\n"
+     "205 due -> acquire, acquiring ticket=100\n",
      false},
-    {"0 start -> try, asking\n"
-     "5 not_granted set -> acquire, asking\n",
+    {"0 start -> try, acquiring\n"
+     "5 not_granted set -> acquire, acquiring\n",
      true},
-    {"0 start -> try, asking\n"
-     "9898 granted fence=7 -> acquire, asking\n",
+    {"0 start -> try, acquiring\n"
+     "9898 granted fence=7 -> acquire, acquiring\n",
      true},
-    {"0 start -> try, asking\n"
+    {"0 start -> try, acquiring\n"
      "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-     "9898 late -> acquire, asking\n"
+     "9898 undelivered -> acquire, acquiring\n"
      "9899 unknown unlinked -> queued\n"
-     "9900 ask_now -> acquire, asking\n",
+     "9900 retry_now -> acquire, acquiring\n",
      true},
-    {"0 start -> try, asking\n"
+    {"0 start -> try, acquiring\n"
      "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-     "6 turn -> acquire, asking\n",
+     "6 reacquire -> acquire, reacquiring\n",
      true},
-    {"0 start script -> acquire, asking\n"
-     "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
-     "10 handed t=49000 fence=32 -> acquire, asking ticket=100\n",
+    {"0 start script -> acquire, acquiring\n"
+     "5 queued left=600 pos=0 -> REFUSE, queued due=205 ticket=100\n"
+     "10 handed_over t=49000 fence=32 -> acquire, acquiring ticket=100\n",
      true},
-    {"0 start script -> acquire, asking\n"
-     "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
-     "10 handed t=49000 fence=32 -> acquire, asking ticket=100\n"
-     "12 queued left=600 pos=0 -> BUSY, queued due=212 ticket=100\n"
-     "212 due -> acquire, asking ticket=100\n",
+    {"0 start script -> acquire, acquiring\n"
+     "5 queued left=600 pos=0 -> REFUSE, queued due=205 ticket=100\n"
+     "10 handed_over t=49000 fence=32 -> acquire, acquiring ticket=100\n"
+     "12 queued left=600 pos=0 -> REFUSE, queued due=212 ticket=100\n"
+     "212 due -> acquire, acquiring ticket=100\n",
      false},
 };
 
@@ -303,7 +305,7 @@ static void test_what_may_be_ours_already_is_claimed(void **state)
 
         trace_init(&trace);
         trace_run(&trace, cases_of_claims[i].script);
-        assert_int_equal(trace.machine.keeps, cases_of_claims[i].claims);
+        assert_int_equal(trace.machine.maybe_held, cases_of_claims[i].claims);
     }
 }
 
@@ -312,42 +314,42 @@ static void test_what_may_be_ours_already_is_claimed(void **state)
 static void test_a_late_grant_is_given_back(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
-                "1 abandon -> asking\n"
-                "5 granted fence=7 -> release, leaving\n"
+    trace_check("0 start -> try, acquiring\n"
+                "1 cancel -> acquiring\n"
+                "5 granted fence=7 -> release, releasing\n"
                 "6 released released -> RELEASED OK, END, ended\n");
-    trace_check("0 start -> try, asking\n"
-                "1 abandon -> asking\n"
-                "5 not_granted -> release, leaving\n"
+    trace_check("0 start -> try, acquiring\n"
+                "1 cancel -> acquiring\n"
+                "5 not_granted -> release, releasing\n"
                 "6 released -> RELEASED ENOTHELD, END, ended\n");
 }
 
 static void test_leaving_the_queue(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
-                "5 queued left=9000 pos=1 -> BUSY, queued due=6005 ticket=100\n"
-                "6 abandon -> release, leaving ticket=100\n"
+    trace_check("0 start script -> acquire, acquiring\n"
+                "5 queued left=9000 pos=1 -> REFUSE, queued due=6005 ticket=100\n"
+                "6 cancel -> release, releasing ticket=100\n"
                 "9 released -> RELEASED ENOTHELD, END, ended\n");
-    trace_check("0 start script -> acquire, asking\n"
-                "4 abandon -> asking\n"
-                "5 queued left=9000 pos=1 -> release, leaving ticket=100\n"
+    trace_check("0 start script -> acquire, acquiring\n"
+                "4 cancel -> acquiring\n"
+                "5 queued left=9000 pos=1 -> release, releasing ticket=100\n"
                 "9 released -> RELEASED ENOTHELD, END, ended\n");
 }
 
 static void test_nothing_in_redis_nothing_to_leave(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
-                "5 queued left=9000 pos=-1 -> BUSY, queued due=3005\n"
-                "6 abandon -> END, ended\n");
-    trace_check("0 start script -> acquire, asking\n"
-                "4 abandon -> asking\n"
+    trace_check("0 start script -> acquire, acquiring\n"
+                "5 queued left=9000 pos=-1 -> REFUSE, queued due=3005\n"
+                "6 cancel -> END, ended\n");
+    trace_check("0 start script -> acquire, acquiring\n"
+                "4 cancel -> acquiring\n"
                 "5 queued left=9000 pos=-1 -> END, ended\n");
     trace_check("0 start unlinked -> queued\n"
-                "1 abandon -> END, ended\n");
-    trace_check("0 start -> try, asking\n"
-                "1 abandon -> asking\n"
+                "1 cancel -> END, ended\n");
+    trace_check("0 start -> try, acquiring\n"
+                "1 cancel -> acquiring\n"
                 "100 unknown unsent unlinked -> END, ended\n");
 }
 
@@ -355,10 +357,10 @@ static void test_nothing_in_redis_nothing_to_leave(void **state)
 static void test_handed_to_one_who_gave_up(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
-                "5 handed t=50001 fence=5 -> asking\n"
-                "6 abandon -> asking\n"
-                "8 queued left=9000 pos=-1 -> release, leaving\n"
+    trace_check("0 start script -> acquire, acquiring\n"
+                "5 handed_over t=50001 fence=5 -> acquiring\n"
+                "6 cancel -> acquiring\n"
+                "8 queued left=9000 pos=-1 -> release, releasing\n"
                 "9 released released -> RELEASED OK, END, ended\n");
 }
 
@@ -367,34 +369,35 @@ static void test_handed_to_one_who_gave_up(void **state)
 static void test_what_may_be_in_redis_is_released(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
-                "9898 granted fence=7 -> acquire, asking\n"
+    trace_check("0 start -> try, acquiring\n"
+                "9898 granted fence=7 -> acquire, acquiring\n"
                 "9899 unknown unsent unlinked -> queued\n"
-                "9900 abandon -> release, leaving\n"
+                "9900 cancel -> release, releasing\n"
                 "9901 released released -> RELEASED OK, END, ended\n");
-    trace_check("0 start -> try, asking\n"
-                "5 not_granted -> acquire, asking\n"
+    trace_check("0 start -> try, acquiring\n"
+                "5 not_granted -> acquire, acquiring\n"
                 "6 unknown unsent unlinked -> queued\n"
-                "7 abandon -> release, leaving\n"
+                "7 cancel -> release, releasing\n"
                 "8 released released -> RELEASED OK, END, ended\n");
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "9898 late -> acquire, asking\n"
+                "9898 undelivered -> acquire, acquiring\n"
                 "9899 unknown unsent unlinked -> queued\n"
-                "9900 abandon -> release, leaving\n"
+                "9900 cancel -> release, releasing\n"
                 "9901 released -> RELEASED ENOTHELD, END, ended\n");
-    trace_check("0 start script -> acquire, asking\n"
-                "5 queued left=9000 pos=-1 -> BUSY, queued due=3005\n"
-                "10 handed t=50010 fence=32 -> GRANT, held D=1987.9 fence=32 due=510\n"
-                "1988 late -> acquire, asking\n"
+    trace_check("0 start script -> acquire, acquiring\n"
+                "5 queued left=9000 pos=-1 -> REFUSE, queued due=3005\n"
+                "10 handed_over t=50010 fence=32 -> GRANT, held_by_message D=1987.9 "
+                "fence=32 due=510\n"
+                "1988 undelivered -> acquire, acquiring\n"
                 "1989 unknown unsent unlinked -> queued\n"
-                "1990 abandon -> release, leaving\n"
+                "1990 cancel -> release, releasing\n"
                 "1991 released -> RELEASED ENOTHELD, END, ended\n");
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "100 unknown unlinked -> queued\n"
-                "102 abandon unlinked -> release, leaving\n"
-                "102 unknown unsent unlinked -> leaving due=10102\n"
-                "5000 ask_now -> release, leaving\n"
+                "102 cancel unlinked -> release, releasing\n"
+                "102 unknown unsent unlinked -> release_due due=10102\n"
+                "5000 retry_now -> release, releasing\n"
                 "5001 released released -> RELEASED OK, END, ended\n");
 }
 

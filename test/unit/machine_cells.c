@@ -17,221 +17,226 @@
 static void test_idle(void **state)
 {
     (void)state;
-    trace_cells("terms lease=10000\n", "10 start -> try, asking\n"
-                                       "10 start script -> acquire, asking\n"
+    trace_cells("terms lease=10000\n", "10 start -> try, acquiring\n"
+                                       "10 start script -> acquire, acquiring\n"
                                        "10 start unlinked -> queued\n"
-                                       "10 release -> release, leaving\n");
+                                       "10 release -> release, releasing\n");
 }
 
 static void test_asking(void **state)
 {
     (void)state;
-    trace_cells("0 start script -> acquire, asking\n",
-                "10 granted fence=40 -> GRANT, held D=9898 fence=40\n"
-                "10 granted released fence=40 -> GRANT, held D=9898 fence=40\n"
-                "10 not_granted -> acquire, asking\n"
-                "10 queued left=9000 pos=1 -> BUSY, queued due=6010 ticket=100\n"
-                "10 queued left=9000 pos=-1 -> BUSY, queued due=3010\n"
-                "10 queued left=9000 pos=1 again -> BUSY, acquire, asking ticket=100\n"
-                "10 deadlock -> FAIL EDEADLOCK, END, ended\n"
-                "10 unknown -> queued due=60\n"
-                "10 unknown unlinked -> queued\n"
-                "10 unknown unsent unlinked -> queued\n"
-                "10 refused -> FAIL EREDIS, release, leaving\n"
-                "10 refused unsent -> FAIL EREDIS, END, ended\n"
-                "10 handed t=50010 fence=32 -> asking\n"
-                "10 ask_now -> asking\n"
-                "10 abandon -> asking\n");
+    trace_cells(
+        "0 start script -> acquire, acquiring\n",
+        "10 granted fence=40 -> GRANT, held D=9898 fence=40\n"
+        "10 granted released fence=40 -> GRANT, held D=9898 fence=40\n"
+        "10 not_granted -> acquire, acquiring\n"
+        "10 queued left=9000 pos=1 -> REFUSE, queued due=6010 ticket=100\n"
+        "10 queued left=9000 pos=-1 -> REFUSE, queued due=3010\n"
+        "10 queued left=9000 pos=1 again -> REFUSE, acquire, acquiring ticket=100\n"
+        "10 deadlock -> FAIL EDEADLOCK, END, ended\n"
+        "10 unknown -> queued due=60\n"
+        "10 unknown unlinked -> queued\n"
+        "10 unknown unsent unlinked -> queued\n"
+        "10 refused -> FAIL EREDIS, release, releasing\n"
+        "10 refused unsent -> FAIL EREDIS, END, ended\n"
+        "10 handed_over t=50010 fence=32 -> acquiring\n"
+        "10 retry_now -> acquiring\n"
+        "10 cancel -> acquiring\n");
 }
 
 static void test_asking_for_nobody(void **state)
 {
     (void)state;
-    trace_cells("0 start script -> acquire, asking\n"
-                "5 abandon -> asking\n",
-                "10 granted fence=40 -> release, leaving\n"
-                "10 granted released fence=40 -> release, leaving\n"
-                "10 not_granted -> release, leaving\n"
-                "10 queued left=9000 pos=1 -> release, leaving ticket=100\n"
+    trace_cells("0 start script -> acquire, acquiring\n"
+                "5 cancel -> acquiring\n",
+                "10 granted fence=40 -> release, releasing\n"
+                "10 granted released fence=40 -> release, releasing\n"
+                "10 not_granted -> release, releasing\n"
+                "10 queued left=9000 pos=1 -> release, releasing ticket=100\n"
                 "10 queued left=9000 pos=-1 -> END, ended\n"
-                "10 queued left=9000 pos=1 again -> release, leaving ticket=100\n"
+                "10 queued left=9000 pos=1 again -> release, releasing ticket=100\n"
                 "10 deadlock -> FAIL EDEADLOCK, END, ended\n"
-                "10 unknown -> release, leaving\n"
-                "10 unknown unlinked -> release, leaving\n"
+                "10 unknown -> release, releasing\n"
+                "10 unknown unlinked -> release, releasing\n"
                 "10 unknown unsent unlinked -> END, ended\n"
-                "10 refused -> FAIL EREDIS, release, leaving\n"
+                "10 refused -> FAIL EREDIS, release, releasing\n"
                 "10 refused unsent -> FAIL EREDIS, END, ended\n"
-                "10 handed t=50010 fence=32 -> asking\n"
-                "10 ask_now -> asking\n");
+                "10 handed_over t=50010 fence=32 -> acquiring\n"
+                "10 retry_now -> acquiring\n");
 }
 
 static void test_asking_in_a_turn(void **state)
 {
     (void)state;
     trace_cells(
-        "0 start -> try, asking\n"
+        "0 start -> try, acquiring\n"
         "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-        "8 turn -> acquire, asking\n",
+        "8 reacquire -> acquire, reacquiring\n",
         "10 granted fence=40 -> RELEASED ENOTHELD, GRANT, held D=9906 fence=40\n"
         "10 granted released fence=40 -> RELEASED OK, GRANT, held D=9906 fence=40\n"
-        "10 not_granted -> acquire, asking\n"
-        "10 queued left=9000 pos=1 -> RELEASED ENOTHELD, BUSY, queued due=6010 "
+        "10 not_granted -> acquire, reacquiring\n"
+        "10 queued left=9000 pos=1 -> RELEASED ENOTHELD, REFUSE, queued due=6010 "
         "ticket=100\n"
-        "10 queued left=9000 pos=-1 -> RELEASED ENOTHELD, BUSY, queued due=3010\n"
-        "10 queued left=9000 pos=-1 joins -> RELEASED ENOTHELD, BUSY, acquire, asking\n"
-        "10 queued left=9000 pos=1 again -> RELEASED ENOTHELD, BUSY, acquire, asking "
+        "10 queued left=9000 pos=-1 -> RELEASED ENOTHELD, REFUSE, queued due=3010\n"
+        "10 queued left=9000 pos=-1 joins -> RELEASED ENOTHELD, REFUSE, acquire, "
+        "acquiring\n"
+        "10 queued left=9000 pos=1 again -> RELEASED ENOTHELD, REFUSE, acquire, "
+        "acquiring "
         "ticket=100\n"
         "10 deadlock -> RELEASED ENOTHELD, FAIL EDEADLOCK, END, ended\n"
-        "10 unknown -> queued due=60\n"
-        "10 unknown unlinked -> queued\n"
-        "10 unknown unsent unlinked -> queued\n"
-        "10 refused -> RELEASED EREDIS, FAIL EREDIS, release, leaving\n"
+        "10 unknown -> reacquire_due due=60\n"
+        "10 unknown unlinked -> reacquire_due\n"
+        "10 unknown unsent unlinked -> reacquire_due\n"
+        "10 refused -> RELEASED EREDIS, FAIL EREDIS, release, releasing\n"
         "10 refused unsent -> RELEASED EREDIS, FAIL EREDIS, END, ended\n"
-        "10 queued released left=9000 pos=1 -> RELEASED OK, BUSY, queued due=6010 "
+        "10 queued released left=9000 pos=1 -> RELEASED OK, REFUSE, queued due=6010 "
         "ticket=100\n"
-        "10 handed t=50010 fence=32 -> asking\n"
-        "10 ask_now -> asking\n"
-        "10 abandon -> asking\n");
+        "10 handed_over t=50010 fence=32 -> reacquiring\n"
+        "10 retry_now -> reacquiring\n"
+        "10 cancel -> reacquiring\n");
 }
 
 static void test_queued(void **state)
 {
     (void)state;
-    trace_cells("0 start script -> acquire, asking\n"
-                "5 queued left=9000 pos=1 -> BUSY, queued due=6005 ticket=100\n",
-                "10 handed t=50010 fence=32 -> GRANT, held D=1987.9 fence=32 due=510\n"
+    trace_cells("0 start script -> acquire, acquiring\n"
+                "5 queued left=9000 pos=1 -> REFUSE, queued due=6005 ticket=100\n",
+                "10 handed_over t=50010 fence=32 -> GRANT, held_by_message D=1987.9 "
+                "fence=32 due=510\n"
                 "10 standby window=2000 -> queued due=2062 ticket=100\n"
-                "10 ask_now -> acquire, asking ticket=100\n"
-                "10 abandon -> release, leaving ticket=100\n"
+                "10 retry_now -> acquire, acquiring ticket=100\n"
+                "10 cancel -> release, releasing ticket=100\n"
                 "6004.999 due -> queued due=6005 ticket=100\n"
-                "6005 due -> acquire, asking ticket=100\n");
+                "6005 due -> acquire, acquiring ticket=100\n");
 }
 
 static void test_queued_without_a_place(void **state)
 {
     (void)state;
     trace_cells("0 start unlinked -> queued\n",
-                "10 handed t=50010 fence=32 -> acquire, asking\n"
+                "10 handed_over t=50010 fence=32 -> acquire, acquiring\n"
                 "10 standby window=2000 -> queued due=2062\n"
-                "10 ask_now -> acquire, asking\n"
-                "10 abandon -> END, ended\n");
+                "10 retry_now -> acquire, acquiring\n"
+                "10 cancel -> END, ended\n");
 }
 
 static void test_queued_in_an_unknown_turn(void **state)
 {
     (void)state;
-    trace_cells("0 start -> try, asking\n"
+    trace_cells("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "6 turn -> acquire, asking\n"
-                "8 unknown -> queued due=58\n",
-                "58 handed t=50010 fence=32 -> acquire, asking\n"
-                "58 handed s=8 tau=50008 t=50010 fence=32 -> RELEASED OK, GRANT, held "
-                "D=1987.98 fence=32 due=510\n"
-                "58 ask_now -> acquire, asking\n"
-                "58 abandon -> queued due=58\n"
-                "58 due -> acquire, asking\n");
+                "6 reacquire -> acquire, reacquiring\n"
+                "8 unknown -> reacquire_due due=58\n",
+                "58 handed_over t=50010 fence=32 -> acquire, reacquiring\n"
+                "58 handed_over s=8 tau=50008 t=50010 fence=32 -> RELEASED OK, GRANT, "
+                "held_by_message D=1987.98 fence=32 due=510\n"
+                "58 retry_now -> acquire, reacquiring\n"
+                "58 cancel -> reacquire_due due=58\n"
+                "58 due -> acquire, reacquiring\n");
 }
 
 static void test_queued_in_a_turn_for_nobody(void **state)
 {
     (void)state;
-    trace_cells("0 start -> try, asking\n"
+    trace_cells("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "6 turn -> acquire, asking\n"
-                "7 abandon -> asking\n"
-                "8 unknown unlinked -> queued due=9898\n",
-                "10 handed t=50010 fence=32 -> acquire, asking\n"
-                "10 standby window=2000 -> queued due=2062\n"
-                "10 ask_now -> acquire, asking\n"
-                "9898 abandon -> RELEASED EUNKNOWN, release, leaving\n"
-                "9898 ask_now -> RELEASED EUNKNOWN, release, leaving\n"
-                "9898 due -> RELEASED EUNKNOWN, release, leaving\n"
-                "9897 due -> queued due=9898\n");
+                "6 reacquire -> acquire, reacquiring\n"
+                "7 cancel -> reacquiring\n"
+                "8 unknown unlinked -> reacquire_due due=9898\n",
+                "10 handed_over t=50010 fence=32 -> acquire, reacquiring\n"
+                "10 standby window=2000 -> reacquire_due due=2062\n"
+                "10 retry_now -> acquire, reacquiring\n"
+                "9898 cancel -> RELEASED EUNKNOWN, release, releasing\n"
+                "9898 retry_now -> RELEASED EUNKNOWN, release, releasing\n"
+                "9898 due -> RELEASED EUNKNOWN, release, releasing\n"
+                "9897 due -> reacquire_due due=9898\n");
 }
 
 static void test_held(void **state)
 {
     (void)state;
-    trace_cells("0 start -> try, asking\n"
+    trace_cells("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n",
                 "10 renewed lease=10000 -> held D=9898 fence=7\n"
-                "10 gone -> LOST, END, ended\n"
-                "10 release -> release, leaving\n"
-                "10 turn -> acquire, asking\n"
-                "10 late -> acquire, asking\n"
+                "10 lost_on_server -> LOST, END, ended\n"
+                "10 release -> release, releasing\n"
+                "10 reacquire -> acquire, reacquiring\n"
+                "10 undelivered -> acquire, acquiring\n"
                 "10 shorten lease=5000 -> held D=4958 fence=7\n"
-                "10 lapse at=500 -> lapsed D=500 due=500\n"
-                "10 lapse at=99999 -> lapsed D=9898 due=9898\n");
+                "10 lost_locally at=500 -> expired D=500 due=500\n"
+                "10 lost_locally at=99999 -> expired D=9898 due=9898\n");
 }
 
 static void test_held_by_message(void **state)
 {
     (void)state;
-    trace_cells("0 start script -> acquire, asking\n"
-                "5 queued left=9000 pos=1 -> BUSY, queued due=6005 ticket=100\n"
-                "8 handed t=50008 fence=32 -> GRANT, held D=1985.92 fence=32 due=508\n",
+    trace_cells("0 start script -> acquire, acquiring\n"
+                "5 queued left=9000 pos=1 -> REFUSE, queued due=6005 ticket=100\n"
+                "8 handed_over t=50008 fence=32 -> GRANT, held_by_message D=1985.92 "
+                "fence=32 due=508\n",
                 "10 renewed lease=10000 -> held D=9898 fence=32\n"
-                "10 gone -> LOST, END, ended\n"
-                "10 release -> release, leaving\n"
-                "10 turn -> acquire, asking\n"
-                "10 late -> acquire, asking\n"
-                "10 shorten lease=1000 -> held D=998 fence=32 due=508\n"
-                "10 lapse -> lapsed D=1985.92 due=1985.92\n");
+                "10 lost_on_server -> LOST, END, ended\n"
+                "10 release -> release, releasing\n"
+                "10 reacquire -> acquire, reacquiring\n"
+                "10 undelivered -> acquire, acquiring\n"
+                "10 shorten lease=1000 -> held_by_message D=998 fence=32 due=508\n"
+                "10 lost_locally -> expired D=1985.92 due=1985.92\n");
 }
 
 static void test_lapsed(void **state)
 {
     (void)state;
-    trace_cells("0 start -> try, asking\n"
+    trace_cells("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "8 lapse -> lapsed D=9898 due=9898\n",
-                "10 release -> release, leaving\n"
-                "10 gone -> END, ended\n"
-                "9897.999 due -> lapsed D=9898 due=9898\n"
-                "9898 due -> release, leaving\n");
+                "8 lost_locally -> expired D=9898 due=9898\n",
+                "10 release -> release, releasing\n"
+                "10 lost_on_server -> END, ended\n"
+                "9897.999 due -> expired D=9898 due=9898\n"
+                "9898 due -> release, releasing\n");
 }
 
 static void test_leaving(void **state)
 {
     (void)state;
-    trace_cells("0 start -> try, asking\n"
+    trace_cells("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "8 release -> release, leaving\n",
+                "8 release -> release, releasing\n",
                 "10 released -> RELEASED ENOTHELD, END, ended\n"
                 "10 released released -> RELEASED OK, END, ended\n"
-                "10 released released again -> release, leaving\n"
+                "10 released released again -> release, releasing\n"
                 "10 released released holds=2 -> RELEASED STILLHELD, END, ended\n"
-                "10 unknown -> leaving due=60\n"
-                "10 unknown unlinked -> leaving due=10008\n"
-                "10 unknown unsent unlinked -> leaving due=10008\n"
+                "10 unknown -> release_due due=60\n"
+                "10 unknown unlinked -> release_due due=10008\n"
+                "10 unknown unsent unlinked -> release_due due=10008\n"
                 "10 refused -> RELEASED EREDIS, END, ended\n");
 }
 
 static void test_leaving_between_two_tries(void **state)
 {
     (void)state;
-    trace_cells("0 start -> try, asking\n"
+    trace_cells("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "8 release -> release, leaving\n"
-                "9 unknown -> leaving due=59\n",
-                "58.999 due -> leaving due=59\n"
+                "8 release -> release, releasing\n"
+                "9 unknown -> release_due due=59\n",
+                "58.999 due -> release_due due=59\n"
                 "59 released -> RELEASED OK, END, ended\n"
                 "59 released released -> RELEASED OK, END, ended\n"
-                "59 released released again -> release, leaving\n"
+                "59 released released again -> release, releasing\n"
                 "59 released released holds=2 -> RELEASED STILLHELD, END, ended\n"
-                "59 unknown -> leaving due=159\n"
-                "59 unknown unlinked -> leaving due=10008\n"
-                "59 unknown unsent unlinked -> leaving due=10008\n"
+                "59 unknown -> release_due due=159\n"
+                "59 unknown unlinked -> release_due due=10008\n"
+                "59 unknown unsent unlinked -> release_due due=10008\n"
                 "59 refused -> RELEASED EUNKNOWN, END, ended\n"
-                "59 ask_now -> release, leaving\n"
-                "59 due -> release, leaving\n");
+                "59 retry_now -> release, releasing\n"
+                "59 due -> release, releasing\n");
 }
 
 static void test_ended(void **state)
 {
     (void)state;
     trace_cells("0 start unlinked -> queued\n"
-                "5 abandon -> END, ended\n",
+                "5 cancel -> END, ended\n",
                 "10 start -> ended\n");
 }
 

@@ -41,7 +41,7 @@ static void end(struct scene s)
             orders_take_answer(&s);
         } else if (s.in_flight) {
             orders_pass_time(&s, s.execute_us);
-        } else if (s.machine.phase == LW__HELD || !s.gave_up) {
+        } else if (lw__machine_holds(s.machine.phase) || !s.gave_up) {
             orders_give_up(&s);
         } else if (s.machine.due_us != LW__NEVER) {
             orders_due(&s);
@@ -126,13 +126,13 @@ static void walk(const struct scene *s, int depth)
     if (!s->linked) {
         branch(s, depth, orders_link_up);
     }
-    if (s->renewal == NO_RENEWAL && s->linked && s->machine.phase == LW__HELD) {
+    if (s->renewal == NO_RENEWAL && s->linked && lw__machine_holds(s->machine.phase)) {
         branch(s, depth, orders_send_renewal);
     }
     if (s->renewal == RENEWAL_DONE) {
         branch(s, depth, orders_take_renewal);
     }
-    if (s->machine.due_us <= s->now_us && s->machine.phase != LW__HELD) {
+    if (s->machine.due_us <= s->now_us && !lw__machine_holds(s->machine.phase)) {
         branch(s, depth, orders_due);
     }
     if (!s->gave_up) {
@@ -245,7 +245,7 @@ static void test_stopped_while_holding(void **state)
     orders_pass_time(&s, others_us[RELEASE_1]);
     assert_int_equal(s.count, 1);
     orders_take_message(&s, 0);
-    assert_int_equal(s.machine.phase, LW__HELD);
+    assert_true(lw__machine_holds(s.machine.phase));
     resume_at_all_times(&s);
     orders_send_renewal(&s);
     resume_at_all_times(&s);

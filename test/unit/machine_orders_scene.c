@@ -34,7 +34,7 @@ void orders_check(const struct scene *s)
     const struct lw__machine *m = &s->machine;
 
     orders.nodes++;
-    if ((m->phase != LW__HELD && m->phase != LW__EXPIRED) ||
+    if ((!lw__machine_holds(m->phase) && m->phase != LW__EXPIRED) ||
         s->now_us >= m->deadline_us) {
         return;
     }
@@ -82,7 +82,7 @@ static void execute(struct scene *s)
         model_release(&s->server, s->execute_us, US, &s->answer);
     } else {
         model_acquire(&s->server, s->execute_us, US, s->machine.lease_us,
-                      !s->machine.abandoned, s->machine.ticket, &s->answer);
+                      !s->machine.unwanted, s->machine.ticket, &s->answer);
     }
     s->executed = true;
 }
@@ -145,7 +145,8 @@ void orders_step(struct scene *s, struct lw__input in, const char *what)
     }
     orders.grants += (out.actions & LW__DO_GRANT) != 0;
     s->excused = (out.actions & LW__DO_END) && out.release_status == LW_EUNKNOWN;
-    orders.by_message += (out.actions & LW__DO_GRANT) != 0 && s->machine.by_message;
+    orders.by_message += (out.actions & LW__DO_GRANT) != 0 &&
+                         s->machine.phase == LW__HELD_BY_MESSAGE;
     if (out.actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)) {
         send(s, out.actions);
     }
@@ -154,11 +155,11 @@ void orders_step(struct scene *s, struct lw__input in, const char *what)
 
 void orders_look_at_deadline(struct scene *s)
 {
-    if (s->machine.phase == LW__HELD && s->now_us >= s->machine.deadline_us) {
+    if (lw__machine_holds(s->machine.phase) && s->now_us >= s->machine.deadline_us) {
         orders.losses++;
         orders_step(s,
                     (struct lw__input){.event = LW__EV_LOST_LOCALLY,
-                                       .lapse = {.at_us = s->machine.deadline_us}},
+                                       .lost_locally = {.at_us = s->machine.deadline_us}},
                     "lost");
     }
 }
@@ -172,11 +173,11 @@ void orders_take_message(struct scene *s, size_t i)
     memmove(&s->messages[i], &s->messages[i + 1], (s->count - i) * sizeof(*s->messages));
     if (message.handed) {
         in.event = LW__EV_HANDED_OVER;
-        in.handed.handed_us = message.us;
-        in.handed.fence = message.fence;
-        in.handed.pair_sent_us = s->pair_sent_us;
+        in.handed_over.handed_us = message.us;
+        in.handed_over.fence = message.fence;
+        in.handed_over.pair_sent_us = s->pair_sent_us;
         if (message.us >= s->pair_server_us) { /* as hints.c: else it is of no use */
-            in.handed.pair_server_us = s->pair_server_us;
+            in.handed_over.pair_server_us = s->pair_server_us;
         }
     } else {
         in.standby.window_us = message.window_us;
@@ -228,8 +229,9 @@ void orders_give_up(struct scene *s)
 {
     s->gave_up = true;
     orders_step(s,
-                (struct lw__input){.event = s->machine.phase == LW__HELD ? LW__EV_RELEASE
-                                                                         : LW__EV_CANCEL},
+                (struct lw__input){.event = lw__machine_holds(s->machine.phase)
+                                                ? LW__EV_RELEASE
+                                                : LW__EV_CANCEL},
                 "given up");
 }
 

@@ -22,7 +22,7 @@ void player_check(const struct player *p)
 {
     const struct lw__machine *m = &p->machine;
 
-    if ((m->phase != LW__HELD && m->phase != LW__EXPIRED) ||
+    if ((!lw__machine_holds(m->phase) && m->phase != LW__EXPIRED) ||
         world.now_us >= m->deadline_us) {
         return;
     }
@@ -47,7 +47,7 @@ static void check_grant(struct player *p)
     }
     world.last_fence = p->machine.fence;
     world.grants++;
-    world.by_message += p->machine.by_message;
+    world.by_message += p->machine.phase == LW__HELD_BY_MESSAGE;
     p->served++;
 }
 
@@ -99,22 +99,23 @@ static void send(struct player *p, unsigned actions)
         return;
     }
     p->ask = (struct command){
-        .kind = actions & LW__SEND_RELEASE ? RELEASE
-                : actions & LW__SEND_TRY   ? TRY
-                : p->machine.turning       ? TURN
-                                           : ACQUIRE,
+        .kind = actions & LW__SEND_RELEASE                 ? RELEASE
+                : actions & LW__SEND_TRY                   ? TRY
+                : lw__machine_reacquires(p->machine.phase) ? TURN
+                                                           : ACQUIRE,
         .token = p->token,
         .previous = p->previous,
         .lease_us = p->machine.lease_us,
         .ticket = p->machine.ticket,
-        .wait = !p->machine.abandoned,
+        .wait = !p->machine.unwanted,
     };
     launch(p, &p->ask);
 }
 
 void player_renew(struct player *p)
 {
-    if (p->renewal.kind != NOTHING || !p->linked || p->machine.phase != LW__HELD) {
+    if (p->renewal.kind != NOTHING || !p->linked ||
+        !lw__machine_holds(p->machine.phase)) {
         return;
     }
     p->renewal = (struct command){
@@ -126,7 +127,8 @@ static void plan_renewal(struct player *p)
 {
     const struct lw__machine *m = &p->machine;
 
-    p->renew_us = m->by_message ? m->due_us : m->deadline_us - m->lease_us * 2 / 3;
+    p->renew_us = m->phase == LW__HELD_BY_MESSAGE ? m->due_us
+                                                  : m->deadline_us - m->lease_us * 2 / 3;
 }
 
 static void note(struct player *p, const struct lw__input *in,
@@ -139,8 +141,9 @@ static void note(struct player *p, const struct lw__input *in,
         check_grant(p);
         p->told = false;
         p->tell_us = world.now_us + delay() / 2;
-        p->deadline_at_most_us =
-            p->machine.by_message ? world.now_us + p->machine.window_us : 0;
+        p->deadline_at_most_us = p->machine.phase == LW__HELD_BY_MESSAGE
+                                     ? world.now_us + p->machine.window_us
+                                     : 0;
     }
     if (in->event == LW__EV_RENEWED ||
         (in->event == LW__EV_GRANTED && out->actions & LW__DO_GRANT)) {
@@ -150,7 +153,7 @@ static void note(struct player *p, const struct lw__input *in,
             p->deadline_at_most_us = most;
         }
     }
-    if (p->machine.phase == LW__HELD) {
+    if (lw__machine_holds(p->machine.phase)) {
         plan_renewal(p);
     }
 }
@@ -167,7 +170,7 @@ static void step(struct player *p, struct lw__input in)
     in.margin_us = p->margin_us;
     out = lw__machine_step(&p->machine, &in);
     note(p, &in, &out);
-    if (p->machine.phase != LW__HELD) {
+    if (!lw__machine_holds(p->machine.phase)) {
         p->renewal.forgotten = true;
     }
     player_check(p);
@@ -197,7 +200,7 @@ static void turn(struct player *p)
     p->previous = p->token;
     p->token = MODEL_TOKEN(p->client, ++p->number);
     step(p, (struct lw__input){.event = LW__EV_REACQUIRE,
-                               .turn = {.window_us = p->machine.window_us}});
+                               .reacquire = {.window_us = p->machine.window_us}});
 }
 
 /* The caller's next idea. */
@@ -206,7 +209,7 @@ void player_act(struct player *p)
     p->act_us = world.now_us + (world.calm ? CALM_US : draw(100, 20000) * MS);
     if (p->machine.phase == LW__ENDED || p->machine.phase == LW__IDLE) {
         start(p);
-    } else if (p->machine.phase == LW__HELD && p->told) {
+    } else if (lw__machine_holds(p->machine.phase) && p->told) {
         if (!world.calm && chance(40)) {
             turn(p);
         } else {
@@ -215,7 +218,8 @@ void player_act(struct player *p)
     } else if (p->machine.phase == LW__EXPIRED && chance(20)) {
         event(p, LW__EV_RELEASE);
     } else if (!p->wants_out && !world.calm && chance(50) &&
-               (p->machine.phase == LW__ACQUIRING || p->machine.phase == LW__QUEUED)) {
+               (lw__machine_is_acquiring(p->machine.phase) ||
+                lw__machine_is_queued(p->machine.phase))) {
         p->wants_out = true;
         event(p, LW__EV_CANCEL);
     }
@@ -265,7 +269,7 @@ static void lose_link(struct player *p)
 void player_subscribed(struct player *p)
 {
     player_deadline(p);
-    if (p->machine.phase == LW__HELD) {
+    if (lw__machine_holds(p->machine.phase)) {
         p->renew_us = world.now_us;
     } else {
         event(p, LW__EV_RETRY_NOW);
@@ -324,12 +328,12 @@ void player_message(struct player *p, size_t i)
     if (!message.handed) {
         in.standby.window_us = message.window_us;
     } else {
-        in.handed.handed_us = message.us;
-        in.handed.fence = message.fence;
+        in.handed_over.handed_us = message.us;
+        in.handed_over.fence = message.fence;
     }
     if (message.handed && p->pair_server_us <= message.us) {
-        in.handed.pair_sent_us = p->pair_sent_us;
-        in.handed.pair_server_us = p->pair_server_us;
+        in.handed_over.pair_sent_us = p->pair_sent_us;
+        in.handed_over.pair_server_us = p->pair_server_us;
     }
     if (message.token == p->token && p->machine.phase != LW__ENDED) {
         step(p, in);
@@ -344,14 +348,14 @@ void player_message(struct player *p, size_t i)
 /* As the library's loop promises: before anything else. */
 void player_deadline(struct player *p)
 {
-    if (p->machine.phase != LW__HELD ||
+    if (!lw__machine_holds(p->machine.phase) ||
         world.now_us < p->machine.deadline_us - p->margin_us) {
         return;
     }
     world.losses++;
     if (p->told) {
         step(p, (struct lw__input){.event = LW__EV_LOST_LOCALLY,
-                                   .lapse = {.at_us = p->machine.deadline_us}});
+                                   .lost_locally = {.at_us = p->machine.deadline_us}});
     } else {
         event(p, LW__EV_UNDELIVERED);
     }

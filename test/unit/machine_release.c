@@ -18,15 +18,15 @@
 static void test_sent_again_and_not_ours(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "900 release -> release, leaving\n"
-                "901 unknown unlinked -> leaving due=10900\n"
-                "2000 ask_now -> release, leaving\n"
+                "900 release -> release, releasing\n"
+                "901 unknown unlinked -> release_due due=10900\n"
+                "2000 retry_now -> release, releasing\n"
                 "2001 released -> RELEASED OK, END, ended\n");
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "900 release -> release, leaving\n"
+                "900 release -> release, releasing\n"
                 "901 released -> RELEASED ENOTHELD, END, ended\n");
 }
 
@@ -34,21 +34,21 @@ static void test_sent_again_and_not_ours(void **state)
 static void test_first_sent_before_D_and_after(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "900 release -> release, leaving\n"
-                "900 unknown unsent unlinked -> leaving due=10900\n"
-                "9897.999 ask_now -> release, leaving\n"
-                "9899 unknown -> leaving due=9949\n"
-                "9949 due -> release, leaving\n"
+                "900 release -> release, releasing\n"
+                "900 unknown unsent unlinked -> release_due due=10900\n"
+                "9897.999 retry_now -> release, releasing\n"
+                "9899 unknown -> release_due due=9949\n"
+                "9949 due -> release, releasing\n"
                 "9950 released holds=2 -> RELEASED STILLHELD, END, ended\n");
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "900 release -> release, leaving\n"
-                "900 unknown unsent unlinked -> leaving due=10900\n"
-                "9898 ask_now -> release, leaving\n"
-                "9899 unknown -> leaving due=9949\n"
-                "9949 due -> release, leaving\n"
+                "900 release -> release, releasing\n"
+                "900 unknown unsent unlinked -> release_due due=10900\n"
+                "9898 retry_now -> release, releasing\n"
+                "9899 unknown -> release_due due=9949\n"
+                "9949 due -> release, releasing\n"
                 "9950 released -> RELEASED ENOTHELD, END, ended\n");
 }
 
@@ -56,51 +56,51 @@ static void test_first_sent_before_D_and_after(void **state)
 static void test_an_unknown_ask_is_no_unknown_release(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
+    trace_check("0 start script -> acquire, acquiring\n"
                 "1 unknown -> queued due=51\n"
-                "51 due -> acquire, asking\n"
+                "51 due -> acquire, acquiring\n"
                 "52 granted fence=7 -> GRANT, held D=9949 fence=7\n"
-                "900 release -> release, leaving\n"
+                "900 release -> release, releasing\n"
                 "901 released -> RELEASED ENOTHELD, END, ended\n");
 }
 
 static void test_a_release_ends_with_its_lease(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "900 release -> release, leaving\n"
-                "901 unknown unlinked -> leaving due=10900\n"
+                "900 release -> release, releasing\n"
+                "901 unknown unlinked -> release_due due=10900\n"
                 "10900 due -> RELEASED EUNKNOWN, END, ended\n");
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
                 "5000 renewed sent=4999 lease=60000 -> held D=64397 fence=7\n"
-                "6000 release -> release, leaving\n"
-                "6001 unknown -> leaving due=6051\n"
-                "6051 due -> release, leaving\n"
-                "6052 unknown unlinked -> leaving due=64397\n"
+                "6000 release -> release, releasing\n"
+                "6001 unknown -> release_due due=6051\n"
+                "6051 due -> release, releasing\n"
+                "6052 unknown unlinked -> release_due due=64397\n"
                 "64397 due -> RELEASED EUNKNOWN, END, ended\n");
 }
 
 static void test_released_but_more_to_do(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "900 release -> release, leaving\n"
-                "901 released released again -> release, leaving\n"
-                "902 released again -> release, leaving\n"
-                "903 unknown -> leaving due=953\n"
-                "953 due -> release, leaving\n"
+                "900 release -> release, releasing\n"
+                "901 released released again -> release, releasing\n"
+                "902 released again -> release, releasing\n"
+                "903 unknown -> release_due due=953\n"
+                "953 due -> release, releasing\n"
                 "954 released -> RELEASED OK, END, ended\n");
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "900 release -> release, leaving\n"
-                "901 released released again -> release, leaving\n"
+                "900 release -> release, releasing\n"
+                "901 released released again -> release, releasing\n"
                 "903 refused -> RELEASED OK, END, ended\n");
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "900 release -> release, leaving\n"
+                "900 release -> release, releasing\n"
                 "903 refused -> RELEASED EREDIS, END, ended\n");
 }
 
@@ -108,11 +108,11 @@ static void test_given_back_for_a_token_long_gone(void **state)
 {
     (void)state;
     trace_check("terms lease=2000\n"
-                "0 release -> release, leaving\n"
+                "0 release -> release, releasing\n"
                 "1 released released -> RELEASED OK, END, ended\n");
     trace_check("terms lease=2000\n"
-                "0 release -> release, leaving\n"
-                "1 unknown unlinked -> leaving due=2000\n"
+                "0 release -> release, releasing\n"
+                "1 unknown unlinked -> release_due due=2000\n"
                 "2000 due -> RELEASED EUNKNOWN, END, ended\n");
 }
 
@@ -122,53 +122,53 @@ static void test_a_turn_is_granted_or_queued(void **state)
 {
     (void)state;
     trace_check(
-        "0 start -> try, asking\n"
+        "0 start -> try, acquiring\n"
         "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-        "100 turn -> acquire, asking\n"
+        "100 reacquire -> acquire, reacquiring\n"
         "101 granted released fence=23 -> RELEASED OK, GRANT, held D=9998 fence=23\n"
-        "200 turn -> acquire, asking\n"
-        "201 queued released left=2000 pos=3 -> RELEASED OK, BUSY, queued due=2865 "
+        "200 reacquire -> acquire, reacquiring\n"
+        "201 queued released left=2000 pos=3 -> RELEASED OK, REFUSE, queued due=2865 "
         "ticket=100\n"
-        "2865 due -> acquire, asking ticket=100\n"
+        "2865 due -> acquire, acquiring ticket=100\n"
         "2866 granted fence=55 -> GRANT, held D=12763 fence=55\n");
     trace_check(
-        "0 start -> try, asking\n"
+        "0 start -> try, acquiring\n"
         "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-        "100 turn -> acquire, asking\n"
+        "100 reacquire -> acquire, reacquiring\n"
         "101 granted fence=23 -> RELEASED ENOTHELD, GRANT, held D=9998 fence=23\n");
 }
 
 static void test_a_turn_with_its_answer_lost(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "100 turn -> acquire, asking\n"
-                "5000 unknown unlinked -> queued\n"
-                "6000 ask_now -> acquire, asking\n"
+                "100 reacquire -> acquire, reacquiring\n"
+                "5000 unknown unlinked -> reacquire_due\n"
+                "6000 retry_now -> acquire, reacquiring\n"
                 "6001 granted fence=40 -> RELEASED OK, GRANT, held D=15898 fence=40\n");
     trace_check(
-        "0 start -> try, asking\n"
+        "0 start -> try, acquiring\n"
         "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-        "100 turn -> acquire, asking\n"
-        "101 unknown unsent unlinked -> queued\n"
-        "9898 ask_now -> acquire, asking\n"
-        "9899 unknown -> queued due=9949\n"
-        "9949 due -> acquire, asking\n"
-        "9950 queued left=2000 pos=-1 -> RELEASED ENOTHELD, BUSY, queued due=12614\n");
+        "100 reacquire -> acquire, reacquiring\n"
+        "101 unknown unsent unlinked -> reacquire_due\n"
+        "9898 retry_now -> acquire, reacquiring\n"
+        "9899 unknown -> reacquire_due due=9949\n"
+        "9949 due -> acquire, reacquiring\n"
+        "9950 queued left=2000 pos=-1 -> RELEASED ENOTHELD, REFUSE, queued due=12614\n");
 }
 
 /* Only the turn can have queued the next token, so it has released the one before. */
 static void test_a_turn_known_by_a_message(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "100 turn -> acquire, asking\n"
-                "150 unknown -> queued due=200\n"
-                "180 handed s=90 tau=60000 t=60080 fence=64 -> RELEASED OK, GRANT, held "
-                "D=2147.2 fence=64 due=670\n"
-                "300 release -> release, leaving\n"
+                "100 reacquire -> acquire, reacquiring\n"
+                "150 unknown -> reacquire_due due=200\n"
+                "180 handed_over s=90 tau=60000 t=60080 fence=64 -> RELEASED OK, GRANT, "
+                "held_by_message D=2147.2 fence=64 due=670\n"
+                "300 release -> release, releasing\n"
                 "301 released released -> RELEASED OK, END, ended\n");
 }
 
@@ -176,37 +176,37 @@ static void test_a_turn_known_by_a_message(void **state)
 static void test_a_turn_given_up(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "100 turn -> acquire, asking\n"
-                "120 abandon -> asking\n"
-                "150 unknown -> queued due=200\n"
-                "200 due -> acquire, asking\n"
-                "201 granted fence=40 -> RELEASED OK, release, leaving\n"
+                "100 reacquire -> acquire, reacquiring\n"
+                "120 cancel -> reacquiring\n"
+                "150 unknown -> reacquire_due due=200\n"
+                "200 due -> acquire, reacquiring\n"
+                "201 granted fence=40 -> RELEASED OK, release, releasing\n"
                 "202 released released -> RELEASED OK, END, ended\n");
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "100 turn -> acquire, asking\n"
-                "150 unknown unlinked -> queued\n"
-                "151 abandon -> queued due=9898\n"
-                "9898 due unlinked -> RELEASED EUNKNOWN, release, leaving\n"
-                "9898 unknown unsent unlinked -> leaving due=19898\n"
+                "100 reacquire -> acquire, reacquiring\n"
+                "150 unknown unlinked -> reacquire_due\n"
+                "151 cancel -> reacquire_due due=9898\n"
+                "9898 due unlinked -> RELEASED EUNKNOWN, release, releasing\n"
+                "9898 unknown unsent unlinked -> release_due due=19898\n"
                 "19898 due -> RELEASED EUNKNOWN, END, ended\n");
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "100 turn -> acquire, asking\n"
-                "100 unknown unsent unlinked -> queued\n"
-                "151 abandon -> queued due=9898\n"
+                "100 reacquire -> acquire, reacquiring\n"
+                "100 unknown unsent unlinked -> reacquire_due\n"
+                "151 cancel -> reacquire_due due=9898\n"
                 "9898 due -> RELEASED EUNKNOWN, END, ended\n");
 }
 
 static void test_a_turn_refused(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, asking\n"
+    trace_check("0 start -> try, acquiring\n"
                 "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "100 turn -> acquire, asking\n"
-                "150 refused -> RELEASED EREDIS, FAIL EREDIS, release, leaving\n"
+                "100 reacquire -> acquire, reacquiring\n"
+                "150 refused -> RELEASED EREDIS, FAIL EREDIS, release, releasing\n"
                 "151 released -> RELEASED OK, END, ended\n");
 }
 

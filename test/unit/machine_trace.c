@@ -23,24 +23,36 @@
 #define AHEAD_US 50000000 /* of our clock, the server's */
 
 static const char *const events[] = {
-    [LW__EV_START] = "start",        [LW__EV_GRANTED] = "granted",
-    [LW__EV_QUEUED] = "queued",      [LW__EV_NOT_GRANTED] = "not_granted",
-    [LW__EV_DEADLOCK] = "deadlock",  [LW__EV_UNKNOWN] = "unknown",
-    [LW__EV_REFUSED] = "refused",    [LW__EV_RELEASED] = "released",
-    [LW__EV_RENEWED] = "renewed",    [LW__EV_LOST_ON_SERVER] = "gone",
-    [LW__EV_HANDED_OVER] = "handed", [LW__EV_STANDBY] = "standby",
-    [LW__EV_RETRY_NOW] = "ask_now",  [LW__EV_DUE] = "due",
-    [LW__EV_CANCEL] = "abandon",     [LW__EV_RELEASE] = "release",
-    [LW__EV_REACQUIRE] = "turn",     [LW__EV_UNDELIVERED] = "late",
-    [LW__EV_LOST_LOCALLY] = "lapse", [LW__EV_SHORTEN] = "shorten",
-    [LW__EV_LEASE_SET] = "asked",
+    [LW__EV_START] = "start",
+    [LW__EV_GRANTED] = "granted",
+    [LW__EV_QUEUED] = "queued",
+    [LW__EV_NOT_GRANTED] = "not_granted",
+    [LW__EV_DEADLOCK] = "deadlock",
+    [LW__EV_UNKNOWN] = "unknown",
+    [LW__EV_REFUSED] = "refused",
+    [LW__EV_RELEASED] = "released",
+    [LW__EV_RENEWED] = "renewed",
+    [LW__EV_LOST_ON_SERVER] = "lost_on_server",
+    [LW__EV_HANDED_OVER] = "handed_over",
+    [LW__EV_STANDBY] = "standby",
+    [LW__EV_RETRY_NOW] = "retry_now",
+    [LW__EV_DUE] = "due",
+    [LW__EV_CANCEL] = "cancel",
+    [LW__EV_RELEASE] = "release",
+    [LW__EV_REACQUIRE] = "reacquire",
+    [LW__EV_UNDELIVERED] = "undelivered",
+    [LW__EV_LOST_LOCALLY] = "lost_locally",
+    [LW__EV_SHORTEN] = "shorten",
+    [LW__EV_LEASE_SET] = "lease_set",
 };
 #define EVENTS (sizeof(events) / sizeof(*events))
 
 const char *trace_phase(enum lw__phase phase)
 {
-    static const char *const phases[] = {"idle",   "asking",  "queued", "held",
-                                         "lapsed", "leaving", "ended"};
+    static const char *const phases[] = {
+        "idle", "acquiring",       "reacquiring", "queued",    "reacquire_due",
+        "held", "held_by_message", "expired",     "releasing", "release_due",
+        "ended"};
 
     return phases[phase];
 }
@@ -150,18 +162,18 @@ static void read_field(struct lw__input *in, const char *word)
         {LW__EV_QUEUED, "ticket", &in->queued.ticket, false},
         {LW__EV_NOT_GRANTED, "ticket", &in->not_granted.ticket, false},
         {LW__EV_QUEUED, "server", &in->queued.server_us, true},
-        {LW__EV_HANDED_OVER, "t", &in->handed.handed_us, true},
-        {LW__EV_HANDED_OVER, "s", &in->handed.pair_sent_us, true},
-        {LW__EV_HANDED_OVER, "tau", &in->handed.pair_server_us, true},
-        {LW__EV_HANDED_OVER, "fence", (int64_t *)&in->handed.fence, false},
+        {LW__EV_HANDED_OVER, "t", &in->handed_over.handed_us, true},
+        {LW__EV_HANDED_OVER, "s", &in->handed_over.pair_sent_us, true},
+        {LW__EV_HANDED_OVER, "tau", &in->handed_over.pair_server_us, true},
+        {LW__EV_HANDED_OVER, "fence", (int64_t *)&in->handed_over.fence, false},
         {LW__EV_GRANTED, "fence", (int64_t *)&in->granted.fence, false},
         {LW__EV_STANDBY, "window", &in->standby.window_us, true},
-        {LW__EV_REACQUIRE, "window", &in->turn.window_us, true},
+        {LW__EV_REACQUIRE, "window", &in->reacquire.window_us, true},
         {LW__EV_RENEWED, "lease", &in->renewed.lease_us, true},
         {LW__EV_RENEWED, "wanted", &in->renewed.wanted_us, true},
         {LW__EV_SHORTEN, "lease", &in->shorten.lease_us, true},
-        {LW__EV_LEASE_SET, "lease", &in->asked.lease_us, true},
-        {LW__EV_LOST_LOCALLY, "at", &in->lapse.at_us, true},
+        {LW__EV_LEASE_SET, "lease", &in->lease_set.lease_us, true},
+        {LW__EV_LOST_LOCALLY, "at", &in->lost_locally.at_us, true},
         {LW__EV_RELEASED, "holds", &in->released.holds_left, false},
     };
     const char *value = strchr(word, '=');
@@ -225,20 +237,20 @@ static struct lw__input usual(const struct trace *trace, enum lw__event event)
         in.queued.ticket = NOT_GIVEN;
         break;
     case LW__EV_HANDED_OVER:
-        in.handed.pair_sent_us = trace->pair_sent_us;
-        in.handed.pair_server_us = trace->pair_server_us;
+        in.handed_over.pair_sent_us = trace->pair_sent_us;
+        in.handed_over.pair_server_us = trace->pair_server_us;
         break;
     case LW__EV_LEASE_SET:
-        in.asked.lease_us = m->lease_us;
+        in.lease_set.lease_us = m->lease_us;
         break;
     case LW__EV_RENEWED:
         in.renewed.wanted_us = INT64_MAX;
         break;
     case LW__EV_REACQUIRE:
-        in.turn.window_us = m->window_us;
+        in.reacquire.window_us = m->window_us;
         break;
     case LW__EV_LOST_LOCALLY:
-        in.lapse.at_us = m->deadline_us;
+        in.lost_locally.at_us = m->deadline_us;
         break;
     default:
         break;
@@ -310,7 +322,7 @@ static void write_actions(char *line, const struct lw__output *out)
         const char *name;
     } names[] = {
         {LW__DO_RELEASED, "RELEASED"}, {LW__DO_LOST, "LOST"},
-        {LW__DO_GRANT, "GRANT"},       {LW__DO_BUSY, "BUSY"},
+        {LW__DO_GRANT, "GRANT"},       {LW__DO_REFUSE, "REFUSE"},
         {LW__DO_FAIL, "FAIL"},         {LW__SEND_TRY, "try"},
         {LW__SEND_ACQUIRE, "acquire"}, {LW__SEND_RELEASE, "release"},
         {LW__DO_END, "END"},
@@ -335,10 +347,10 @@ static void write_state(char *line, const struct lw__machine *m)
     char room[32];
 
     add(line, " ", "%s", trace_phase(m->phase));
-    if (m->phase == LW__HELD || m->phase == LW__EXPIRED) {
+    if (lw__machine_holds(m->phase) || m->phase == LW__EXPIRED) {
         add(line, " ", "D=%s", trace_ms(m->deadline_us, room));
     }
-    if (m->phase == LW__HELD) {
+    if (lw__machine_holds(m->phase)) {
         add(line, " ", "fence=%llu", (unsigned long long)m->fence);
     }
     if (m->due_us != LW__NEVER) {
@@ -437,7 +449,7 @@ static void changes_nothing(const struct trace *trace, enum lw__event event,
 
     in.now_us = now_us;
     if (event == LW__EV_HANDED_OVER) {
-        in.handed.handed_us = 1;
+        in.handed_over.handed_us = 1;
     }
     out = lw__machine_step(&cell.machine, &in);
     if (out.actions != 0 ||

@@ -4,9 +4,9 @@
  * at once: each line says what happens and, behind the arrow, what must come of it. Knows
  * machine.h alone.
  *
- *     0 start -> try, asking
+ *     0 start -> try, acquiring
  *     5 granted fence=7 -> GRANT, held D=9898 fence=7
- *     900 release -> release, leaving
+ *     900 release -> release, releasing
  *     905 released released -> RELEASED OK, END, ended
  *
  * In front: the time, an event (lw__event's names in small letters), its fields. All
@@ -15,7 +15,7 @@
  * stood at 50 s + `sent` in a queued answer, which gives the ticket 100 to who had none;
  * the pair of a hand-over (`s`, `tau`) is the last queued answer's; the link stands (else
  * `unlinked`); what is unknown had been sent (else `unsent`). Behind the arrow: what is
- * to be told, what is sent, the phase, D while held or lapsed, when it is due, the ticket
+ * to be told, what is sent, the phase, D while held or expired, when it is due, the ticket
  * for the next ask.
  *
  * A first line `terms lease=1000 margin=0` says what is asked for, and what is wanted of

@@ -161,11 +161,14 @@ static void add_player(struct player *p)
     add_if(asks, p, p->ask.answer_us, player_answer);
     add_if(renews, p, p->renewal.answer_us, player_renewal);
     add_if(!p->linked, p, p->link_up_us, player_link_up);
-    add_if(m->due_us != LW__NEVER && m->phase != LW__HELD, p, m->due_us, player_due);
-    add_if(m->phase == LW__HELD, p, m->deadline_us - p->margin_us, player_deadline);
-    add_if(m->phase == LW__HELD && !renews && p->linked, p, p->renew_us, player_renew);
-    add_if(m->phase == LW__HELD && !p->told, p, p->tell_us, player_tell);
-    add_if(m->phase != LW__RELEASING, p, p->act_us, player_act);
+    add_if(m->due_us != LW__NEVER && !lw__machine_holds(m->phase), p, m->due_us,
+           player_due);
+    add_if(lw__machine_holds(m->phase), p, m->deadline_us - p->margin_us,
+           player_deadline);
+    add_if(lw__machine_holds(m->phase) && !renews && p->linked, p, p->renew_us,
+           player_renew);
+    add_if(lw__machine_holds(m->phase) && !p->told, p, p->tell_us, player_tell);
+    add_if(!lw__machine_releases(m->phase), p, p->act_us, player_act);
     for (size_t i = 0; i < INBOX; i++) {
         if (p->inbox[i].at_us != 0) {
             add((struct candidate){

@@ -17,9 +17,9 @@
 #include "machine_trace.h"
 
 static const char waits[] =
-    "0 start -> try, asking\n"
-    "5 not_granted -> acquire, asking\n"
-    "8 queued left=9000 pos=1 -> BUSY, queued due=6008 ticket=100\n";
+    "0 start -> try, acquiring\n"
+    "5 not_granted -> acquire, acquiring\n"
+    "8 queued left=9000 pos=1 -> REFUSE, queued due=6008 ticket=100\n";
 
 /* On a token that waits, each line by itself. */
 static void each_waiting(const char *lines)
@@ -41,38 +41,41 @@ static void each_waiting(const char *lines)
 static void test_held_at_once_after_a_hand_over(void **state)
 {
     (void)state;
-    each_waiting(
-        "10 handed t=50005 fence=32 -> GRANT, held D=1983 fence=32 due=505\n"
-        "10 handed t=50006 fence=32 -> GRANT, held D=1983.99 fence=32 due=506\n"
-        "1000 handed t=50800 fence=32 -> GRANT, held D=2770.05 fence=32 due=1300\n"
-        "3010 handed t=53005 fence=32 -> GRANT, held D=4953 fence=32 due=3505\n");
+    each_waiting("10 handed_over t=50005 fence=32 -> GRANT, held_by_message D=1983 "
+                 "fence=32 due=505\n"
+                 "10 handed_over t=50006 fence=32 -> GRANT, held_by_message D=1983.99 "
+                 "fence=32 due=506\n"
+                 "1000 handed_over t=50800 fence=32 -> GRANT, held_by_message D=2770.05 "
+                 "fence=32 due=1300\n"
+                 "3010 handed_over t=53005 fence=32 -> GRANT, held_by_message D=4953 "
+                 "fence=32 due=3505\n");
 }
 
 /* More than a quarter of the window must be left. */
 static void test_a_quarter_of_the_window_is_left(void **state)
 {
     (void)state;
-    each_waiting(
-        "1482.999 handed t=50005 fence=32 -> GRANT, held D=1983 fence=32 due=505\n"
-        "1483 handed t=50005 fence=32 -> acquire, asking ticket=100\n"
-        "1990 handed t=50005 fence=32 -> acquire, asking ticket=100\n");
+    each_waiting("1482.999 handed_over t=50005 fence=32 -> GRANT, held_by_message D=1983 "
+                 "fence=32 due=505\n"
+                 "1483 handed_over t=50005 fence=32 -> acquire, acquiring ticket=100\n"
+                 "1990 handed_over t=50005 fence=32 -> acquire, acquiring ticket=100\n");
 }
 
 /* And half a window besides, for the renewal and its answer. */
 static void test_more_than_the_margin_is_left(void **state)
 {
     (void)state;
-    trace_check(
-        "terms margin=600\n"
-        "0 start -> try, asking\n"
-        "5 not_granted -> acquire, asking\n"
-        "8 queued left=9000 pos=1 -> BUSY, queued due=6008 ticket=100\n"
-        "382.999 handed t=50005 fence=32 -> GRANT, held D=1983 fence=32 due=505\n");
     trace_check("terms margin=600\n"
-                "0 start -> try, asking\n"
-                "5 not_granted -> acquire, asking\n"
-                "8 queued left=9000 pos=1 -> BUSY, queued due=6008 ticket=100\n"
-                "383 handed t=50005 fence=32 -> acquire, asking ticket=100\n"
+                "0 start -> try, acquiring\n"
+                "5 not_granted -> acquire, acquiring\n"
+                "8 queued left=9000 pos=1 -> REFUSE, queued due=6008 ticket=100\n"
+                "382.999 handed_over t=50005 fence=32 -> GRANT, held_by_message D=1983 "
+                "fence=32 due=505\n");
+    trace_check("terms margin=600\n"
+                "0 start -> try, acquiring\n"
+                "5 not_granted -> acquire, acquiring\n"
+                "8 queued left=9000 pos=1 -> REFUSE, queued due=6008 ticket=100\n"
+                "383 handed_over t=50005 fence=32 -> acquire, acquiring ticket=100\n"
                 "384 granted fence=48 -> GRANT, held D=10281 fence=48\n");
 }
 
@@ -80,16 +83,18 @@ static void test_more_than_the_margin_is_left(void **state)
 static void test_the_message_is_no_older_than_the_answer(void **state)
 {
     (void)state;
-    each_waiting("10 handed t=50004.999 fence=32 -> acquire, asking ticket=100\n"
-                 "10 handed t=50005 fence=32 -> GRANT, held D=1983 fence=32 due=505\n");
+    each_waiting("10 handed_over t=50004.999 fence=32 -> acquire, acquiring ticket=100\n"
+                 "10 handed_over t=50005 fence=32 -> GRANT, held_by_message D=1983 "
+                 "fence=32 due=505\n");
 }
 
 static void test_no_pair_no_belief(void **state)
 {
     (void)state;
-    each_waiting("10 handed t=50005 s=0 tau=0 fence=32 -> acquire, asking ticket=100\n"
-                 "10 handed t=50005 s=5 tau=50005 fence=32 -> GRANT, held D=1983 "
-                 "fence=32 due=505\n");
+    each_waiting(
+        "10 handed_over t=50005 s=0 tau=0 fence=32 -> acquire, acquiring ticket=100\n"
+        "10 handed_over t=50005 s=5 tau=50005 fence=32 -> GRANT, held_by_message D=1983 "
+        "fence=32 due=505\n");
 }
 
 /* More time can have passed on the server than here only by the clocks' rates. */
@@ -97,10 +102,12 @@ static void test_a_server_clock_that_was_set(void **state)
 {
     (void)state;
     each_waiting(
-        "1005 handed t=51017 fence=32 -> GRANT, held D=2984.88 fence=32 due=1517\n"
-        "1005 handed t=51017.001 fence=32 -> acquire, asking ticket=100\n"
-        "1005 handed t=110000 fence=32 -> acquire, asking ticket=100\n"
-        "1005 handed t=9007199254740.992 fence=32 -> acquire, asking ticket=100\n");
+        "1005 handed_over t=51017 fence=32 -> GRANT, held_by_message D=2984.88 fence=32 "
+        "due=1517\n"
+        "1005 handed_over t=51017.001 fence=32 -> acquire, acquiring ticket=100\n"
+        "1005 handed_over t=110000 fence=32 -> acquire, acquiring ticket=100\n"
+        "1005 handed_over t=9007199254740.992 fence=32 -> acquire, acquiring "
+        "ticket=100\n");
 }
 
 /* The longer the way from the answer, the more the clocks may differ. */
@@ -108,34 +115,36 @@ static void test_drift_counts_from_the_answer(void **state)
 {
     (void)state;
     each_waiting(
-        "100005 handed t=150005 fence=32 -> GRANT, held D=100983 fence=32 due=100505\n"
-        "100505 handed t=150005 fence=32 -> acquire, asking ticket=100\n"
-        "101004 handed t=150005 fence=32 -> acquire, asking ticket=100\n");
+        "100005 handed_over t=150005 fence=32 -> GRANT, held_by_message D=100983 "
+        "fence=32 due=100505\n"
+        "100505 handed_over t=150005 fence=32 -> acquire, acquiring ticket=100\n"
+        "101004 handed_over t=150005 fence=32 -> acquire, acquiring ticket=100\n");
 }
 
 /* Asked in time, a late message does no harm: the answer decides. */
 static void test_late_and_alone_late_and_overtaken(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
-                "8 queued left=9000 pos=0 -> BUSY, queued due=3008 ticket=100\n"
-                "1900 handed t=50010 fence=32 -> acquire, asking ticket=100\n"
+    trace_check("0 start script -> acquire, acquiring\n"
+                "8 queued left=9000 pos=0 -> REFUSE, queued due=3008 ticket=100\n"
+                "1900 handed_over t=50010 fence=32 -> acquire, acquiring ticket=100\n"
                 "1905 granted fence=48 -> GRANT, held D=11798 fence=48\n");
-    trace_check(
-        "0 start script -> acquire, asking\n"
-        "8 queued left=9000 pos=0 -> BUSY, queued due=3008 ticket=100\n"
-        "2500 handed t=50010 fence=32 -> acquire, asking ticket=100\n"
-        "2505 queued left=1500 pos=0 -> BUSY, queued due=3005 ticket=100\n"
-        "2550 handed t=52540 fence=64 -> GRANT, held D=4517.6 fence=64 due=3040\n");
+    trace_check("0 start script -> acquire, acquiring\n"
+                "8 queued left=9000 pos=0 -> REFUSE, queued due=3008 ticket=100\n"
+                "2500 handed_over t=50010 fence=32 -> acquire, acquiring ticket=100\n"
+                "2505 queued left=1500 pos=0 -> REFUSE, queued due=3005 ticket=100\n"
+                "2550 handed_over t=52540 fence=64 -> GRANT, held_by_message D=4517.6 "
+                "fence=64 due=3040\n");
 }
 
 /* It is extended at a quarter of the window, from the hand-over on. */
 static void test_extended_at_a_quarter(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
-                "8 queued left=9000 pos=0 -> BUSY, queued due=3008 ticket=100\n"
-                "3000 handed t=52900 fence=32 -> GRANT, held D=4849 fence=32 due=3400\n"
+    trace_check("0 start script -> acquire, acquiring\n"
+                "8 queued left=9000 pos=0 -> REFUSE, queued due=3008 ticket=100\n"
+                "3000 handed_over t=52900 fence=32 -> GRANT, held_by_message D=4849 "
+                "fence=32 due=3400\n"
                 "3401 renewed sent=3400 lease=10000 -> held D=13298 fence=32\n");
 }
 
@@ -144,8 +153,8 @@ static void test_extended_at_a_quarter(void **state)
 static void test_an_answer_decides_over_the_message(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
-                "3 handed t=50002 fence=32 -> asking\n"
+    trace_check("0 start script -> acquire, acquiring\n"
+                "3 handed_over t=50002 fence=32 -> acquiring\n"
                 "5 granted fence=48 -> GRANT, held D=9898 fence=48\n");
 }
 
@@ -154,17 +163,17 @@ static void test_an_answer_decides_over_the_message(void **state)
 static void test_a_message_noted_while_asking(void **state)
 {
     (void)state;
-    trace_check(
-        "0 start script -> acquire, asking\n"
-        "3 handed t=50002 fence=32 -> asking\n"
-        "5 queued left=1 pos=0 server=50002 -> GRANT, held D=1978 fence=32 due=500\n");
-    trace_check(
-        "0 start script -> acquire, asking\n"
-        "3 handed t=50002 fence=32 -> asking\n"
-        "5 queued left=1000 pos=0 server=50002.001 -> BUSY, queued due=338 ticket=100\n");
-    trace_check("0 start script -> acquire, asking\n"
-                "3 handed t=50002 fence=32 -> asking\n"
-                "1990 queued left=1 pos=0 server=50001 -> acquire, asking ticket=100\n"
+    trace_check("0 start script -> acquire, acquiring\n"
+                "3 handed_over t=50002 fence=32 -> acquiring\n"
+                "5 queued left=1 pos=0 server=50002 -> GRANT, held_by_message D=1978 "
+                "fence=32 due=500\n");
+    trace_check("0 start script -> acquire, acquiring\n"
+                "3 handed_over t=50002 fence=32 -> acquiring\n"
+                "5 queued left=1000 pos=0 server=50002.001 -> REFUSE, queued due=338 "
+                "ticket=100\n");
+    trace_check("0 start script -> acquire, acquiring\n"
+                "3 handed_over t=50002 fence=32 -> acquiring\n"
+                "1990 queued left=1 pos=0 server=50001 -> acquire, acquiring ticket=100\n"
                 "1991 granted fence=48 -> GRANT, held D=11888 fence=48\n");
 }
 
@@ -172,41 +181,43 @@ static void test_a_message_noted_while_asking(void **state)
 static void test_two_messages_in_either_order(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
-                "3 handed t=50002 fence=32 -> asking\n"
-                "4 handed t=50500 fence=64 -> asking\n"
-                "600 queued left=1 pos=0 server=50001 -> GRANT, held D=2472.01 fence=64 "
-                "due=999\n");
-    trace_check("0 start script -> acquire, asking\n"
-                "3 handed t=50500 fence=64 -> asking\n"
-                "4 handed t=50002 fence=32 -> asking\n"
-                "600 queued left=1 pos=0 server=50001 -> GRANT, held D=2472.01 fence=64 "
-                "due=999\n");
+    trace_check("0 start script -> acquire, acquiring\n"
+                "3 handed_over t=50002 fence=32 -> acquiring\n"
+                "4 handed_over t=50500 fence=64 -> acquiring\n"
+                "600 queued left=1 pos=0 server=50001 -> GRANT, held_by_message "
+                "D=2472.01 fence=64 due=999\n");
+    trace_check("0 start script -> acquire, acquiring\n"
+                "3 handed_over t=50500 fence=64 -> acquiring\n"
+                "4 handed_over t=50002 fence=32 -> acquiring\n"
+                "600 queued left=1 pos=0 server=50001 -> GRANT, held_by_message "
+                "D=2472.01 fence=64 due=999\n");
 }
 
 static void test_a_noted_message_is_forgotten_with_its_ask(void **state)
 {
     (void)state;
     trace_check(
-        "0 start script -> acquire, asking\n"
-        "3 handed t=50002 fence=32 -> asking\n"
+        "0 start script -> acquire, acquiring\n"
+        "3 handed_over t=50002 fence=32 -> acquiring\n"
         "5 unknown -> queued due=55\n"
-        "55 due -> acquire, asking\n"
-        "57 queued left=1000 pos=0 server=50001 -> BUSY, queued due=390 ticket=100\n");
+        "55 due -> acquire, acquiring\n"
+        "57 queued left=1000 pos=0 server=50001 -> REFUSE, queued due=390 ticket=100\n");
 }
 
 static void test_messages_to_one_who_holds_or_leaves(void **state)
 {
     (void)state;
-    trace_check("0 start script -> acquire, asking\n"
-                "8 queued left=9000 pos=0 -> BUSY, queued due=3008 ticket=100\n"
-                "10 handed t=50010 fence=32 -> GRANT, held D=1987.9 fence=32 due=510\n"
-                "11 handed t=50010 fence=32 -> held D=1987.9 fence=32 due=510\n"
-                "12 handed t=50011 fence=64 -> held D=1987.9 fence=32 due=510\n"
-                "20 release -> release, leaving\n"
-                "21 handed t=50021 fence=80 -> leaving\n"
-                "22 released released -> RELEASED OK, END, ended\n"
-                "23 handed t=50021 fence=80 -> ended\n");
+    trace_check(
+        "0 start script -> acquire, acquiring\n"
+        "8 queued left=9000 pos=0 -> REFUSE, queued due=3008 ticket=100\n"
+        "10 handed_over t=50010 fence=32 -> GRANT, held_by_message D=1987.9 fence=32 "
+        "due=510\n"
+        "11 handed_over t=50010 fence=32 -> held_by_message D=1987.9 fence=32 due=510\n"
+        "12 handed_over t=50011 fence=64 -> held_by_message D=1987.9 fence=32 due=510\n"
+        "20 release -> release, releasing\n"
+        "21 handed_over t=50021 fence=80 -> releasing\n"
+        "22 released released -> RELEASED OK, END, ended\n"
+        "23 handed_over t=50021 fence=80 -> ended\n");
 }
 
 /* ---- standing by, polling ---- */

@@ -69,8 +69,8 @@ static void one_owner_holds(const struct hold *hold)
 
 static bool is_about(const struct lw__claim *claim)
 {
-    return claim->machine.phase == LW__ACQUIRING ||
-           (claim->machine.phase == LW__RELEASING && claim->machine.in_flight);
+    return lw__machine_is_acquiring(claim->machine.phase) ||
+           (claim->machine.phase == LW__RELEASING);
 }
 
 /* Whoever is first asks, or will at a due time, or when one of ours is answered. */
@@ -78,7 +78,7 @@ static void first_is_awake(const struct lw__name *name)
 {
     const struct lw__claim *first = lw__redisson_first(name), *claim;
 
-    if (first == NULL || first->machine.phase == LW__ACQUIRING ||
+    if (first == NULL || lw__machine_is_acquiring(first->machine.phase) ||
         first->machine.due_us != LW__NEVER) {
         return;
     }
@@ -107,7 +107,7 @@ static void look(void)
             first_is_awake(name);
             DL_FOREACH(name->claims, claim) {
                 if (lw__redisson_is_behind(claim) &&
-                    claim->machine.phase == LW__ACQUIRING) {
+                    lw__machine_is_acquiring(claim->machine.phase)) {
                     stage_fail("one behind another asks for %s", name->text);
                 }
             }
