@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Terms of a claim's handles: see terms.h. Decides nothing: the machine is told of leases
- * and margins, and says what they come to. */
-/* The early warning: a handle that holds is at risk when little is left of its lease, as
- * only happens where no renewal is answered. Owns the moment, which is counted anew
- * whenever D has moved, and what the caller was told. Must not end a hold: that is
- * turns.c's, at D less the margin.
+/* One handle: it waits for a claim, holds it, loses it or ends. Also its deadline, margin
+ * and error text, and what the handles of a claim request together: lease, fencing token
+ * and place in the queue. Independent of which handle is served next (turns.c), and of
+ * when a grant is believed (machine.c).
  *
- * Happy path: check_risk at the grant, whenever D moves, and at the moment itself, by
- * the handle's one timer (handle.c). D moves in time, and nobody is told anything; or it
- * does not, and the notice goes out; a later answer moves it, and so does the other. The
- * handle's one notice has room: while it is held and told, the only other one is its
- * loss, which takes the place of this. */
-/* One handle: it waits for a claim, holds it, loses it or ends; its error text; its
- * memory's end. Must not know whose turn it is, nor what the machine believes. Happy
- * path: wait, hold, which numbers the hold, arms its loss and has `done` called; whoever
- * ends it disarms that. One that gives up, or whose deadline comes first, is told by its
- * timer (turns.c), which an early warning shares (risk.c). Where there is no memory for
- * an error text there is none. */
+ * lw__handle_wait queues the handle behind its claim. lw__handle_hold gives it its
+ * fencing token, arms its loss and queues `done`. lw__handle_lose and lw__handle_finish
+ * end it and disarm its timer. The timer (lw__turns_timer) fires when the wait times out,
+ * or a margin before the deadline of the hold.
+ *
+ * Early warning: a hold is at risk when so little of its lease is left that a renewal
+ * must have failed. The timer fires at that time, too, which is computed again whenever
+ * the deadline has moved. If the deadline moves after the warning, `at_risk` is called
+ * with 0. The handle's only notice has room for both: during a hold the only other
+ * callback is `lost`, which replaces them.
+ *
+ * If memory for an error text is short, the handle has none. */
 #include "lock/lock_private.h"
 
 #include "base/escape.h"
@@ -27,7 +26,7 @@
 #include <string.h>
 #include <utlist.h>
 
-/* ---- lease terms ---- */
+/* ---- all handles of a claim ---- */
 
 static int64_t lease_us(const struct lw_lock *lock)
 {
@@ -39,7 +38,7 @@ struct lw_lock *lw__handles_co_holders(const struct lw__claim *claim)
     return lw__machine_asks(claim->machine.phase) ? NULL : claim->held.co_holders;
 }
 
-static int64_t longest_us(const struct lw__claim *claim)
+static int64_t longest_lease_us(const struct lw__claim *claim)
 {
     int64_t longest = claim->holder != NULL ? lease_us(claim->holder) : 0;
     const struct lw_lock *lock;
@@ -58,7 +57,7 @@ int64_t lw__handles_lease_us(const struct lw__claim *claim)
     int64_t longest;
 
     if (claim->mode->reentrant) {
-        longest = longest_us(claim);
+        longest = longest_lease_us(claim);
         return longest > 0 ? longest : claim->machine.lease_us;
     }
     if (claim->holder != NULL) {
@@ -91,114 +90,19 @@ bool lw__handles_want_place(const struct lw__claim *claim)
     return false;
 }
 
-int64_t lw__handle_deadline_us(const struct lw_lock *lock)
-{
-    bool lost = lock->claim == NULL || (lock->delivered && lock->held.lost_at_us != 0);
-    int64_t deadline = lost ? lock->held.lost_at_us : lock->claim->machine.deadline_us;
-
-    return deadline < lock->hold_until_us ? deadline : lock->hold_until_us;
-}
-
-int64_t lw__handle_left_ms(const struct lw_lock *lock)
-{
-    int64_t left = lw__handle_deadline_us(lock) - lw__now_us();
-
-    return left > 0 ? left / LW__MS : 0;
-}
-
-bool lw__handle_is_covered(const struct lw_lock *lock)
-{
-    return lock->hold_until_us != LW__NEVER &&
-           lock->claim->machine.deadline_us +
-                   lw__machine_drift_us(lw__handles_lease_us(lock->claim)) + LW__MS >=
-               lock->hold_until_us;
-}
-
-int64_t lw__handle_margin_us(const struct lw_lock *lock)
-{
-    return (int64_t)lock->margin_ms * LW__MS;
-}
-
-/* Less than a millisecond shows as none. But no more is asked for than max_hold_ms
- * allows: half of it, where that is a millisecond itself. */
-int64_t lw__handle_least_us(const struct lw_lock *lock)
-{
-    int64_t least = lw__handle_margin_us(lock);
-
-    if (!lock->granted || least >= LW__LEAST_US) {
-        return least;
-    }
-    return lock->asking.max_hold_us > 0 && lock->asking.max_hold_us < 2 * LW__LEAST_US
-               ? lock->asking.max_hold_us / 2
-               : LW__LEAST_US;
-}
-
-/* ---- at risk ---- */
-
-/* What is left of a lease then, by what the caller wants. */
-static int64_t wanted_us(const struct lw_lock *lock)
-{
-    int64_t lease = (int64_t)lock->lease_ms * LW__MS, margin = lw__handle_margin_us(lock);
-
-    if (lock->at_risk_ms > 0) {
-        return (int64_t)lock->at_risk_ms * LW__MS;
-    }
-    return margin < lease / 3 ? lease / 3 : (margin + lease / 2) / 2;
-}
-
-/* Half of what is left now at the most: a hand-over's claim window, the rest of a lease
- * that came with a turn, and a lease that was made shorter are renewed before that. */
-static int64_t moment_us(const struct lw_lock *lock, int64_t deadline_us, int64_t now_us)
-{
-    int64_t wanted = wanted_us(lock), half = (deadline_us - now_us) / 2;
-
-    if (lw__handle_is_covered(lock)) {
-        return LW__NEVER;
-    }
-    return deadline_us - (wanted < half ? wanted : half);
-}
-
-static void tell(struct lw_lock *lock, bool at_risk)
-{
-    lock->warned = at_risk;
-    if (lock->notice.kind == LW__NOTICE_RISK) { /* the one before is past, and untold */
-        lw__notify_cancel(lock->client, &lock->notice);
-    } else {
-        lw__notify_lock(lock, LW__NOTICE_RISK, at_risk);
-    }
-}
-
-static int64_t check_risk(struct lw_lock *lock)
-{
-    int64_t deadline = lw__handle_deadline_us(lock), now = lw__now_us(), before;
-
-    if (!lock->delivered) {
-        return LW__NEVER;
-    }
-    before = lock->held.risk_deadline_us;
-    if (deadline != before) {
-        lock->held.risk_deadline_us = deadline;
-        lock->held.risk_at_us = moment_us(lock, deadline, now);
-    }
-    if (lock->warned && deadline > before) {
-        tell(lock, false);
-    } else if (!lock->warned && lock->held.risk_at_us <= now) {
-        tell(lock, true);
-    }
-    return lock->warned ? LW__NEVER : lock->held.risk_at_us;
-}
+/* ---- its error ---- */
 
 void lw__handle_set_error(struct lw_lock *lock, int error, const char *why)
 {
-    char told[LW__TEXT_MAX];
+    char escaped[LW__TEXT_MAX];
 
-    lw__escape(why, told, sizeof(told));
-    lock->error = *told ? error : LW_OK;
-    if (lock->errstr != NULL && strcmp(lock->errstr, told) == 0) {
+    lw__escape(why, escaped, sizeof(escaped));
+    lock->error = *escaped ? error : LW_OK;
+    if (lock->errstr != NULL && strcmp(lock->errstr, escaped) == 0) {
         return;
     }
     free(lock->errstr);
-    lock->errstr = *told ? strdup(told) : NULL;
+    lock->errstr = *escaped ? strdup(escaped) : NULL;
     if (*why && lock->claim != NULL) {
         lock->claim->error_reported = true;
     }
@@ -215,8 +119,8 @@ void lw__handle_set_link_error(struct lw_lock *lock)
 
 /* ---- waiting ---- */
 
-/* Arms the end of the wait: give_up_us, and for a try-once the request time-out. */
-static void arm_end(struct lw_lock *lock)
+/* The wait ends at give_up_us; a try-once ends after request_timeout_ms, too. */
+static void arm_time_out(struct lw_lock *lock)
 {
     int64_t at = lock->asking.give_up_us;
 
@@ -233,31 +137,31 @@ static void arm_end(struct lw_lock *lock)
     }
 }
 
-static void await(struct lw__claim *claim, struct lw_lock *lock)
+static void begin_wait(struct lw__claim *claim, struct lw_lock *lock)
 {
     lock->claim = claim;
     claim->once_waiters += lock->once;
-    arm_end(lock);
+    arm_time_out(lock);
 }
 
 void lw__handle_limit_try(struct lw_lock *lock, int64_t at_us)
 {
     lock->asking.give_up_us = at_us;
-    if (lock->claim != NULL) { /* else it has failed already */
-        arm_end(lock);
+    if (lock->claim != NULL) { /* NULL: it has failed already */
+        arm_time_out(lock);
     }
 }
 
 void lw__handle_wait(struct lw__claim *claim, struct lw_lock *lock)
 {
     DL_APPEND2(claim->waiting, lock, turn_prev, turn_next);
-    await(claim, lock);
+    begin_wait(claim, lock);
 }
 
 void lw__handle_wait_first(struct lw__claim *claim, struct lw_lock *lock)
 {
     DL_PREPEND2(claim->waiting, lock, turn_prev, turn_next);
-    await(claim, lock);
+    begin_wait(claim, lock);
 }
 
 void lw__handle_stop_waiting(struct lw__claim *claim, struct lw_lock *lock)
@@ -297,12 +201,115 @@ void lw__handle_finish(struct lw_lock *lock, int status, int error, const char *
     lock->claim = NULL;
     lock->granted = false;
     lock->retry_ms = 0;
-    lock->fence = lock->token_n = 0; /* of a grant that came to nothing */
+    lock->fence = lock->token_n = 0; /* of a grant that was not delivered */
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (why != NULL) {
         lw__handle_set_error(lock, error, why);
     }
     lw__notify_lock(lock, LW__NOTICE_DONE, status);
+}
+
+/* ---- its deadline ---- */
+
+int64_t lw__handle_deadline_us(const struct lw_lock *lock)
+{
+    bool lost = lock->claim == NULL || (lock->delivered && lock->held.lost_at_us != 0);
+    int64_t deadline = lost ? lock->held.lost_at_us : lock->claim->machine.deadline_us;
+
+    return deadline < lock->hold_until_us ? deadline : lock->hold_until_us;
+}
+
+int64_t lw__handle_left_ms(const struct lw_lock *lock)
+{
+    int64_t left = lw__handle_deadline_us(lock) - lw__now_us();
+
+    return left > 0 ? left / LW__MS : 0;
+}
+
+bool lw__handle_is_covered(const struct lw_lock *lock)
+{
+    return lock->hold_until_us != LW__NEVER &&
+           lock->claim->machine.deadline_us +
+                   lw__machine_drift_us(lw__handles_lease_us(lock->claim)) + LW__MS >=
+               lock->hold_until_us;
+}
+
+int64_t lw__handle_margin_us(const struct lw_lock *lock)
+{
+    return (int64_t)lock->margin_ms * LW__MS;
+}
+
+/* A grant needs at least a millisecond, because lw_lock_remaining_ms returns 0 for less.
+ * With a max_hold_ms of 1 half of that is enough, or no grant would ever be usable. */
+int64_t lw__handle_least_us(const struct lw_lock *lock)
+{
+    int64_t least = lw__handle_margin_us(lock);
+
+    if (!lock->granted || least >= LW__LEAST_US) {
+        return least;
+    }
+    return lock->asking.max_hold_us > 0 && lock->asking.max_hold_us < 2 * LW__LEAST_US
+               ? lock->asking.max_hold_us / 2
+               : LW__LEAST_US;
+}
+
+/* ---- at risk ---- */
+
+/* Returns how long before the deadline the hold is at risk, by the caller's options. */
+static int64_t risk_span_us(const struct lw_lock *lock)
+{
+    int64_t lease = lease_us(lock), margin = lw__handle_margin_us(lock);
+
+    if (lock->at_risk_ms > 0) {
+        return (int64_t)lock->at_risk_ms * LW__MS;
+    }
+    return margin < lease / 3 ? lease / 3 : (margin + lease / 2) / 2;
+}
+
+/* Returns when the hold is at risk: not before half of the time that is left now has
+ * passed. So a claim window, the rest of a lease after a local hand-over, and a shortened
+ * lease are renewed first. */
+static int64_t risk_time_us(const struct lw_lock *lock, int64_t deadline_us,
+                            int64_t now_us)
+{
+    int64_t span = risk_span_us(lock), half = (deadline_us - now_us) / 2;
+
+    if (lw__handle_is_covered(lock)) {
+        return LW__NEVER;
+    }
+    return deadline_us - (span < half ? span : half);
+}
+
+static void report_risk(struct lw_lock *lock, bool at_risk)
+{
+    lock->warned = at_risk;
+    if (lock->notice.kind == LW__NOTICE_RISK) { /* cancels the undelivered opposite */
+        lw__notify_cancel(lock->client, &lock->notice);
+    } else {
+        lw__notify_lock(lock, LW__NOTICE_RISK, at_risk);
+    }
+}
+
+/* Computes the time of the warning again if the deadline has moved, and reports a change.
+ * Returns when the timer must fire for the warning. */
+static int64_t check_risk(struct lw_lock *lock)
+{
+    int64_t deadline = lw__handle_deadline_us(lock), now = lw__now_us(), before;
+
+    if (!lock->delivered) {
+        return LW__NEVER;
+    }
+    before = lock->held.risk_deadline_us;
+    if (deadline != before) {
+        lock->held.risk_deadline_us = deadline;
+        lock->held.risk_at_us = risk_time_us(lock, deadline, now);
+    }
+    if (lock->warned && deadline > before) {
+        report_risk(lock, false);
+    } else if (!lock->warned && lock->held.risk_at_us <= now) {
+        report_risk(lock, true);
+    }
+    return lock->warned ? LW__NEVER : lock->held.risk_at_us;
 }
 
 /* ---- holding ---- */
@@ -322,7 +329,8 @@ void lw__handle_arm_loss(struct lw_lock *lock)
 void lw__handle_repeat_risk(struct lw_lock *lock)
 {
     if (!lock->warned && lock->notice.kind == LW__NOTICE_RISK) {
-        lw__notify_cancel(lock->client, &lock->notice); /* the end of one not passed on */
+        lw__notify_cancel(lock->client,
+                          &lock->notice); /* the caller does not know of that risk */
     }
     if (lock->warned && lock->notice.kind == LW__NOTICE_NONE) {
         lock->warned = false;
@@ -372,7 +380,8 @@ void lw__handle_free(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
 
-    if (client != NULL && client->freed) { /* both in one callback: its names are loose */
+    if (client != NULL &&
+        client->freed) { /* in the same callback: the name is the handle's now */
         client = NULL;
     }
     if (lock->name != NULL) {
