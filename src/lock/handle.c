@@ -184,17 +184,7 @@ void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to)
     }
 }
 
-void lw__handle_end(struct lw_lock *lock, int status)
-{
-    lw__handle_finish(lock, status, LW_OK, NULL);
-}
-
-void lw__handle_unserved(struct lw_lock *lock, int status)
-{
-    const struct lw__node *node = lock->name->node;
-
-    lw__handle_finish(lock, status, lw__node_error(node), lw__node_reason(node));
-}
+/* ---- ending without a hold ---- */
 
 void lw__handle_finish(struct lw_lock *lock, int status, int error, const char *why)
 {
@@ -207,6 +197,18 @@ void lw__handle_finish(struct lw_lock *lock, int status, int error, const char *
         lw__handle_set_error(lock, error, why);
     }
     lw__notify_lock(lock, LW__NOTICE_DONE, status);
+}
+
+void lw__handle_end(struct lw_lock *lock, int status)
+{
+    lw__handle_finish(lock, status, LW_OK, NULL);
+}
+
+void lw__handle_unserved(struct lw_lock *lock, int status)
+{
+    const struct lw__node *node = lock->name->node;
+
+    lw__handle_finish(lock, status, lw__node_error(node), lw__node_reason(node));
 }
 
 /* ---- its deadline ---- */

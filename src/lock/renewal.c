@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* Who is due for renewal when, in batches: a heap of held claims by due time, one timer
- * for all, up to 32 keys a script. Must not decide what a renewal's answer means for a
- * lock; machine.c does.
+/* Renewals of held claims, in batches, and the calls of lw_renew, each with a command of
+ * its own. Independent of what a reply means for the lock: machine.c decides that.
  *
- * Happy path: lw__renewal_plan at each grant; at a third of the lease (earlier by a
- * random share, so that many do not come at once) the batch goes out; its answer ->
- * RENEWED. A batch that is not answered, or with an error, is tried again soon, well
- * before the deadlines; without a link none goes out, since all are verified when it
- * comes up; without memory for a batch, again soon. */
-/* Calls of lw_renew on their way, each by itself. Must not decide what an answer means
- * for the lock; machine.c does. Happy path: lw__renewal_call sends; the answer ->
- * RENEWED, and `done`. Without a link, or with an error, `done` is told so and the lock
- * is held as before; what ends the hold ends them. */
+ * A heap has the held claims by the time of their next renewal, with one timer for all.
+ * lw__renewal_plan sets that time after each grant and renewal: a third of the lease
+ * later, minus a random share, so that renewals spread. The timer sends a script for up
+ * to 32 keys of one slot; its reply gives the machine RENEWED, or LOST_ON_SERVER. A batch
+ * that fails is retried soon, well before the deadlines. While a node is down nothing is
+ * sent to it, since all its holds are verified when it comes up. If memory for a batch is
+ * short, the timer fires again soon. While a slot is migrating each of its claims is
+ * renewed alone.
+ *
+ * lw__renewal_call sends at once, and a reply that the lease was extended completes the
+ * call with LW_OK. If the link is down, or the server replies with an error, the call
+ * fails, and the hold goes on. The end of the hold completes all its calls. */
 #include "lock/lock_private.h"
 
 #include "base/buffer.h"
@@ -31,51 +33,32 @@
 
 #define BATCH 32
 #define RETRY_US (50 * LW__MS)
-/* Batches of many locks: waking up costs both sides more than a batch. */
-#define AT_ONCE 4
+/* After a full batch, claims that are nearly due follow at once, up to this many batches:
+ * waking up costs both sides more than a batch. */
+#define BATCHES_AT_ONCE 4
 
 struct lw__batch {
     struct lw__command command;
-    struct lw__batch *next;  /* free ones */
-    struct lw__batch *older; /* all of the client's, in flight or free */
+    struct lw__batch *next;  /* of the free ones */
+    struct lw__batch *older; /* of all, in flight or free */
     struct lw_client *client;
     unsigned count;
-    const struct lw__mode *mode;     /* of the last claim: all are renewed alike */
-    struct lw__node *node;           /* where all of them lead, */
-    unsigned slot;                   /* and are in */
-    struct lw__claim *claims[BATCH]; /* NULL: gone meanwhile */
+    /* The last claim's; one script renews all its claims. */
+    const struct lw__mode *mode;
+    struct lw__node *node;
+    unsigned slot;
+    struct lw__claim *claims[BATCH]; /* NULL: no longer held */
     uint32_t lease_ms[BATCH];
 };
 
-static void due(void *arg);
-
-static struct lw__batch *batch_of(struct lw__command *command)
-{
-    return LW__CONTAINER_OF(struct lw__batch, command, command);
-}
-
-void lw__renewal_init(struct lw_client *client)
-{
-    lw__timer_init(&client->renewals.timer, due, client);
-}
-
-void lw__renewal_clear(struct lw_client *client)
-{
-    while (client->renewals.all != NULL) {
-        struct lw__batch *batch = client->renewals.all;
-
-        client->renewals.all = batch->older;
-        free(batch);
-    }
-    lw__heap_clear(&client->renewals.due);
-}
+/* ---- when a claim is due ---- */
 
 static struct lw__claim *claim_of(struct lw__heap_node *node)
 {
     return LW__CONTAINER_OF(struct lw__claim, renewal, node);
 }
 
-static void rearm(struct lw_client *client)
+static void arm_timer(struct lw_client *client)
 {
     const struct lw__heap_entry *first = lw__heap_first(&client->renewals.due);
 
@@ -86,17 +69,17 @@ static void rearm(struct lw_client *client)
     }
 }
 
-/* One whose renewal is in flight is planned when that is answered. */
+/* A claim whose renewal is in flight is planned when that has its reply. */
 static void plan_at(struct lw__claim *claim, int64_t due_us)
 {
     if (claim->held.batch != NULL) {
         return;
     }
     lw__heap_set(&claim->client->renewals.due, &claim->renewal, due_us);
-    rearm(claim->client);
+    arm_timer(claim->client);
 }
 
-static bool renews(const struct lw__claim *claim)
+static bool needs_renewal(const struct lw__claim *claim)
 {
     return claim->machine.phase == LW__HELD_BY_MESSAGE ||
            claim->next_renewal != LW__NEXT_NONE ||
@@ -105,34 +88,19 @@ static bool renews(const struct lw__claim *claim)
             (claim->waiting != NULL || claim->held.entered_us != 0));
 }
 
-/* The lease to ask for, in ms, so that D never passes the end of max_hold_ms. 1 extends
- * nothing, and so only asks whether the lock is still ours. */
-static uint32_t lease_ms_for(const struct lw__claim *claim, int64_t now_us)
-{
-    int64_t lease = lw__handles_lease_us(claim);
-
-    if (!renews(claim)) {
-        return 1;
-    }
-    if (claim->holder != NULL && claim->holder->hold_until_us != LW__NEVER &&
-        claim->holder->hold_until_us - now_us < lease) {
-        lease = claim->holder->hold_until_us - now_us;
-    }
-    return lease < LW__MS ? 1 : (uint32_t)(lease / LW__MS);
-}
-
 static bool is_covered(const struct lw__claim *claim)
 {
     return claim->holder != NULL && lw__handle_is_covered(claim->holder);
 }
 
-/* Where a margin takes much of what is left, half of the rest is for the answer. */
-static int64_t soon_enough(const struct lw__claim *claim, int64_t at)
+/* Returns `at`, but at the latest the middle between now and the time at which the
+ * margin begins, so that the reply arrives before that. */
+static int64_t early_enough(const struct lw__claim *claim, int64_t at)
 {
     int64_t now = lw__now_us(), latest = claim->machine.deadline_us;
 
     if (claim->holder != NULL) {
-        latest -= (int64_t)claim->holder->margin_ms * LW__MS;
+        latest -= lw__handle_margin_us(claim->holder);
     }
     latest = now + (latest - now) / 2;
     return at < latest ? at : latest;
@@ -147,7 +115,7 @@ void lw__renewal_plan(struct lw__claim *claim)
         lw__renewal_now(claim);
         return;
     }
-    if (!lw__machine_holds(claim->machine.phase) || !renews(claim) || is_covered(claim)) {
+    if (claim->machine.phase != LW__HELD || !needs_renewal(claim) || is_covered(claim)) {
         lw__heap_remove(&client->renewals.due, &claim->renewal);
         return;
     }
@@ -159,7 +127,7 @@ void lw__renewal_plan(struct lw__claim *claim)
         at = claim->machine.deadline_us - lease + lease / 3 -
              lw__random_between(&client->random, 0, lease / 20);
     }
-    plan_at(claim, soon_enough(claim, at));
+    plan_at(claim, early_enough(claim, at));
 }
 
 void lw__renewal_now(struct lw__claim *claim)
@@ -189,17 +157,36 @@ void lw__renewal_forget(struct lw__claim *claim)
     claim->held.batch = NULL;
 }
 
-/* ---- batches ---- */
+/* ---- a batch ---- */
 
-static const struct lw__command_type one_type;
+static struct lw__batch *batch_of(struct lw__command *command)
+{
+    return LW__CONTAINER_OF(struct lw__batch, command, command);
+}
 
-static void put_batch(struct lw__command *command, struct lw__buffer *out)
+/* Returns the lease to request, in ms, so that the deadline never exceeds max_hold_ms.
+ * Returns 1 to extend nothing, and only verify that the lock is still ours. */
+static uint32_t lease_to_request_ms(const struct lw__claim *claim, int64_t now_us)
+{
+    int64_t lease = lw__handles_lease_us(claim);
+
+    if (!needs_renewal(claim)) {
+        return 1;
+    }
+    if (claim->holder != NULL && claim->holder->hold_until_us != LW__NEVER &&
+        claim->holder->hold_until_us - now_us < lease) {
+        lease = claim->holder->hold_until_us - now_us;
+    }
+    return lease < LW__MS ? 1 : (uint32_t)(lease / LW__MS);
+}
+
+static void encode_batch(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__batch *batch = batch_of(command);
     struct lw__renew_args args[BATCH];
-    struct lw__script_env site =
+    struct lw__script_env env =
         lw__node_script_env(lw__node_of_command(command), batch->slot);
-    unsigned kept = 0;
+    unsigned count = 0;
     int64_t now = lw__now_us();
 
     for (unsigned i = 0; i < batch->count; i++) {
@@ -209,21 +196,21 @@ static void put_batch(struct lw__command *command, struct lw__buffer *out)
             continue;
         }
         claim->verify = false;
-        batch->claims[kept] = claim;
-        batch->lease_ms[kept] = lease_ms_for(claim, now);
-        args[kept] = (struct lw__renew_args){
+        batch->claims[count] = claim;
+        batch->lease_ms[count] = lease_to_request_ms(claim, now);
+        args[count] = (struct lw__renew_args){
             .name = claim->name->text,
             .token = lw__claim_token(claim),
-            .lease_ms = batch->lease_ms[kept],
+            .lease_ms = batch->lease_ms[count],
         };
-        kept++;
+        count++;
     }
-    batch->count = kept;
-    if (batch->mode->rw && command->type == &one_type && kept == 1) {
+    batch->count = count;
+    if (batch->mode->rw && command->type->one_key && count == 1) {
         lw__encode_rw_keep(out, lw__command_evals(command), args);
         return;
     }
-    batch->mode->encode_renew(out, lw__command_evals(command), kept, args, &site);
+    batch->mode->encode_renew(out, lw__command_evals(command), count, args, &env);
 }
 
 static void free_batch(struct lw__batch *batch)
@@ -232,8 +219,7 @@ static void free_batch(struct lw__batch *batch)
     batch->client->renewals.free = batch;
 }
 
-/* The outcome is open: soon again, well before the deadline. */
-static void try_again(struct lw__claim *claim)
+static void retry_soon(struct lw__claim *claim)
 {
     int64_t delay = lw__handles_lease_us(claim) / 20;
 
@@ -257,13 +243,13 @@ static void batch_failed(struct lw__command *command, const char *why, bool sent
             continue;
         }
         claim->held.batch = NULL;
-        try_again(claim);
+        retry_soon(claim);
     }
     free_batch(batch);
 }
 
-void lw__renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us,
-                          uint32_t lease_ms)
+static void lw__renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us,
+                                 uint32_t lease_ms)
 {
     struct lw_client *client = claim->client;
     struct lw__input input = {.event = LW__EV_LOST_ON_SERVER, .sent_us = sent_us};
@@ -280,7 +266,7 @@ void lw__renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us
     }
 }
 
-static void answered_one(struct lw__batch *batch, unsigned i, bool renewed)
+static void claim_answered(struct lw__batch *batch, unsigned i, bool renewed)
 {
     struct lw__claim *claim = batch->claims[i];
     int64_t sent_us = batch->command.request.sent_us;
@@ -296,7 +282,7 @@ static void answered_one(struct lw__batch *batch, unsigned i, bool renewed)
     lw__renewal_answered(claim, renewed, sent_us, batch->lease_ms[i]);
 }
 
-static void tell_error(struct lw__batch *batch, const char *text)
+static void report_error(struct lw__batch *batch, const char *text)
 {
     lw__log_cause(&batch->client->log, lw__now_us(), LOG_WARNING,
                   "locks are held that the server does not renew: %s", text);
@@ -308,11 +294,11 @@ static void tell_error(struct lw__batch *batch, const char *text)
     }
 }
 
-/* A slot that is on its way answers for one key alone, and did nothing for several: each
- * for itself, at once. */
-static bool goes_by_key(struct lw__batch *batch, const char *error)
+/* Renews each claim alone, at once, if the error says that the slot is migrating: then
+ * the server executes only commands of one key. Returns false for any other error. */
+static bool split_batch(struct lw__batch *batch, const char *error)
 {
-    if (batch->command.type == &one_type || !lw__classify_moving(error)) {
+    if (batch->command.type->one_key || !lw__classify_moving(error)) {
         return false;
     }
     for (unsigned i = 0; i < batch->count; i++) {
@@ -333,8 +319,8 @@ static bool goes_by_key(struct lw__batch *batch, const char *error)
 
 static void batch_refused(struct lw__command *command, const char *error)
 {
-    if (!goes_by_key(batch_of(command), error)) {
-        tell_error(batch_of(command), error);
+    if (!split_batch(batch_of(command), error)) {
+        report_error(batch_of(command), error);
         batch_failed(command, "", true);
     }
 }
@@ -352,26 +338,31 @@ static bool batch_answered(struct lw__command *command, const struct lw__reply *
         return false;
     }
     for (unsigned i = 0; i < batch->count; i++) {
-        answered_one(batch, i, renewed[i]);
+        claim_answered(batch, i, renewed[i]);
     }
     free_batch(batch);
     return true;
 }
 
 static const struct lw__command_type batch_type = {
-    put_batch, batch_answered, batch_failed, .priority = LW__PRIORITY_RENEW};
+    encode_batch, batch_answered, batch_failed, .priority = LW__PRIORITY_RENEW};
 
-static const struct lw__command_type one_type = {put_batch, batch_answered, batch_failed,
-                                                 LW__PRIORITY_RENEW, .one_key = true};
+static const struct lw__command_type batch_one_key_type = {
+    encode_batch, batch_answered, batch_failed, LW__PRIORITY_RENEW, .one_key = true};
 
-/* Of a read-write lock's only where no other way is left. */
-static bool is_about_one(const struct lw__batch *batch)
+/* Returns true if the batch can go by a command of one key. For a read-write lock that
+ * command does not serve the queue, so that it is used only while the slot is migrating.
+ */
+static bool has_one_key(const struct lw__batch *batch)
 {
     return batch->count == 1 &&
            (!batch->mode->rw || batch->claims[0]->name->slot_migrating);
 }
 
-static struct lw__batch *take_batch(struct lw_client *client)
+/* ---- sending what is due ---- */
+
+/* Returns NULL if memory is short. */
+static struct lw__batch *get_batch(struct lw_client *client)
 {
     struct lw__batch *batch = client->renewals.free;
 
@@ -389,8 +380,8 @@ static struct lw__batch *take_batch(struct lw_client *client)
     return batch;
 }
 
-/* The first one to be renewed. Coming up has all holds of a node verified, so those of
- * one that is down are not waited for. */
+/* Returns the first claim to renew, or NULL. Drops the claims of a node that is down: all
+ * its holds are verified when it comes up. */
 static const struct lw__heap_entry *next_due(struct lw_client *client)
 {
     const struct lw__heap_entry *first;
@@ -402,7 +393,8 @@ static const struct lw__heap_entry *next_due(struct lw_client *client)
     return first;
 }
 
-/* So that batches fill. */
+/* Returns true also for a claim that is due up to 1/60 of its lease later, so that
+ * batches fill. */
 static bool is_nearly_due(const struct lw__heap_entry *entry, int64_t now_us)
 {
     return entry->key - lw__handles_lease_us(claim_of(entry->node)) / 60 <= now_us;
@@ -415,7 +407,7 @@ static bool fits(const struct lw__batch *batch, const struct lw__claim *claim)
            !claim->name->slot_migrating && !batch->claims[0]->name->slot_migrating;
 }
 
-static void fill(struct lw__batch *batch, int64_t now_us)
+static void fill_batch(struct lw__batch *batch, int64_t now_us)
 {
     struct lw_client *client = batch->client;
     const struct lw__heap_entry *first;
@@ -441,30 +433,46 @@ static void fill(struct lw__batch *batch, int64_t now_us)
     }
 }
 
-static void due(void *arg)
+static void send_due(void *arg)
 {
     struct lw_client *client = arg;
     int64_t now = lw__now_us();
     const struct lw__heap_entry *first;
-    unsigned full = 0; /* batches */
+    unsigned full_batches = 0;
 
     while ((first = next_due(client)) != NULL &&
-           (first->key <= now ||
-            (full > 0 && full < AT_ONCE && is_nearly_due(first, now)))) {
-        struct lw__batch *batch = take_batch(client);
+           (first->key <= now || (full_batches > 0 && full_batches < BATCHES_AT_ONCE &&
+                                  is_nearly_due(first, now)))) {
+        struct lw__batch *batch = get_batch(client);
 
-        if (batch == NULL) { /* memory: again soon */
+        if (batch == NULL) {
             lw__timer_set(client->loop, &client->renewals.timer, now + RETRY_US);
             return;
         }
-        fill(batch, now);
-        full = batch->count == BATCH ? full + 1 : AT_ONCE;
+        fill_batch(batch, now);
+        full_batches = batch->count == BATCH ? full_batches + 1 : BATCHES_AT_ONCE;
         if (!lw__node_send(batch->node, &batch->command,
-                           is_about_one(batch) ? &one_type : &batch_type)) {
+                           has_one_key(batch) ? &batch_one_key_type : &batch_type)) {
             batch_failed(&batch->command, "", false);
         }
     }
-    rearm(client);
+    arm_timer(client);
+}
+
+void lw__renewal_init(struct lw_client *client)
+{
+    lw__timer_init(&client->renewals.timer, send_due, client);
+}
+
+void lw__renewal_clear(struct lw_client *client)
+{
+    while (client->renewals.all != NULL) {
+        struct lw__batch *batch = client->renewals.all;
+
+        client->renewals.all = batch->older;
+        free(batch);
+    }
+    lw__heap_clear(&client->renewals.due);
 }
 
 /* ---- lw_renew ---- */
@@ -474,7 +482,7 @@ static struct lw__renew_call *call_of(struct lw__command *command)
     return LW__CONTAINER_OF(struct lw__renew_call, command, command);
 }
 
-static void put_call(struct lw__command *command, struct lw__buffer *out)
+static void encode_call(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__renew_call *call = call_of(command);
     struct lw__claim *claim = call->lock->claim;
@@ -482,7 +490,7 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .token = lw__claim_token(claim),
     };
-    struct lw__script_env site =
+    struct lw__script_env env =
         lw__node_script_env(lw__node_of_command(command), claim->name->slot);
     int64_t left = call->lock->hold_until_us - lw__now_us();
 
@@ -495,7 +503,7 @@ static void put_call(struct lw__command *command, struct lw__buffer *out)
         lw__encode_rw_keep(out, lw__command_evals(command), &args);
         return;
     }
-    claim->mode->encode_renew(out, lw__command_evals(command), 1, &args, &site);
+    claim->mode->encode_renew(out, lw__command_evals(command), 1, &args, &env);
 }
 
 static void call_failed(struct lw__command *command, const char *why, bool sent)
@@ -509,7 +517,7 @@ static void call_failed(struct lw__command *command, const char *why, bool sent)
 
 static const struct lw__command_type call_one_key_type;
 
-/* By its key alone, where that is all that is answered: the slot is on its way. */
+/* If the slot is migrating, sends the command again for the lock's key alone. */
 static void call_refused(struct lw__renew_call *call, const char *error)
 {
     if (!call->command.type->one_key && lw__classify_moving(error)) {
@@ -538,16 +546,16 @@ static bool call_answered(struct lw__command *command, const struct lw__reply *r
     }
     if (renewed) {
         lw__notify_renewed(call, LW_OK);
-    } /* gone: what the claim's loss brings ends this one, too */
+    } /* else the loss of the claim completes the call */
     lw__renewal_answered(call->lock->claim, renewed, sent_us, lease_ms);
     return true;
 }
 
-static const struct lw__command_type call_type = {put_call, call_answered, call_failed,
+static const struct lw__command_type call_type = {encode_call, call_answered, call_failed,
                                                   .priority = LW__PRIORITY_RENEW};
 
 static const struct lw__command_type call_one_key_type = {
-    put_call, call_answered, call_failed, LW__PRIORITY_RENEW, .one_key = true};
+    encode_call, call_answered, call_failed, LW__PRIORITY_RENEW, .one_key = true};
 
 int lw__renewal_call(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *arg)
 {
@@ -575,7 +583,7 @@ void lw__renewal_end_calls(struct lw_lock *lock, int status)
     struct lw__renew_call *call;
 
     DL_FOREACH(lock->held.renew_calls, call) {
-        /* One that is answered but not told yet is pending as well, for the caller. */
+        /* A call that was answered but not delivered is pending for its caller, too. */
         if (call->notice.kind == LW__NOTICE_NONE) {
             lw__node_forget(&call->command);
         }

@@ -428,7 +428,7 @@ REFUSED_MUTATIONS = [
       "if type(has) == 'table' and not has.err:find('WRONGTYPE', 1, true) then",
       'if false then')),
     ('a refused renewal is not told',
-     ('src/lock', '        tell_error(batch_of(command), error);\n', '')),
+     ('src/lock', '        report_error(batch_of(command), error);\n', '')),
     ('nobody tells that publishing is not permitted',
      ('src/redis', '    try_to_publish(node);\n', '    (void)try_to_publish;\n')),
     ('nobody tells that messages do not come',
