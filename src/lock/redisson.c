@@ -1,22 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The line of those who wait for one name in LW_REDISSON, in one client: in order of
- * arrival, the first asks for all, since one refusal would be every one's. Owns who is
- * first, what keeps it from asking (one of ours that holds, asks or lets go), and how
- * long a name is left to those elsewhere whom a release woke. Must not know channels or
- * replies.
+/* How handles wait in LW_REDISSON, for which Redis has no queue. Independent of when a
+ * grant is believed.
  *
- * Happy path: the first is refused and sleeps, those behind it sleep without end; a
- * message has the first ask; once it holds, the next one is first and stands by; the
- * release's end has it ask, at once where nobody else was told. A message that never
- * comes costs a poll. */
-/* How handles wait in LW_REDISSON: by the channels on which Redisson publishes releases.
- * Independent of which handle may ask next (line.c), and of whether a grant is believed.
+ * The claims of one name form a local queue, in order of arrival. Only the first sends
+ * requests, because its refusal applies to all. Refused, it subscribes to the channel on
+ * which Redisson publishes the name's releases, and sleeps until a poll is due; those
+ * behind it sleep without limit. The confirmation of the subscription and each message
+ * make the first claim retry. While a claim of this client holds, the first waiting one
+ * stands by for its release. After that release it retries at once if no other client was
+ * subscribed, and otherwise after a cooldown, in which another client can get the lock.
  *
- * The first try is refused, and has the name's channel subscribed; its confirmation and
- * each message let the first handle of the line ask again. If the channel is not
- * confirmed, or a cluster's Redisson uses another one, waiters poll. The listener is
- * stopped when there have been no waiters for a while; it reconnects when too many of its
- * channels have none. */
+ * A lost message costs a poll. If the channel is not confirmed, memory is short, or the
+ * Redisson of a cluster uses another channel, waiters poll. The listener is stopped when
+ * there have been no waiters for a while, and reconnects when too many of its channels
+ * have none. */
 #include "lock/lock_private.h"
 
 #include "base/hash.h"
@@ -34,24 +31,24 @@
 
 /* ---- the local queue ---- */
 
-#define REST_US (8 * LW__MS) /* a stand-by adds 2 ms */
-#define STAND_BY_US (2800 * LW__MS)
+#define COOLDOWN_US (8 * LW__MS) /* the machine adds 2 ms to a stand-by */
+#define STANDBY_MAX_US (2800 * LW__MS)
 
-static bool waits(const struct lw__claim *claim)
+static bool is_waiting(const struct lw__claim *claim)
 {
     return claim->mode->local_queue != NULL && claim->waiting != NULL &&
            (lw__machine_is_acquiring(claim->machine.phase) ||
             lw__machine_is_queued(claim->machine.phase));
 }
 
-/* Its answer, soon to come, has the first one called. */
-static bool is_about(const struct lw__claim *claim)
+/* Returns true if a reply is pending, which calls queue_changed. */
+static bool is_in_flight(const struct lw__claim *claim)
 {
     return lw__machine_is_acquiring(claim->machine.phase) ||
            (claim->machine.phase == LW__RELEASING);
 }
 
-static bool holds(const struct lw__claim *claim)
+static bool is_holding(const struct lw__claim *claim)
 {
     return lw__machine_holds(claim->machine.phase) || claim->machine.phase == LW__EXPIRED;
 }
@@ -61,16 +58,17 @@ struct lw__claim *lw__redisson_first(const struct lw__name *name)
     struct lw__claim *claim;
 
     DL_FOREACH(name->claims, claim) {
-        if (waits(claim)) {
+        if (is_waiting(claim)) {
             return claim;
         }
     }
     return NULL;
 }
 
-/* One of ours that came before `first` and is about to be answered, or else holds. */
-static const struct lw__claim *ahead_of(const struct lw__claim *first,
-                                        const struct lw__name *name)
+/* Returns a claim that is older than `first`: rather one in flight than one that holds;
+ * or NULL. */
+static const struct lw__claim *find_predecessor(const struct lw__claim *first,
+                                                const struct lw__name *name)
 {
     const struct lw__claim *claim, *found = NULL;
 
@@ -81,10 +79,10 @@ static const struct lw__claim *ahead_of(const struct lw__claim *first,
         if (claim->mode->local_queue == NULL) {
             continue;
         }
-        if (is_about(claim)) {
+        if (is_in_flight(claim)) {
             return claim;
         }
-        if (holds(claim)) {
+        if (is_holding(claim)) {
             found = claim;
         }
     }
@@ -93,16 +91,16 @@ static const struct lw__claim *ahead_of(const struct lw__claim *first,
 
 int64_t lw__redisson_ahead(const struct lw__claim *claim)
 {
-    const struct lw__claim *before;
+    const struct lw__claim *earlier;
     const struct lw_lock *lock;
     int64_t count = 0;
 
-    DL_FOREACH(claim->name->claims, before) {
-        if (before == claim) {
+    DL_FOREACH(claim->name->claims, earlier) {
+        if (earlier == claim) {
             break;
         }
-        DL_FOREACH2(before->waiting, lock, turn_next) {
-            count += before->mode->local_queue != NULL;
+        DL_FOREACH2(earlier->waiting, lock, turn_next) {
+            count += earlier->mode->local_queue != NULL;
         }
     }
     return count;
@@ -110,17 +108,17 @@ int64_t lw__redisson_ahead(const struct lw__claim *claim)
 
 bool lw__redisson_is_behind(const struct lw__claim *claim)
 {
-    return waits(claim) && lw__redisson_first(claim->name) != claim;
+    return is_waiting(claim) && lw__redisson_first(claim->name) != claim;
 }
 
 int64_t lw__redisson_busy_ms(const struct lw__name *name)
 {
     const struct lw__claim *first = lw__redisson_first(name),
-                           *ahead = ahead_of(first, name);
+                           *predecessor = find_predecessor(first, name);
     int64_t now = lw__now_us(), left = 0;
 
-    if (ahead != NULL && holds(ahead)) {
-        left = (ahead->machine.deadline_us - now) / LW__MS;
+    if (predecessor != NULL && is_holding(predecessor)) {
+        left = (predecessor->machine.deadline_us - now) / LW__MS;
     } else if (first != NULL && first->asking.remaining_ms < 0) {
         return first->asking.remaining_ms; /* no TTL */
     } else if (first != NULL) {
@@ -129,48 +127,50 @@ int64_t lw__redisson_busy_ms(const struct lw__name *name)
     return left > 0 ? left : 0;
 }
 
-/* ---- leaving a name to others ---- */
+/* ---- the cooldown after a release ---- */
 
-static struct lw__cooldown *rest_of(struct lw_client *client, const char *name)
+static struct lw__cooldown *cooldown_of(struct lw_client *client, const char *name)
 {
     uint32_t hash = (uint32_t)lw__hash(&client->hash_key, name, strlen(name));
-    struct lw__cooldown *rest = &client->cooldowns[hash % LW__COOLDOWNS];
+    struct lw__cooldown *cooldown = &client->cooldowns[hash % LW__COOLDOWNS];
 
-    if (rest->hash != hash) {
-        *rest = (struct lw__cooldown){.hash = hash};
+    if (cooldown->hash != hash) {
+        *cooldown = (struct lw__cooldown){.hash = hash};
     }
-    return rest;
+    return cooldown;
 }
 
-static int64_t rest_us(struct lw_client *client, const char *name)
+static int64_t cooldown_left_us(struct lw_client *client, const char *name)
 {
-    int64_t left = rest_of(client, name)->until_us - lw__now_us();
+    int64_t left = cooldown_of(client, name)->until_us - lw__now_us();
 
     return left > 0 ? left : 0;
 }
 
-static void note_released(struct lw_client *client, const char *name, int64_t told,
-                          bool told_us)
+/* `receivers` clients received the message of the release; `subscribed`: this client is
+ * one of them. */
+static void begin_cooldown(struct lw_client *client, const char *name, int64_t receivers,
+                           bool subscribed)
 {
-    struct lw__cooldown *rest = rest_of(client, name);
+    struct lw__cooldown *cooldown = cooldown_of(client, name);
 
-    rest->until_us = told > told_us ? lw__now_us() + REST_US : 0;
-    rest->own_message = told > 0 && told_us && !rest->message_before;
-    rest->message_before = false;
+    cooldown->until_us = receivers > subscribed ? lw__now_us() + COOLDOWN_US : 0;
+    cooldown->own_message = receivers > 0 && subscribed && !cooldown->message_before;
+    cooldown->message_before = false;
 }
 
-/* ---- whose turn it is to ask ---- */
+/* ---- when the first claim may request ---- */
 
 static bool must_wait(const struct lw__claim *claim)
 {
-    const struct lw__claim *ahead = ahead_of(claim, claim->name);
+    const struct lw__claim *predecessor = find_predecessor(claim, claim->name);
 
     return lw__redisson_first(claim->name) != NULL ||
-           (ahead != NULL && is_about(ahead)) ||
-           rest_us(claim->client, claim->name->text) > 0;
+           (predecessor != NULL && is_in_flight(predecessor)) ||
+           cooldown_left_us(claim->client, claim->name->text) > 0;
 }
 
-static void stand_by(struct lw__claim *first, int64_t window_us)
+static void set_standby(struct lw__claim *first, int64_t window_us)
 {
     struct lw__input input = {.event = LW__EV_STANDBY,
                               .standby = {.window_us = window_us}};
@@ -178,22 +178,23 @@ static void stand_by(struct lw__claim *first, int64_t window_us)
     lw__claim_step(first, &input);
 }
 
-/* Where one of ours holds, its release is what to wait for; unless it never comes. */
-static void call(struct lw__claim *first)
+/* If another claim of this client holds, the first one waits for its release, but not
+ * beyond its deadline or STANDBY_MAX_US. */
+static void wake_first(struct lw__claim *first)
 {
-    const struct lw__claim *ahead = ahead_of(first, first->name);
+    const struct lw__claim *predecessor = find_predecessor(first, first->name);
     struct lw_client *client = first->client;
     int64_t left;
 
     if (client->closing || !lw__node_is_up(first->name->node) ||
-        (ahead != NULL && is_about(ahead))) {
+        (predecessor != NULL && is_in_flight(predecessor))) {
         return;
     }
-    if (ahead != NULL) {
-        left = ahead->machine.deadline_us - lw__now_us();
-        stand_by(first, left < STAND_BY_US ? left : STAND_BY_US);
-    } else if ((left = rest_us(client, first->name->text)) > 0) {
-        stand_by(first, left);
+    if (predecessor != NULL) {
+        left = predecessor->machine.deadline_us - lw__now_us();
+        set_standby(first, left < STANDBY_MAX_US ? left : STANDBY_MAX_US);
+    } else if ((left = cooldown_left_us(client, first->name->text)) > 0) {
+        set_standby(first, left);
     } else {
         lw__claim_event(first, LW__EV_RETRY_NOW);
     }
@@ -206,20 +207,20 @@ static void queue_changed(struct lw__name *name, bool freed)
     if (first == NULL) {
         return;
     }
-    /* one that sleeps without end was not first until now */
-    if (freed || (lw__machine_is_queued(first->machine.phase) &&
-                  first->machine.due_us == LW__NEVER)) {
-        call(first);
+    /* a claim that sleeps without limit has just become the first */
+    if (freed ||
+        (first->machine.phase == LW__QUEUED && first->machine.due_us == LW__NEVER)) {
+        wake_first(first);
     }
 }
 
-static bool lets_go(const struct lw__name *name)
+static bool is_releasing(const struct lw__name *name)
 {
     const struct lw__claim *claim;
 
     DL_FOREACH(name->claims, claim) {
-        if (claim->mode->local_queue != NULL &&
-            lw__machine_releases(claim->machine.phase) && is_about(claim)) {
+        if (claim->mode->local_queue != NULL && claim->machine.phase == LW__RELEASING &&
+            is_in_flight(claim)) {
             return true;
         }
     }
@@ -232,37 +233,37 @@ static void queue_unsubscribed(struct lw_client *client, const char *text)
     struct lw__claim *first = name != NULL ? lw__redisson_first(name) : NULL;
 
     if (first != NULL && lw__node_is_up(name->node)) {
-        stand_by(first, STAND_BY_US);
+        set_standby(first, STANDBY_MAX_US);
     }
 }
 
 static void queue_message(struct lw_client *client, const char *text)
 {
     struct lw__name *name = lw__name_find(client, text);
-    struct lw__cooldown *rest = rest_of(client, text);
+    struct lw__cooldown *cooldown = cooldown_of(client, text);
     struct lw__claim *first = name != NULL ? lw__redisson_first(name) : NULL;
 
-    if (name != NULL && lets_go(name)) {
-        rest->message_before =
-            true; /* its own, most likely; the answer has the first called */
-    } else if (rest->own_message && rest->until_us > lw__now_us()) {
-        rest->own_message = false;
+    if (name != NULL && is_releasing(name)) {
+        /* Most likely the message of this release, whose reply wakes the first claim. */
+        cooldown->message_before = true;
+    } else if (cooldown->own_message && cooldown->until_us > lw__now_us()) {
+        cooldown->own_message = false;
     } else {
-        rest->until_us = 0; /* somebody had it meanwhile */
+        cooldown->until_us = 0; /* another client has held and released the lock */
         if (first != NULL && lw__node_is_up(name->node) &&
-            ahead_of(first, name) == NULL) {
+            find_predecessor(first, name) == NULL) {
             lw__claim_event(first, LW__EV_RETRY_NOW);
         }
     }
 }
 
-/* The listener is stopped after so long without waiters. */
-#define IDLE_US (10000 * (int64_t)LW__MS)
+/* ---- the channels ---- */
+
+#define IDLE_US (10000 * (int64_t)LW__MS) /* without waiters; stops the listener */
 #define POLL_MS 10000
-#define POLL_UNHEARD_MS 3000
-#define CHANNELS_MAX                                                                     \
-    1024 /* at so many, or more, channels without waiters are dropped                    \
-          */
+#define POLL_UNSUBSCRIBED_MS 3000
+/* With as many channels, those without waiters are dropped. */
+#define CHANNELS_MAX 1024
 
 /* A channel's tag is the name of its lock. */
 struct lw__redisson {
@@ -282,7 +283,7 @@ static bool has_waiters(const struct lw__redisson *redisson,
 }
 
 /* Returns true if the server has confirmed the subscription to the name's channel. */
-static bool hears(const struct lw_client *client, const char *name)
+static bool is_subscribed(const struct lw_client *client, const char *name)
 {
     const struct lw__channel *found = NULL;
     char channel[LW__CHANNEL_SIZE];
@@ -294,18 +295,16 @@ static bool hears(const struct lw_client *client, const char *name)
     return found != NULL && found->state == LW__CHANNEL_CONFIRMED;
 }
 
-/* ---- events of the listener ---- */
-
-/* A release before the confirmation was not heard of. */
-static void confirmed(void *arg, struct lw__channel *channel)
+/* A release before the confirmation may have been missed. */
+static void channel_confirmed(void *arg, struct lw__channel *channel)
 {
     struct lw__redisson *redisson = arg;
 
     queue_message(redisson->client, channel->tag);
 }
 
-static void message(void *arg, const struct lw__channel *channel, const char *text,
-                    size_t length)
+static void message_received(void *arg, const struct lw__channel *channel,
+                             const char *text, size_t length)
 {
     struct lw__redisson *redisson = arg;
 
@@ -314,23 +313,22 @@ static void message(void *arg, const struct lw__channel *channel, const char *te
     }
 }
 
-static void unconfirmed(void *arg, const struct lw__channel *channel)
+static void channel_unconfirmed(void *arg, const struct lw__channel *channel)
 {
     struct lw__redisson *redisson = arg;
 
     queue_unsubscribed(redisson->client, channel->tag);
 }
 
-static void lost(void *arg, bool was_confirmed, const char *why)
+static void connection_lost(void *arg, bool was_confirmed, const char *why)
 {
     (void)arg, (void)was_confirmed, (void)why;
 }
 
-/* ---- its life ---- */
-
-/* Without UNSUBSCRIBE the only way to have fewer channels is another connection: not
- * again before there are as many more as are left. */
-static void start_over(struct lw__redisson *redisson)
+/* Removes the channels without waiters. Reconnects for that, since the listener has no
+ * UNSUBSCRIBE, and so does it again only when there are twice as many channels as are
+ * left. */
+static void drop_idle_channels(struct lw__redisson *redisson)
 {
     struct lw__listener *listener = &redisson->listener;
     struct lw__channel *channel, *next;
@@ -348,7 +346,7 @@ static void start_over(struct lw__redisson *redisson)
     lw__listener_start(listener);
 }
 
-static bool is_wanted(const struct lw__redisson *redisson)
+static bool has_any_waiters(const struct lw__redisson *redisson)
 {
     struct lw__channel *channel, *next;
 
@@ -367,7 +365,7 @@ static void tick(void *arg)
     int64_t now = lw__now_us();
     int64_t next = now + (int64_t)client->options.request_timeout_ms * LW__MS;
 
-    if (is_wanted(redisson)) {
+    if (has_any_waiters(redisson)) {
         redisson->idle_since_us = LW__NEVER;
     } else if (redisson->idle_since_us == LW__NEVER) {
         redisson->idle_since_us = now;
@@ -383,14 +381,14 @@ static void tick(void *arg)
     lw__timer_set(client->loop, &redisson->tick, next);
 }
 
-/* Returns NULL without memory. */
+/* Returns NULL if memory is short. */
 static struct lw__redisson *new_redisson(struct lw_client *client,
                                          const struct lw__name *name)
 {
-    static const struct lw__listener_events events = {.confirmed = confirmed,
-                                                      .message = message,
-                                                      .unconfirmed = unconfirmed,
-                                                      .lost = lost};
+    static const struct lw__listener_events events = {.confirmed = channel_confirmed,
+                                                      .message = message_received,
+                                                      .unconfirmed = channel_unconfirmed,
+                                                      .lost = connection_lost};
     struct lw__listener_options options = {.config = lw__node_config(name->node),
                                            .hash_key = &client->hash_key,
                                            .consequence = "waiters will poll"};
@@ -406,8 +404,9 @@ static struct lw__redisson *new_redisson(struct lw_client *client,
     return redisson;
 }
 
-/* Returns NULL without memory. */
-static struct lw__redisson *started(struct lw_client *client, const struct lw__name *name)
+/* Returns NULL if memory is short. */
+static struct lw__redisson *get_started(struct lw_client *client,
+                                        const struct lw__name *name)
 {
     if (client->redisson == NULL) {
         client->redisson = new_redisson(client, name);
@@ -422,10 +421,9 @@ static struct lw__redisson *started(struct lw_client *client, const struct lw__n
     return client->redisson;
 }
 
-/* Without memory the waiters poll. */
-static void listen_to(struct lw_client *client, const struct lw__name *name)
+static void subscribe(struct lw_client *client, const struct lw__name *name)
 {
-    struct lw__redisson *redisson = started(client, name);
+    struct lw__redisson *redisson = get_started(client, name);
     char channel[LW__CHANNEL_SIZE];
 
     if (redisson == NULL) {
@@ -437,7 +435,7 @@ static void listen_to(struct lw_client *client, const struct lw__name *name)
         return;
     }
     if (HASH_COUNT(redisson->listener.channels) >= redisson->channels_max) {
-        start_over(redisson);
+        drop_idle_channels(redisson);
     }
     (void)lw__listener_add(&redisson->listener, 0, channel, name->text);
 }
@@ -455,7 +453,7 @@ void lw__redisson_close(struct lw_client *client)
     }
 }
 
-/* ---- what is LW_REDISSON's own ---- */
+/* ---- the queue's operations ---- */
 
 static void warn_of_cluster(struct lw__claim *claim)
 {
@@ -469,27 +467,26 @@ static void warn_of_cluster(struct lw__claim *claim)
     }
 }
 
-static void refused(struct lw__claim *claim)
+static void claim_refused(struct lw__claim *claim)
 {
     warn_of_cluster(claim);
-    listen_to(claim->client, claim->name);
+    subscribe(claim->client, claim->name);
 }
 
-static void released(struct lw__claim *claim, const struct lw__released *answer)
+static void claim_released(struct lw__claim *claim, const struct lw__released *reply)
 {
-    note_released(claim->client, claim->name->text, answer->subscribers,
-                  hears(claim->client, claim->name->text));
+    begin_cooldown(claim->client, claim->name->text, reply->subscribers,
+                   is_subscribed(claim->client, claim->name->text));
 }
 
-/* Less where the name's channel is not heard. */
 static int64_t poll_ms(const struct lw__claim *claim)
 {
     const struct lw_client *client = claim->client;
-    bool heard = hears(client, claim->name->text) &&
-                 !lw__node_is_clustered(claim->name->node);
+    bool expects_messages = is_subscribed(client, claim->name->text) &&
+                            !lw__node_is_clustered(claim->name->node);
 
-    return heard ? POLL_MS : POLL_UNHEARD_MS;
+    return expects_messages ? POLL_MS : POLL_UNSUBSCRIBED_MS;
 }
 
 const struct lw__local_queue_ops lw__redisson_local_queue = {
-    must_wait, queue_changed, warn_of_cluster, refused, released, poll_ms};
+    must_wait, queue_changed, warn_of_cluster, claim_refused, claim_released, poll_ms};
