@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls on a handle: checks, states. What a call sets in motion is turns.c's and
- * renew.c's; this file calls no user callback and sends nothing. Happy path: lw_acquire
- * -> lw__turns_join; lw_release -> lw__turns_release; lw_lock_free. A call that
- * is refused says why (options.c) and has done nothing. */
-/* A callback after a while, by a handle that is over: its timer and its notice are free,
- * and there whatever memory there is. Must not know what it is for. Happy path: lw__later
- * -> the timer (turns.c), and its claim's end (turns_events.c) if that comes later -> a
- * notice -> deliver.c calls. Closing the client and freeing either of them end it in
- * silence, as with all that a handle has. */
-/* What can be asked of a handle, at no I/O and in any state: the caller's own words, what
- * it has, how it waits. Changes nothing except the arg. Each reads what structs.h
- * describes, and answers as well for an inert handle and in a forked child.
- * Without memory for it the owner is "". */
+/* The public calls on a handle. Calls no user callback and sends no command: turns.c and
+ * renewal.c do what a call requests.
+ *
+ * lw_acquire checks the name and the options, creates a handle and passes it to
+ * lw__turns_join. lw_release passes it to lw__turns_release. lw_lock_free releases the
+ * lock or leaves the queue, and then frees the handle. A call that is refused has no
+ * effect, and its reason is in errbuf (options.c).
+ *
+ * lw__lock_call_later needs no memory: the handle has ended, so that its timer and its
+ * notice are free. The timer (turns.c), or the end of the claim if that comes later,
+ * queues the notice. If the client is closed, or one of both is freed, no callback is
+ * called.
+ *
+ * The getters change nothing, and work for an inert handle and in a forked child, too.
+ * lw_lock_owner formats the owner when it is first called; if memory for that is short,
+ * it returns "". */
 #include "lock/lock_private.h"
 
 #include "base/check.h"
@@ -25,12 +28,15 @@
 
 #define LEASE_MIN 100
 #define FLAGS (LW_NO_RENEW | LW_NO_FENCE)
-/* Off a lease that is made shorter, so that the answer moves the deadline (risk.c). */
-#define MOMENT_US (2 * LW__MS)
+/* Subtracted when a lease is shortened, so that the reply moves the deadline, and ends a
+ * warning (handle.c). */
+#define SHORTENED_MORE_US (2 * LW__MS)
 
 /* ---- options ---- */
 
-static bool options_are_bad(struct lw_client *client, const struct lw_acquire_options *o)
+/* Returns true, with the reason in errbuf, if one of the options is invalid. */
+static bool has_invalid_option(struct lw_client *client,
+                               const struct lw_acquire_options *o)
 {
     char why[LW__WHY_MAX];
 
@@ -89,11 +95,12 @@ int lw__lock_options(struct lw_client *client, const struct lw_acquire_options *
     if (ret->lease_ms == 0) {
         ret->lease_ms = 30000;
     }
-    return options_are_bad(client, ret) ? LW_EINVAL : 0;
+    return has_invalid_option(client, ret) ? LW_EINVAL : 0;
 }
 
-/* ---- life ---- */
+/* ---- acquiring ---- */
 
+/* Returns NULL if memory is short. */
 static struct lw_lock *allocate(struct lw_client *client)
 {
     struct lw_lock *lock = client->free_locks;
@@ -115,7 +122,7 @@ static struct lw_lock *allocate(struct lw_client *client)
     return lock;
 }
 
-static void take_options(struct lw_lock *lock, const struct lw_acquire_options *options)
+static void copy_options(struct lw_lock *lock, const struct lw_acquire_options *options)
 {
     uint32_t window_ms = lock->client->options.claim_ms;
 
@@ -143,7 +150,7 @@ static void take_options(struct lw_lock *lock, const struct lw_acquire_options *
     }
 }
 
-/* Cuts it off from its client; silent. */
+/* Removes the handle from its client. No callback follows. */
 static void detach(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
@@ -155,18 +162,6 @@ static void detach(struct lw_lock *lock)
         lw__timer_unreserve(client->loop, 1);
     }
     DL_DELETE(client->locks, lock);
-}
-
-void lw__lock_make_inert(struct lw_lock *lock)
-{
-    detach(lock);
-    lock->client = NULL;
-    lock->claim = NULL;
-    if (lock->state == LW_WAITING) {
-        lock->retry_ms = 0;
-        lock->fence = lock->token_n = 0; /* of a grant that nobody was told of */
-    }
-    lock->state = LW_DONE;
 }
 
 int lw_acquire(struct lw_client *client, const char *name,
@@ -191,7 +186,7 @@ int lw_acquire(struct lw_client *client, const char *name,
     if (lock == NULL) {
         goto fail;
     }
-    take_options(lock, &checked);
+    copy_options(lock, &checked);
     lock->done = done;
     lock->arg = arg;
     lock->name = lw__name_get(client, name);
@@ -217,8 +212,10 @@ fail:
     return LW_ENOMEM;
 }
 
-/* What a call on a handle that does not hold answers; 0: it holds. */
-static int not_held(const struct lw_lock *lock)
+/* ---- releasing, renewing ---- */
+
+/* Returns 0 if the handle holds the lock, else the error that a call on it returns. */
+static int check_held(const struct lw_lock *lock)
 {
     if (lock->client == NULL || lw__is_inherited(lock->client)) {
         return LW_ECLOSED;
@@ -231,14 +228,13 @@ static int not_held(const struct lw_lock *lock)
 
 int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg)
 {
-    int status = not_held(lock);
+    int status = check_held(lock);
 
     if (status != 0) {
         return status;
     }
     lw__renewal_end_calls(lock, LW_ECANCELED);
-    lw__notify_cancel(lock->client,
-                      &lock->notice); /* a loss not told yet: no longer held */
+    lw__notify_cancel(lock->client, &lock->notice); /* an undelivered loss or warning */
     lock->state = LW_RELEASING;
     lock->done = done;
     lock->arg = arg;
@@ -257,7 +253,7 @@ int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg)
 
 int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *arg)
 {
-    int status = not_held(lock);
+    int status = check_held(lock);
     struct lw__input input = {.event = LW__EV_SHORTEN};
 
     if (status != 0) {
@@ -277,8 +273,8 @@ int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *ar
     if (lock->claim == NULL || !lw__machine_holds(lock->claim->machine.phase)) {
         return 0;
     }
-    if (lw__handles_co_holders(lock->claim) == NULL) { /* else they may want more */
-        input.shorten.lease_us = (int64_t)lease_ms * LW__MS - MOMENT_US;
+    if (lw__handles_co_holders(lock->claim) == NULL) { /* else they may need more */
+        input.shorten.lease_us = (int64_t)lease_ms * LW__MS - SHORTENED_MORE_US;
         lw__claim_step(lock->claim, &input);
     }
     lw__handle_arm_loss(lock);
@@ -286,8 +282,10 @@ int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *ar
     return 0;
 }
 
-/* Gives up what the handle has, by the state that it is in. */
-static void let_loose(struct lw_lock *lock)
+/* ---- ending ---- */
+
+/* Leaves the queue, or releases the lock in the background. */
+static void leave_or_release(struct lw_lock *lock)
 {
     struct lw_stats *stats = &lock->client->stats;
 
@@ -319,12 +317,24 @@ void lw_lock_free(struct lw_lock *lock)
     if (lock->client != NULL) {
         lw__renewal_free_calls(lock);
         if (lock->client->loop != NULL && !lw__is_inherited(lock->client)) {
-            let_loose(lock);
+            leave_or_release(lock);
         }
         detach(lock);
         lw__ending_drained(lock->client);
     }
     lw__handle_unref(lock);
+}
+
+void lw__lock_make_inert(struct lw_lock *lock)
+{
+    detach(lock);
+    lock->client = NULL;
+    lock->claim = NULL;
+    if (lock->state == LW_WAITING) {
+        lock->retry_ms = 0;
+        lock->fence = lock->token_n = 0; /* of a grant that was not delivered */
+    }
+    lock->state = LW_DONE;
 }
 
 void lw__lock_close(struct lw_lock *lock)
@@ -353,7 +363,7 @@ void lw__lock_close(struct lw_lock *lock)
             lock->state = LW_DONE;
         }
         lock->claim = NULL;
-        lock->held.lost_at_us = 0; /* a lost one's rest goes to the next who waits */
+        lock->held.lost_at_us = 0; /* the rest of a lost lease is given up, too */
         lw__timer_cancel(lock->client->loop, &lock->timer);
     } else if (lock->later) {
         lw__notify_cancel(lock->client, &lock->notice);
@@ -361,7 +371,7 @@ void lw__lock_close(struct lw_lock *lock)
     }
 }
 
-/* ---- later ---- */
+/* ---- calling back later ---- */
 
 bool lw__lock_call_later(struct lw_lock *lock, int64_t after_ms, enum lw__later when,
                          lw_lock_cb *done, void *arg)
@@ -381,9 +391,9 @@ void lw__lock_warn_retry(struct lw_lock *lock, int status, int64_t after_ms)
     const char *why = lw_lock_errstr(lock);
 
     if (lock->client != NULL) {
-        lw__log(&lock->client->log, LOG_WARNING,
-                "%s: %s%s%s; it is asked for again in %lld ms", lw_lock_name(lock),
-                lw_strerror(status), *why ? ": " : "", why, (long long)after_ms);
+        lw__log(&lock->client->log, LOG_WARNING, "%s: %s%s%s; retrying in %lld ms",
+                lw_lock_name(lock), lw_strerror(status), *why ? ": " : "", why,
+                (long long)after_ms);
     }
 }
 
@@ -457,14 +467,15 @@ enum lw_mode lw_lock_mode(const struct lw_lock *lock)
     return (enum lw_mode)(lock->mode - lw__mode_table);
 }
 
-/* Those who wait by the same claim before it; all of them, if it does not wait. */
-static int64_t behind_by_claim(const struct lw_lock *lock)
+/* Returns the number of handles that wait for the same claim ahead of this one: all of
+ * them if it does not wait. */
+static int64_t count_ahead(const struct lw_lock *lock)
 {
-    const struct lw_lock *before;
+    const struct lw_lock *other;
     int64_t count = 0;
 
-    DL_FOREACH2(lock->claim->waiting, before, turn_next) {
-        if (before == lock) {
+    DL_FOREACH2(lock->claim->waiting, other, turn_next) {
+        if (other == lock) {
             break;
         }
         count++;
@@ -484,17 +495,16 @@ int64_t lw_lock_position(const struct lw_lock *lock)
         return 0;
     }
     if (lock->mode->local_queue != NULL) {
-        return lw__redisson_ahead(claim) + behind_by_claim(lock);
+        return lw__redisson_ahead(claim) + count_ahead(lock);
     }
     if (!lw__machine_asks(claim->machine.phase)) {
-        return behind_by_claim(lock);
+        return count_ahead(lock);
     }
     return claim->asking.place == 0
                ? -1
-               : (int64_t)claim->asking.place - 1 + behind_by_claim(lock);
+               : (int64_t)claim->asking.place - 1 + count_ahead(lock);
 }
 
-/* A client that is closed has no loop any more. */
 struct lw_client *lw_lock_client(const struct lw_lock *lock)
 {
     return lock->client != NULL && lock->client->loop != NULL ? lock->client : NULL;

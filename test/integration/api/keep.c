@@ -311,8 +311,8 @@ static void gains_as_soon_as_it_is_allowed_to(void **state)
         stage_fail("\"%s\" does not say NOPERM", lw_lock_errstr(lock_of(K)));
     }
     assert_true(peer_logged(a, "4 x: the server refused: "));
-    assert_true(peer_logged(a, "; it is asked for again in 1000 ms"));
-    UNTIL(peer_logged(a, "; it is asked for again in 2000 ms"));
+    assert_true(peer_logged(a, "; retrying in 1000 ms"));
+    UNTIL(peer_logged(a, "; retrying in 2000 ms"));
     redis_ok("ACL SETUSER app +@all");
     EXPECT("K gained");
     assert_string_equal(lw_lock_errstr(lock_of(K)), "");
@@ -328,7 +328,7 @@ static void after_a_refusal_it_was_lost_before(void **state)
     EXPECT("K gained");
     redis_ok("ACL SETUSER app -set -eval -evalsha");
     EXPECT("K lost ELOST");
-    UNTIL(peer_logged(a, "; it is asked for again in 1000 ms"));
+    UNTIL(peer_logged(a, "; retrying in 1000 ms"));
     redis_ok("ACL SETUSER app +@all");
     EXPECT("K gained");
 }
