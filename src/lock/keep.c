@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* A lock that is held whenever it can be: one handle after the other. Stands on the
- * public header, as its caller does; of the house it has the text of a refused call
- * (options.h) and a callback after a while (later.h). Must not know claims, nor what is
- * sent.
+/* A lock that is held whenever possible: one handle after another. Built on the public
+ * header, as its caller is, and on extension.h for the reason of a refused call and for
+ * delayed callbacks. Independent of claims and commands.
  *
- * Happy path: lw_keep_new -> lw_acquire, that waits for ever -> acquired, `gained` ->
- * lost, `lost` -> once the lost handle's time is over, again -> lw_acquire. What ends an
- * acquisition, or lets none begin, is tried again after a pause that grows; the handle
- * that is over stays until then, since it is what calls back. A closed or freed client
- * calls nothing back: that is the end, without a word.
+ * lw_keep_new calls lw_acquire, which waits without limit. The grant calls `gained`. A
+ * loss calls `lost`, and when the lost lease has expired the keep acquires the lock
+ * again. If an acquisition fails, or cannot begin, it is retried after a pause, which
+ * doubles each time. The old handle calls back then, so that it stays until the next one
+ * exists. A closed or freed client ends the keep without a callback.
  *
- * Each user callback is the last thing that is done, since it may free the keep. */
+ * Each user callback is the last action of its function, since it may free the keep. */
 #include "lock/extension.h"
 #include "lockwire.h"
 
@@ -22,25 +21,25 @@
 
 struct lw_keep {
     struct lw_client *client;
-    struct lw_lock *lock; /* holds, waits, or was the last that did */
+    struct lw_lock *lock; /* the current handle, or the last one */
     lw_keep_cb *gained, *lost;
     lw_risk_cb *at_risk;
     void *arg;
-    struct lw_acquire_options *options; /* with `owner` below */
+    struct lw_acquire_options *options; /* its owner is `owner` */
     char *owner;
-    int64_t pause_ms; /* the last one; 0: none since it held */
+    int64_t pause_ms; /* the last one; 0: none since the last grant */
 };
 
-static void again(struct lw_lock *lock, int status, void *arg);
+static void reacquire(struct lw_lock *lock, int status, void *arg);
 
-static void pause_after(struct lw_keep *keep, int status)
+static void retry_after_pause(struct lw_keep *keep, int status)
 {
     int64_t doubled = keep->pause_ms * 2;
 
     keep->pause_ms = doubled < PAUSE_MIN_MS   ? PAUSE_MIN_MS
                      : doubled > PAUSE_MAX_MS ? PAUSE_MAX_MS
                                               : doubled;
-    if (lw__lock_call_later(keep->lock, keep->pause_ms, LW__LATER_WHEN_GONE, again,
+    if (lw__lock_call_later(keep->lock, keep->pause_ms, LW__LATER_WHEN_GONE, reacquire,
                             keep)) {
         lw__lock_warn_retry(keep->lock, status, keep->pause_ms);
     }
@@ -57,17 +56,17 @@ static void acquired(struct lw_lock *lock, int status, void *arg)
             keep->gained(keep, LW_OK, keep->arg);
         }
     } else if (status != LW_ECLOSED) {
-        pause_after(keep, status);
+        retry_after_pause(keep, status);
     }
 }
 
-/* The margin is its holder's, up to the deadline: only then is the lock asked for. */
+/* The margin belongs to the caller: the lock is requested again after the deadline. */
 static void hold_lost(struct lw_lock *lock, int reason, void *arg)
 {
     struct lw_keep *keep = arg;
 
     (void)lw__lock_call_later(lock, lw_lock_remaining_ms(lock) + 1, LW__LATER_WHEN_GONE,
-                              again, keep);
+                              reacquire, keep);
     if (keep->lost != NULL) {
         keep->lost(keep, reason, keep->arg);
     }
@@ -81,27 +80,27 @@ static void risk_changed(struct lw_lock *lock, int at_risk, int64_t remaining_ms
     keep->at_risk(lock, at_risk, remaining_ms, keep->arg);
 }
 
-static int ask(struct lw_keep *keep, const char *name)
+static int acquire(struct lw_keep *keep, const char *name)
 {
     return lw_acquire(keep->client, name, keep->options, acquired, keep, &keep->lock);
 }
 
-static void again(struct lw_lock *lock, int status, void *arg)
+static void reacquire(struct lw_lock *lock, int status, void *arg)
 {
     struct lw_keep *keep = arg;
 
-    status = ask(keep, lw_lock_name(lock));
+    status = acquire(keep, lw_lock_name(lock));
     if (status == LW_OK) {
         lw_lock_free(lock);
     } else if (status != LW_ECLOSED) {
-        pause_after(keep, status);
+        retry_after_pause(keep, status);
     }
 }
 
 /* ---- life ---- */
 
-/* What is beyond this version's fields is kept, for lw_acquire to judge, as is a size
- * that is none. */
+/* Keeps the fields of a newer version, and an invalid size, for lw_acquire to check.
+ * Returns NULL if memory is short. */
 static struct lw_acquire_options *copy_options(const struct lw_acquire_options *given)
 {
     size_t given_size = given != NULL ? given->size : 0;
@@ -120,7 +119,9 @@ static struct lw_acquire_options *copy_options(const struct lw_acquire_options *
     return options;
 }
 
-static int take_options(struct lw_keep *keep)
+/* Checks the copied options, and puts the callbacks of the keep into them. Returns 0,
+ * LW_EINVAL with the reason in errbuf, or LW_ENOMEM. */
+static int adopt_options(struct lw_keep *keep)
 {
     struct lw_acquire_options *options = keep->options;
 
@@ -160,7 +161,7 @@ int lw_keep_new(struct lw_client *client, const char *name,
         keep->gained = gained;
         keep->lost = lost;
         keep->arg = arg;
-        status = take_options(keep);
+        status = adopt_options(keep);
     }
     if (status == LW_ENOMEM) {
         lw__options_explain(client, "%s", lw_strerror(status));
@@ -168,7 +169,7 @@ int lw_keep_new(struct lw_client *client, const char *name,
         lw__options_explain(client, "ret is NULL");
         status = LW_EINVAL;
     } else if (status == LW_OK) {
-        status = ask(keep, name);
+        status = acquire(keep, name);
     }
     if (status != LW_OK) {
         lw_keep_free(keep);

@@ -60,9 +60,9 @@ MUTATIONS = [ # what is broken, and its edits: a folder or a file, a text in it,
     ('a keep asks no more after a loss',
      ('src/lock',
       '(void)lw__lock_call_later(lock, lw_lock_remaining_ms(lock) + 1, LW__LATER_WHEN_GONE,\n'
-      '                              again, keep);', '')),
+      '                              reacquire, keep);', '')),
     ('a keep asks no more after a refusal',
-     ('src/lock', 'if (lw__lock_call_later(keep->lock, keep->pause_ms, LW__LATER_WHEN_GONE, again,\n'
+     ('src/lock', 'if (lw__lock_call_later(keep->lock, keep->pause_ms, LW__LATER_WHEN_GONE, reacquire,\n'
       '                            keep)) {',
       'if (keep != NULL) {')),
     ('a keep tells of a loss before it was told',
