@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Several mutexes acquired as one: all of them, or none. Built on the public API like any
- * caller, plus the internals that the public API cannot offer: checked options (lock.c),
- * a limit for a try-once (handle.c) and a delayed callback (later.c). Independent of
- * claims and of what is sent to the server.
+/* Several mutexes acquired as one: all of them, or none. Built on the public header, and
+ * on extension.h for checked options, a limit for a try-once and delayed callbacks.
+ * Independent of claims and commands.
  *
  * The names are sorted. start() tries all of them at once. If one is refused, the names
  * below it are kept, the others are released, and climb() acquires the rest in ascending
- * order, waiting for one at a time. So a call that waits for a name holds only smaller
- * names, and a call that holds a name waits only for larger ones: no cycle of waiting
- * calls can form. A try never waits, so the names that it holds for one round trip do not
- * matter.
+ * order, waiting for one at a time. A call that waits for a name therefore holds only
+ * smaller names, so that no cycle of waiting calls can form. The larger names that a try
+ * holds for one round trip do not matter, because it never waits.
  *
- * Failures: if a name is lost before all are held, everything is released and start()
- * runs again, within the same time limit. A wait that fails, or a lack of memory,
- * releases everything and ends the acquisition. If a name of a complete hold is lost, the
- * caller has its margin before give_back() releases the others. A closed or freed client
- * ends the callbacks.
+ * If a name is lost before all are held, everything is released and start() runs again,
+ * within the same time limit. If a wait fails, or memory is short, everything is released
+ * and the acquisition ends. If a name of a complete hold is lost, the caller has its
+ * margin before the others are released. A closed or freed client ends the callbacks.
  *
  * Each user callback is the last action of its function, since it may free the struct. */
 #include "base/check.h"
@@ -36,8 +33,8 @@ enum stage {
     CLIMBING,  /* one name waits, some smaller ones are held */
     HELD,      /* `done` was called with LW_OK */
     RELEASING, /* lw_all_release; `pending` releases have no result yet */
-    LOST,      /* `lost` was called; give_back() may still be due */
-    OVER       /* failed, or released */
+    LOST,      /* `lost` was called; release_others() may still be due */
+    ENDED      /* failed, or released */
 };
 
 struct member {
@@ -65,7 +62,7 @@ struct lw_all {
     struct member members[];          /* in the caller's order; then the names' texts */
 };
 
-static void drop(struct member *member)
+static void free_handle(struct member *member)
 {
     lw_lock_free(member->lock);
     member->lock = NULL;
@@ -87,8 +84,7 @@ static size_t first_missing(const struct lw_all *all)
     return i;
 }
 
-/* Returns what is left of wait_ms, rounded up: 0 if it has passed, -1 if there is no
- * limit. */
+/* Returns the rest of wait_ms, rounded up: 0 if it has passed, -1 without a limit. */
 static int64_t left_ms(const struct lw_all *all)
 {
     int64_t left_us = all->give_up_us - lw__now_us();
@@ -105,10 +101,10 @@ static int64_t left_ms(const struct lw_all *all)
  * failure. */
 static void fail(struct lw_all *all, const struct member *culprit, int status)
 {
-    all->stage = OVER;
+    all->stage = ENDED;
     for (size_t i = 0; i < all->count; i++) {
         if (&all->members[i] != culprit) {
-            drop(&all->members[i]);
+            free_handle(&all->members[i]);
         }
     }
     all->done(all, status, all->arg);
@@ -126,9 +122,9 @@ static void climb(struct lw_all *all)
     int status = LW_ETIMEOUT;
 
     if (first == all->count) {
-        all->stage = HELD;
+        all->stage = HELD; /* from now on warnings reach the caller */
         for (size_t i = 0; i < all->count; i++) {
-            lw__handle_repeat_risk(all->members[i].lock); /* it came before `done` */
+            lw__handle_repeat_risk(all->members[i].lock);
         }
         all->done(all, LW_OK, all->arg);
         return;
@@ -160,7 +156,7 @@ static void climbed(struct lw_lock *lock, int status, void *arg)
     }
 }
 
-/* A name without an error that is not held was ended silently by lw_client_close. */
+/* A name that is not held and has no error was ended by lw_client_close. */
 static int status_of(const struct member *member)
 {
     return member->status != LW_OK ? member->status : LW_ECLOSED;
@@ -172,7 +168,7 @@ static void tried_all(struct lw_all *all)
     size_t first = first_missing(all);
 
     for (size_t i = first + 1; i < all->count; i++) {
-        drop(all->sorted[i]);
+        free_handle(all->sorted[i]);
     }
     if (all->once && first < all->count) {
         fail(all, all->sorted[first], status_of(all->sorted[first]));
@@ -205,7 +201,7 @@ static int start(struct lw_all *all)
 
         if (status != LW_OK) {
             while (i-- > 0) {
-                drop(all->sorted[i]);
+                free_handle(all->sorted[i]);
             }
             return status;
         }
@@ -217,12 +213,12 @@ static int start(struct lw_all *all)
     return LW_OK;
 }
 
-static void start_again(struct lw_all *all)
+static void restart(struct lw_all *all)
 {
     int status;
 
     for (size_t i = 0; i < all->count; i++) {
-        drop(&all->members[i]);
+        free_handle(&all->members[i]);
     }
     status = left_ms(all) != 0 ? start(all) : LW_ETIMEOUT;
     if (status != LW_OK) {
@@ -232,7 +228,7 @@ static void start_again(struct lw_all *all)
 
 /* ---- holding ---- */
 
-static void give_back(struct lw_lock *lock, int status, void *arg)
+static void release_others(struct lw_lock *lock, int status, void *arg)
 {
     struct lw_all *all = ((struct member *)arg)->all;
 
@@ -252,11 +248,11 @@ static void member_lost(struct lw_lock *lock, int reason, void *arg)
                          : reason == LW_ENOTHELD ? LW_EBUSY
                                                  : reason;
     } else if (all->stage == CLIMBING && left_ms(all) != 0) {
-        start_again(all); /* else the wait ends in time-out, after all due losses */
+        restart(all); /* else the wait times out, after all losses that are due */
     } else if (all->stage == HELD) {
         all->stage = LOST;
         (void)lw__lock_call_later(lock, (int64_t)all->options.margin_ms + 1,
-                                  LW__LATER_IN_TIME, give_back, member);
+                                  LW__LATER_IN_TIME, release_others, member);
         if (all->lost != NULL) {
             all->lost(all, reason, all->arg);
         }
@@ -276,7 +272,7 @@ static void risk_changed(struct lw_lock *lock, int at_risk, int64_t remaining_ms
     }
 }
 
-/* What the caller most needs to know: a name that stays locked comes first. */
+/* Ranks outcomes for the caller: a name that stays locked is the worst. */
 static int severity(int status)
 {
     return status == LW_EREDIS ? 3 : status == LW_ENOTHELD ? 2 : status != LW_OK ? 1 : 0;
@@ -295,7 +291,7 @@ static void released(struct lw_lock *lock, int status, void *arg)
     if (--all->pending > 0) {
         return;
     }
-    all->stage = OVER;
+    all->stage = ENDED;
     if (all->done != NULL) {
         all->done(all, all->outcome, all->arg);
     }
@@ -303,7 +299,7 @@ static void released(struct lw_lock *lock, int status, void *arg)
 
 int lw_all_release(struct lw_all *all, lw_all_cb *done, void *arg)
 {
-    int status = all->stage == LOST || all->stage == OVER ? LW_ENOTHELD : LW_EINVAL;
+    int status = all->stage == LOST || all->stage == ENDED ? LW_ENOTHELD : LW_EINVAL;
 
     for (size_t i = 0; i < all->count; i++) {
         struct lw_lock *lock = all->members[i].lock;
@@ -372,7 +368,7 @@ static int check_options(struct lw_client *client,
     return LW_OK;
 }
 
-/* Returns NULL if there is no memory. */
+/* Returns NULL if memory is short. */
 static struct lw_all *allocate(const char *const *names, size_t count)
 {
     struct lw_all *all;
@@ -423,7 +419,7 @@ static int sort(struct lw_client *client, struct lw_all *all)
     return LW_OK;
 }
 
-static void take_options(struct lw_all *all, const struct lw_acquire_options *options)
+static void copy_options(struct lw_all *all, const struct lw_acquire_options *options)
 {
     all->options = *options;
     all->options.size = sizeof(all->options); /* the caller's may be another version's */
@@ -461,7 +457,7 @@ int lw_acquire_all(struct lw_client *client, const char *const *names, size_t co
     all->done = done;
     all->lost = lost;
     all->arg = arg;
-    take_options(all, &checked);
+    copy_options(all, &checked);
     status = sort(client, all);
     if (status == LW_OK) {
         status = start(all);
@@ -480,10 +476,12 @@ void lw_all_free(struct lw_all *all)
         return;
     }
     for (size_t i = 0; i < all->count; i++) {
-        drop(&all->members[i]);
+        free_handle(&all->members[i]);
     }
     free(all);
 }
+
+/* ---- getters ---- */
 
 struct lw_lock *lw_all_lock(const struct lw_all *all, size_t index)
 {
