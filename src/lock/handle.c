@@ -10,9 +10,9 @@
  * or a margin before the deadline of the hold.
  *
  * Early warning: a hold is at risk when so little of its lease is left that a renewal
- * must have failed. The timer fires at that time, too, which is computed again whenever
- * the deadline has moved. If the deadline moves after the warning, `at_risk` is called
- * with 0. The handle's only notice has room for both: during a hold the only other
+ * must have failed. The timer fires at that time, too, and whenever the deadline moves
+ * the time is computed again. If the deadline moves after the warning, `at_risk` is
+ * called with 0. The handle's only notice has room for both: during a hold the only other
  * callback is `lost`, which replaces them.
  *
  * If memory for an error text is short, the handle has none. */

@@ -4,10 +4,10 @@
  * delayed callbacks. Independent of claims and commands.
  *
  * lw_keep_new calls lw_acquire, which waits without limit. The grant calls `gained`. A
- * loss calls `lost`, and when the lost lease has expired the keep acquires the lock
- * again. If an acquisition fails, or cannot begin, it is retried after a pause, which
- * doubles each time. The old handle calls back then, so that it stays until the next one
- * exists. A closed or freed client ends the keep without a callback.
+ * loss calls `lost`; when the rest of the lease has passed and the key is gone, the keep
+ * acquires the lock again. If an acquisition fails, or cannot begin, it is retried after
+ * a pause, which doubles up to 30 s. The old handle calls back then, so that it stays
+ * until the next one exists. A closed or freed client ends the keep without a callback.
  *
  * Each user callback is the last action of its function, since it may free the keep. */
 #include "lock/extension.h"

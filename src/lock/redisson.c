@@ -249,7 +249,7 @@ static void queue_message(struct lw_client *client, const char *text)
     } else if (cooldown->own_message && cooldown->until_us > lw__now_us()) {
         cooldown->own_message = false;
     } else {
-        cooldown->until_us = 0; /* another client has held and released the lock */
+        cooldown->until_us = 0; /* another client may have held the lock since */
         if (first != NULL && lw__node_is_up(name->node) &&
             find_predecessor(first, name) == NULL) {
             lw__claim_event(first, LW__EV_RETRY_NOW);
