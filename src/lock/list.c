@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* lw_list: the locks that are held, by SCAN. Owns the calls on their way. Must not know
- * what a lock looks like in Redis (list.lua), nor what stands behind a name (inspect.c).
+/* lw_list: finds the locks that are held, by SCAN. Owns the pending calls. Independent of
+ * how a lock is stored in Redis (list.lua), and of who holds a name (inspect.c).
  *
- * Happy path: a step of SCAN, by a script that names what may be a lock of ours; each of
- * these is looked at as lw_inspect does, a few at a time; `found` for those that are held
- * still; `found` with nothing, which says how far it is; the next step. The cursor is 0:
- * the next server, until each slot is done. One step, or some looks, are in flight at a
- * time, so that others' commands have room.
+ * A step of SCAN is a script that returns the names that may be locks of this library. A
+ * few names at a time are inspected as by lw_inspect. `found` is called for those that
+ * are still held, and then without a lock, to report the progress. The next step follows.
+ * When the cursor is 0 the next server is scanned, until every slot is done. At any time
+ * a call has one step or a few inspections in flight, which leaves room for other
+ * commands.
  *
- * In a cluster a slot is done if it leads to the node that was scanned both before that
- * and in the end, by a map that is asked for then: one that moved meanwhile is scanned
- * once more, with all that is there.
+ * In a cluster a slot is done if its node was the scanned one both before the scan and at
+ * the end, by a slot map that is requested then. A slot that has moved in between is
+ * scanned again, with all others of its new node that are not done.
  *
- * A cursor is of one process, so another connection begins the server anew, or ends the
- * list where it is the only one. Whatever fails ends it: nothing is left out in silence.
- */
+ * A cursor is valid in one server process only. On another connection the server is
+ * scanned from the beginning; if it is the only one the call ends. Every failure ends the
+ * call, so that a list without an error is complete. */
 #include "lock/lock_private.h"
 
 #include "base/check.h"
@@ -30,10 +31,11 @@
 #include <string.h>
 #include <utlist.h>
 
-#define STEP_KEYS 250 /* below 1 ms of the server's time */
+#define STEP_KEYS 250 /* take the server less than 1 ms */
 #define PATTERN_MAX 512
 
-/* Of a slot; else it is done, by this lw__node_command_link of a cluster's node. */
+/* States of a slot. Any other value: it is done, and its node was scanned on the command
+ * connection with this number (lw__node_command_link). */
 #define TO_SCAN 0
 #define SCANNING 1
 
@@ -51,8 +53,8 @@ static void drop_names(struct lw__list *list)
     list->names_left = 0;
 }
 
-/* What is on its way. */
-static void drop_all(struct lw__list *list)
+/* Drops everything that is in flight. */
+static void cancel_all(struct lw__list *list)
 {
     lw__node_forget(&list->command);
     for (size_t i = 0; i < LW__LIST_LOOKS; i++) {
@@ -69,18 +71,19 @@ static void finish(struct lw__list *list, int status, const char *why)
 {
     lw__escape(why, list->why, sizeof(list->why));
     list->over = true;
-    drop_all(list);
+    cancel_all(list);
     lw__notify_list(list, LW__NOTICE_LISTED, status);
 }
 
-/* ---- which server ---- */
+/* ---- choosing a server ---- */
 
 static struct lw__node *node_at(const struct lw__list *list, unsigned slot)
 {
     return lw__route_node(list->client->route, slot);
 }
 
-/* All slots that are at the server of the first one that is not done. false: all are. */
+/* Chooses the server of the first slot that is not done, with all such slots that it has.
+ * Returns false if all slots are done. */
 static bool choose_server(struct lw__list *list)
 {
     const struct lw__node *node = NULL;
@@ -101,9 +104,9 @@ static bool choose_server(struct lw__list *list)
     return node != NULL;
 }
 
-/* The server that is scanned, by any slot that is there still, and is reached as it was
- * when that began. NULL: there is no such one. */
-static struct lw__node *server_of(const struct lw__list *list)
+/* Returns the server that is being scanned, found by the slots in state SCANNING. Returns
+ * NULL if none of their nodes has the connection on which the scan began. */
+static struct lw__node *scanned_server(const struct lw__list *list)
 {
     for (unsigned slot = 0; slot < list->slots; slot++) {
         if (list->scans[slot] == SCANNING) {
@@ -118,26 +121,26 @@ static struct lw__node *server_of(const struct lw__list *list)
     return NULL;
 }
 
-/* Its slots are done, but for those that are elsewhere by now. */
+/* Marks the server's slots as done, except for those that have moved away from it. */
 static void leave_server(struct lw__list *list)
 {
-    const struct lw__node *node = server_of(list);
+    const struct lw__node *node = scanned_server(list);
 
     for (unsigned slot = 0; slot < list->slots; slot++) {
         if (list->scans[slot] == SCANNING) {
-            bool stays = node != NULL && node_at(list, slot) == node;
+            bool done = node != NULL && node_at(list, slot) == node;
 
-            list->scans[slot] = stays ? list->link : TO_SCAN;
+            list->scans[slot] = done ? list->link : TO_SCAN;
         }
     }
     list->keys_before = list->listing.keys;
 }
 
-/* ---- a step ---- */
+/* ---- a step of SCAN ---- */
 
-static void look_at_more(struct lw__list *list);
+static void inspect_more(struct lw__list *list);
 
-static void put_step(struct lw__command *command, struct lw__buffer *out)
+static void encode_step(struct lw__command *command, struct lw__buffer *out)
 {
     const struct lw__list *list = list_of(command);
 
@@ -145,19 +148,19 @@ static void put_step(struct lw__command *command, struct lw__buffer *out)
                     list->pattern);
 }
 
-/* Those that a lock may have. false: no memory. */
-static bool keep_names(struct lw__list *list, const struct lw__reply *reply)
+/* Copies the valid lock names from the reply. Returns false if memory is short. */
+static bool copy_names(struct lw__list *list, const struct lw__reply *reply)
 {
-    size_t room = 1;
+    size_t size = 1;
     char *to;
 
     for (size_t i = LW__SCAN_PAGE_NAMES; i < lw__reply_count(reply); i++) {
         size_t length;
 
         (void)lw__reply_text(lw__reply_at(reply, i), &length);
-        room += length + 1;
+        size += length + 1;
     }
-    list->name = list->names = to = malloc(room);
+    list->name = list->names = to = malloc(size);
     if (to == NULL) {
         return false;
     }
@@ -175,8 +178,8 @@ static bool keep_names(struct lw__list *list, const struct lw__reply *reply)
     return true;
 }
 
-/* What is looked at may be about so much, and is no more than there is. */
-static void count(struct lw__list *list, const struct lw__scan_page *page)
+/* Updates the progress. Both numbers are approximate; `seen` never exceeds `keys`. */
+static void update_progress(struct lw__list *list, const struct lw__scan_page *page)
 {
     struct lw_listing *listing = &list->listing;
 
@@ -189,7 +192,7 @@ static void count(struct lw__list *list, const struct lw__scan_page *page)
     }
 }
 
-static bool step_answered(struct lw__command *command, const struct lw__reply *reply)
+static bool step_replied(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__list *list = list_of(command);
     struct lw__scan_page page;
@@ -205,9 +208,9 @@ static bool step_answered(struct lw__command *command, const struct lw__reply *r
     }
     list->link = lw__node_command_link(lw__node_of_command(command));
     (void)snprintf(list->cursor, sizeof(list->cursor), "%s", page.cursor);
-    count(list, &page);
-    if (keep_names(list, reply)) {
-        look_at_more(list);
+    update_progress(list, &page);
+    if (copy_names(list, reply)) {
+        inspect_more(list);
     } else {
         finish(list, LW_ENOMEM, "");
     }
@@ -220,7 +223,7 @@ static void step_failed(struct lw__command *command, const char *why, bool sent)
     finish(list_of(command), LW_ECONN, why);
 }
 
-static const struct lw__command_type step_type = {put_step, step_answered, step_failed,
+static const struct lw__command_type step_type = {encode_step, step_replied, step_failed,
                                                   LW__PRIORITY_NEW, .node_bound = true};
 
 static void send_step(struct lw__list *list, struct lw__node *node)
@@ -230,11 +233,13 @@ static void send_step(struct lw__list *list, struct lw__node *node)
     }
 }
 
-static void begin_server(struct lw__list *list)
+/* Scans the next server. If there is none, requests a slot map to check the scanned slots
+ * against, or ends the call if they have been checked. */
+static void scan_next_server(struct lw__list *list)
 {
     if (choose_server(list)) {
         list->checked = false;
-        send_step(list, server_of(list));
+        send_step(list, scanned_server(list));
     } else if (list->checked) {
         finish(list, LW_OK, "");
     } else {
@@ -242,7 +247,7 @@ static void begin_server(struct lw__list *list)
     }
 }
 
-/* By a map that was asked for when all was done. */
+/* Compares the scanned slots with a slot map that was requested after the last scan. */
 static void check_slots(struct lw__list *list)
 {
     list->map = 0;
@@ -252,7 +257,7 @@ static void check_slots(struct lw__list *list)
             list->scans[slot] = TO_SCAN;
         }
     }
-    begin_server(list);
+    scan_next_server(list);
 }
 
 void lw__list_remapped(struct lw_client *client)
@@ -278,26 +283,26 @@ void lw__list_map_unavailable(struct lw_client *client, unsigned map, const char
     }
 }
 
-static void go_on(struct lw__list *list)
+static void continue_scan(struct lw__list *list)
 {
-    struct lw__node *node = server_of(list);
-    bool scanned = strcmp(list->cursor, "0") == 0;
+    struct lw__node *node = scanned_server(list);
+    bool complete = strcmp(list->cursor, "0") == 0;
 
-    if (!scanned && node != NULL) {
+    if (!complete && node != NULL) {
         send_step(list, node);
     } else if (list->slots > 1) {
         leave_server(list);
-        begin_server(list);
-    } else if (scanned) {
+        scan_next_server(list);
+    } else if (complete) {
         finish(list, LW_OK, "");
     } else {
         finish(list, LW_ECONN, lw__node_reason(node_at(list, 0)));
     }
 }
 
-/* ---- looks ---- */
+/* ---- inspections ---- */
 
-static void look_at_more(struct lw__list *list)
+static void inspect_more(struct lw__list *list)
 {
     for (size_t i = 0; i < LW__LIST_LOOKS && list->names_left > 0; i++) {
         if (list->looks[i] != NULL) {
@@ -326,28 +331,27 @@ static bool is_lock(const struct lw_inspection *found)
                                        lw__format_is_token(holder->token));
 }
 
-/* There is a lock that cannot be told of, as far as anybody knows; what passes by itself
- * (BUSY, CLUSTERDOWN) says nothing of one. */
-static bool is_withheld(const struct lw__inspect_call *inquiry, int status)
+/* Returns true if the inspection was refused permanently: the name may be a lock, and is
+ * reported without details. A temporary error (BUSY, CLUSTERDOWN) is no such refusal. */
+static bool is_withheld(const struct lw__inspect_call *call, int status)
 {
-    return status == LW_EREDIS && lw__classify(inquiry->why) == LW__ERR_REFUSED;
+    return status == LW_EREDIS && lw__classify(call->why) == LW__ERR_REFUSED;
 }
 
-bool lw__list_inspected(struct lw__list *list, struct lw__inspect_call *inquiry,
-                        int status)
+bool lw__list_inspected(struct lw__list *list, struct lw__inspect_call *call, int status)
 {
     for (size_t i = 0; i < LW__LIST_LOOKS; i++) {
-        if (list->looks[i] == inquiry) {
+        if (list->looks[i] == call) {
             list->looks[i] = NULL;
             list->looking--;
         }
     }
-    if (status == LW_OK ? is_lock(&inquiry->look.found) : is_withheld(inquiry, status)) {
+    if (status == LW_OK ? is_lock(&call->look.found) : is_withheld(call, status)) {
         list->listing.found++;
         return true;
     }
     if (status != LW_OK) {
-        finish(list, status, inquiry->why);
+        finish(list, status, call->why);
     }
     return false;
 }
@@ -355,7 +359,7 @@ bool lw__list_inspected(struct lw__list *list, struct lw__inspect_call *inquiry,
 void lw__list_continue(struct lw__list *list)
 {
     if (!list->over) {
-        look_at_more(list);
+        inspect_more(list);
     }
 }
 
@@ -369,19 +373,19 @@ void lw__list_delivered(struct lw__list *list, bool stops)
     } else if (stops) {
         finish(list, LW_ECANCELED, "");
     } else if (list->names != NULL) {
-        look_at_more(list);
+        inspect_more(list);
     } else {
-        go_on(list);
+        continue_scan(list);
     }
 }
 
-/* ---- its life ---- */
+/* ---- lw_list ---- */
 
 void lw__list_free(struct lw__list *list)
 {
     if (list->client != NULL) {
         lw__notify_cancel(list->client, &list->notice);
-        drop_all(list);
+        cancel_all(list);
         DL_DELETE(list->client->lists, list);
         list->client = NULL;
     }
@@ -402,8 +406,8 @@ void lw__list_close(struct lw_client *client)
     }
 }
 
-static int check(struct lw_client *client, const char *pattern, lw_found_cb *found,
-                 lw_listed_cb *done)
+static int check_arguments(struct lw_client *client, const char *pattern,
+                           lw_found_cb *found, lw_listed_cb *done)
 {
     int status = lw__name_check_open(client);
 
@@ -425,7 +429,7 @@ static int check(struct lw_client *client, const char *pattern, lw_found_cb *fou
 int lw_list(struct lw_client *client, const char *pattern, lw_found_cb *found,
             lw_listed_cb *done, void *arg)
 {
-    int status = check(client, pattern, found, done);
+    int status = check_arguments(client, pattern, found, done);
     struct lw__list *list;
     unsigned slots;
 
@@ -449,6 +453,6 @@ int lw_list(struct lw_client *client, const char *pattern, lw_found_cb *found,
     list->slots = slots;
     list->client = client;
     DL_APPEND(client->lists, list);
-    begin_server(list);
+    scan_next_server(list);
     return 0;
 }
