@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* lw_inspect and lw_break: who holds a name, who waits for it, and taking it away. Owns
- * the calls on their way. Does not touch any handle: every holder, also one of this
- * client, learns of a break from a renewal, which a message asks for at once.
+/* lw_inspect and lw_break: reports the holders and waiters of a name, and force-releases
+ * its holders. Owns the pending calls. Changes no handle: each holder, also one of this
+ * client, learns of a break by a renewal, which a message asks it to send at once.
  *
- * Happy path: inspect.lua's answer (look.c); who the clients in it are (MGET) -> the
- * callback. lw_break takes the first step alone, then releases what it found there, each
- * holder by its token, so that a holder who came meanwhile is left alone. Each call is
- * tried once: no link, no answer or an error ends it, and lw_break says LW_EUNKNOWN where
- * something may have been broken.
+ * lw_inspect parses the reply of inspect.lua (inspect_reply.c), requests the identities
+ * of the clients in it (MGET), and calls back. lw_break begins with the same script, then
+ * releases the holders that it found, each by its token, so that a later holder keeps the
+ * lock. Nothing is retried: a call ends with a failed link or with an error. lw_break
+ * then reports LW_EUNKNOWN if a holder may have been broken.
  *
- * While a slot of a cluster is on its way only what is about one key is answered: then
- * who holds the name is told and broken all the same, and who waits for it is not seen.
- */
+ * While a slot of a cluster is migrating only commands on a single key are possible. The
+ * holders can then still be reported and broken, but the waiters are not reported. */
 #include "lock/lock_private.h"
 
 #include "base/buffer.h"
@@ -28,42 +27,44 @@
 #include <string.h>
 #include <utlist.h>
 
-#define BROKEN_HOLDERS 1000 /* that one lw_break takes the lock from */
+#define BROKEN_HOLDERS 1000 /* the most that one lw_break releases */
 
-static struct lw__inspect_call *inquiry_of(struct lw__command *command)
+static struct lw__inspect_call *call_of(struct lw__command *command)
 {
     return LW__CONTAINER_OF(struct lw__inspect_call, command, command);
 }
 
-static struct lw__node *node_of(const struct lw__inspect_call *inquiry)
+static struct lw__node *node_of(const struct lw__inspect_call *call)
 {
-    return lw__route_find(inquiry->client->route, inquiry->name, NULL);
+    return lw__route_find(call->client->route, call->name, NULL);
 }
 
-static unsigned slot_of(const struct lw__inspect_call *inquiry)
+static unsigned slot_of(const struct lw__inspect_call *call)
 {
-    return lw__route_slot(inquiry->client->route, inquiry->name);
+    return lw__route_slot(call->client->route, call->name);
 }
 
-/* What ends too early is not "not done" where some of it was. */
-static void finish(struct lw__inspect_call *inquiry, int status, const char *why)
+/* Queues the callback. A break that fails after it has released a holder ends with
+ * LW_EUNKNOWN. */
+static void finish(struct lw__inspect_call *call, int status, const char *why)
 {
-    if (inquiry->any_broken && (status == LW_ECONN || status == LW_EREDIS)) {
+    if (call->any_broken && (status == LW_ECONN || status == LW_EREDIS)) {
         status = LW_EUNKNOWN;
     }
-    lw__escape(why, inquiry->why, sizeof(inquiry->why));
-    lw__notify_inspected(inquiry, status);
+    lw__escape(why, call->why, sizeof(call->why));
+    lw__notify_inspected(call, status);
 }
 
-static void send_or_finish(struct lw__inspect_call *inquiry,
+static void send_or_finish(struct lw__inspect_call *call,
                            const struct lw__command_type *type)
 {
-    if (!lw__node_send_early(node_of(inquiry), &inquiry->command, type)) {
-        finish(inquiry, LW_ECONN, lw__node_reason(node_of(inquiry)));
+    if (!lw__node_send_early(node_of(call), &call->command, type)) {
+        finish(call, LW_ECONN, lw__node_reason(node_of(call)));
     }
 }
 
-static bool is_error(struct lw__inspect_call *inquiry, const struct lw__reply *reply)
+/* Ends the call if the reply is an error. Returns true if it is. */
+static bool end_on_error(struct lw__inspect_call *call, const struct lw__reply *reply)
 {
     int status = LW_EREDIS;
     const char *text;
@@ -72,145 +73,150 @@ static bool is_error(struct lw__inspect_call *inquiry, const struct lw__reply *r
         return false;
     }
     text = lw__reply_text(reply, NULL);
-    if (inquiry->broken == NULL || lw__reply_undone(reply)) {
+    if (call->broken == NULL || lw__reply_undone(reply)) {
         status = lw__classify_status(text);
-    } /* else some of it may have been done */
-    finish(inquiry, status, text);
+    } /* else the release may have been executed in part */
+    finish(call, status, text);
     return true;
 }
 
-/* In place of a script about several keys that was refused for that: whether it goes on
- * by the one. */
-static bool goes_on_alone(struct lw__inspect_call *inquiry, const struct lw__reply *reply,
-                          const struct lw__command_type *alone)
+/* Sends the command again for the name's own key alone, if the reply refuses a script of
+ * several keys because the slot is migrating. Returns true if it does. */
+static bool retry_one_key(struct lw__inspect_call *call, const struct lw__reply *reply,
+                          const struct lw__command_type *one_key)
 {
-    if (inquiry->one_key || lw__reply_type(reply) != LW__REPLY_ERROR ||
+    if (call->one_key || lw__reply_type(reply) != LW__REPLY_ERROR ||
         !lw__classify_moving(lw__reply_text(reply, NULL))) {
         return false;
     }
-    inquiry->one_key = true;
-    send_or_finish(inquiry, alone);
+    call->one_key = true;
+    send_or_finish(call, one_key);
     return true;
 }
 
-static void put_who(struct lw__command *command, struct lw__buffer *out)
+/* ---- identities of clients ---- */
+
+static void encode_identities(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__inspect_call *inquiry = inquiry_of(command);
+    struct lw__inspect_call *call = call_of(command);
     const char *uuids[LW__INSPECT_ENTRIES];
-    size_t count = lw__inspect_reply_clients(&inquiry->look, uuids);
+    size_t count = lw__inspect_reply_clients(&call->look, uuids);
 
     lw__encode_get_identities(out, count, uuids);
 }
 
-/* Who they are is an extra: without permission for it the rest is told. */
-static bool who_answered(struct lw__command *command, const struct lw__reply *reply)
+/* The identities are optional: if MGET is not permitted the rest is reported. */
+static bool identities_replied(struct lw__command *command, const struct lw__reply *reply)
 {
-    struct lw__inspect_call *inquiry = inquiry_of(command);
+    struct lw__inspect_call *call = call_of(command);
 
-    lw__inspect_reply_name_clients(&inquiry->look, reply);
-    finish(inquiry, LW_OK, "");
+    lw__inspect_reply_name_clients(&call->look, reply);
+    finish(call, LW_OK, "");
     return true;
 }
 
 static void failed(struct lw__command *command, const char *why, bool sent)
 {
     (void)sent;
-    finish(inquiry_of(command), LW_ECONN, why);
+    finish(call_of(command), LW_ECONN, why);
 }
 
-static const struct lw__command_type who_type = {put_who, who_answered, failed,
-                                                 .priority = LW__PRIORITY_NEW};
+static const struct lw__command_type identities_type = {
+    encode_identities, identities_replied, failed, .priority = LW__PRIORITY_NEW};
 
-/* In a cluster each stands in a slot of its own. */
-static void put_who_one(struct lw__command *command, struct lw__buffer *out)
+/* In a cluster each identity is in a slot of its own, and requested by itself. */
+static void encode_identity(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__inspect_call *inquiry = inquiry_of(command);
+    struct lw__inspect_call *call = call_of(command);
     const char *uuids[LW__INSPECT_ENTRIES];
 
-    (void)lw__inspect_reply_clients(&inquiry->look, uuids);
-    lw__encode_get_identity(out, uuids[inquiry->naming]);
+    (void)lw__inspect_reply_clients(&call->look, uuids);
+    lw__encode_get_identity(out, uuids[call->naming]);
 }
 
-static void ask_who_next(struct lw__inspect_call *inquiry);
+static void request_next_identity(struct lw__inspect_call *call);
 
-static bool who_one_answered(struct lw__command *command, const struct lw__reply *reply)
+static bool identity_replied(struct lw__command *command, const struct lw__reply *reply)
 {
-    struct lw__inspect_call *inquiry = inquiry_of(command);
+    struct lw__inspect_call *call = call_of(command);
 
-    lw__inspect_reply_name_client(&inquiry->look, inquiry->naming++, reply);
-    ask_who_next(inquiry);
+    lw__inspect_reply_name_client(&call->look, call->naming++, reply);
+    request_next_identity(call);
     return true;
 }
 
-/* Who one of them is is an extra. */
-static void who_one_failed(struct lw__command *command, const char *why, bool sent)
+static void identity_failed(struct lw__command *command, const char *why, bool sent)
 {
-    struct lw__inspect_call *inquiry = inquiry_of(command);
+    struct lw__inspect_call *call = call_of(command);
 
     (void)why;
     (void)sent;
-    inquiry->naming++;
-    ask_who_next(inquiry);
+    call->naming++;
+    request_next_identity(call);
 }
 
-static const struct lw__command_type who_one_type = {
-    put_who_one, who_one_answered, who_one_failed, LW__PRIORITY_NEW, .one_key = true};
+static const struct lw__command_type identity_type = {encode_identity, identity_replied,
+                                                      identity_failed, LW__PRIORITY_NEW,
+                                                      .one_key = true};
 
-static void ask_who_next(struct lw__inspect_call *inquiry)
+static void request_next_identity(struct lw__inspect_call *call)
 {
     const char *uuids[LW__INSPECT_ENTRIES];
-    size_t count = lw__inspect_reply_clients(&inquiry->look, uuids);
+    size_t count = lw__inspect_reply_clients(&call->look, uuids);
     char key[LW__CLIENT_SIZE];
 
-    for (; inquiry->naming < count; inquiry->naming++) {
-        lw__format_client(uuids[inquiry->naming], key);
-        if (lw__node_send_early(lw__route_find(inquiry->client->route, key, NULL),
-                                &inquiry->command, &who_one_type)) {
+    for (; call->naming < count; call->naming++) {
+        lw__format_client(uuids[call->naming], key);
+        if (lw__node_send_early(lw__route_find(call->client->route, key, NULL),
+                                &call->command, &identity_type)) {
             return;
         }
     }
-    finish(inquiry, LW_OK, "");
+    finish(call, LW_OK, "");
 }
 
-/* Where it is Redisson's it is a stranger's, and not among the holders. */
-static const struct lw__mode *mode_of_broken(const struct lw__inspect_call *inquiry)
+/* ---- breaking ---- */
+
+/* Never that of LW_REDISSON: such a lock counts as foreign and has no holders here. */
+static const struct lw__mode *mode_of_broken(const struct lw__inspect_call *call)
 {
-    return &inquiry->client->modes[inquiry->look.entries[inquiry->breaking].mode];
+    return &call->client->modes[call->look.entries[call->breaking].mode];
 }
 
-static void put_break(struct lw__command *command, struct lw__buffer *out)
+static void encode_break(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__inspect_call *inquiry = inquiry_of(command);
-    const struct lw_inspected *holder = &inquiry->look.entries[inquiry->breaking];
-    bool evals = lw__command_evals(command), rw = mode_of_broken(inquiry)->rw;
-    struct lw__script_env site =
-        lw__node_script_env(lw__node_of_command(command), slot_of(inquiry));
+    struct lw__inspect_call *call = call_of(command);
+    const struct lw_inspected *holder = &call->look.entries[call->breaking];
+    bool evals = lw__command_evals(command), rw = mode_of_broken(call)->rw;
+    struct lw__script_env env =
+        lw__node_script_env(lw__node_of_command(command), slot_of(call));
 
-    if (inquiry->one_key) {
-        lw__encode_break_alone(out, evals, inquiry->name, holder->token, rw);
+    if (call->one_key) {
+        lw__encode_break_alone(out, evals, call->name, holder->token, rw);
     } else {
-        lw__encode_break(out, evals, inquiry->name, holder->token, rw, &site);
+        lw__encode_break(out, evals, call->name, holder->token, rw, &env);
     }
 }
 
-static void break_next(struct lw__inspect_call *inquiry);
+static void break_next(struct lw__inspect_call *call);
 
-/* The hint to the holder that was broken. It is published only after the server has
- * confirmed the release, and best effort: without it the holder finds out at its next
- * renewal. */
-static void put_hint(struct lw__command *command, struct lw__buffer *out)
+/* Encodes the hint to the client of a broken holder. It is published after the server has
+ * confirmed the release. If it is lost the holder learns of the break at its next
+ * renewal.
+ */
+static void encode_hint(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__inspect_call *inquiry = inquiry_of(command);
-    bool sharded = lw__route_is_cluster(inquiry->client->route);
+    struct lw__inspect_call *call = call_of(command);
+    bool sharded = lw__route_is_cluster(call->client->route);
 
-    lw__encode_verify(out, sharded ? (int)slot_of(inquiry) : -1, inquiry->name,
-                      inquiry->look.entries[inquiry->hinted].token);
+    lw__encode_verify(out, sharded ? (int)slot_of(call) : -1, call->name,
+                      call->look.entries[call->hinted].token);
 }
 
-static bool hint_answered(struct lw__command *command, const struct lw__reply *reply)
+static bool hint_replied(struct lw__command *command, const struct lw__reply *reply)
 {
     (void)reply;
-    break_next(inquiry_of(command));
+    break_next(call_of(command));
     return true;
 }
 
@@ -218,217 +224,221 @@ static void hint_failed(struct lw__command *command, const char *why, bool sent)
 {
     (void)why;
     (void)sent;
-    break_next(inquiry_of(command));
+    break_next(call_of(command));
 }
 
-static const struct lw__command_type hint_type = {put_hint, hint_answered, hint_failed,
+static const struct lw__command_type hint_type = {encode_hint, hint_replied, hint_failed,
                                                   LW__PRIORITY_NEW, .one_key = true};
 
-static void hint_to(struct lw__inspect_call *inquiry, size_t holder)
+static void send_hint(struct lw__inspect_call *call, size_t holder)
 {
-    inquiry->hinted = holder;
-    if (!lw__format_is_token(inquiry->look.entries[holder].token) ||
-        !lw__node_send_early(node_of(inquiry), &inquiry->command, &hint_type)) {
-        break_next(inquiry);
+    call->hinted = holder;
+    if (!lw__format_is_token(call->look.entries[holder].token) ||
+        !lw__node_send_early(node_of(call), &call->command, &hint_type)) {
+        break_next(call);
     }
 }
 
-static bool decode_broken(const struct lw__inspect_call *inquiry,
+static bool decode_broken(const struct lw__inspect_call *call,
                           const struct lw__reply *reply, struct lw__released *ret)
 {
-    const struct lw__mode *mode = mode_of_broken(inquiry);
-    bool good = inquiry->one_key && !mode->rw ? lw__decode_fast_released(reply, ret)
-                                              : mode->decode_released(reply, ret);
+    const struct lw__mode *mode = mode_of_broken(call);
+    bool valid = call->one_key && !mode->rw ? lw__decode_fast_released(reply, ret)
+                                            : mode->decode_released(reply, ret);
 
-    if (inquiry->one_key) {
-        ret->again = false; /* nobody behind it is looked at */
+    if (call->one_key) {
+        ret->again = false; /* the queue was not read */
     }
-    return good;
+    return valid;
 }
 
 static void break_failed(struct lw__command *command, const char *why, bool sent);
-static bool break_answered(struct lw__command *command, const struct lw__reply *reply);
+static bool break_replied(struct lw__command *command, const struct lw__reply *reply);
 
-static const struct lw__command_type break_alone_type = {
-    put_break, break_answered, break_failed, LW__PRIORITY_NEW, .one_key = true};
+static const struct lw__command_type break_one_key_type = {
+    encode_break, break_replied, break_failed, LW__PRIORITY_NEW, .one_key = true};
 
-static bool break_answered(struct lw__command *command, const struct lw__reply *reply)
+static bool break_replied(struct lw__command *command, const struct lw__reply *reply)
 {
-    struct lw__inspect_call *inquiry = inquiry_of(command);
-    size_t holder = inquiry->breaking;
-    struct lw__released answer;
+    struct lw__inspect_call *call = call_of(command);
+    size_t holder = call->breaking;
+    struct lw__released released;
 
-    if (goes_on_alone(inquiry, reply, &break_alone_type) || is_error(inquiry, reply)) {
+    if (retry_one_key(call, reply, &break_one_key_type) || end_on_error(call, reply)) {
         return true;
     }
-    if (!decode_broken(inquiry, reply, &answer)) {
+    if (!decode_broken(call, reply, &released)) {
         return false;
     }
-    inquiry->any_broken = inquiry->any_broken || answer.released;
-    if (!answer.again) { /* else more dead heads are to be passed over first */
-        inquiry->breaking++;
+    call->any_broken = call->any_broken || released.released;
+    if (!released.again) { /* else more dead waiters must be skipped */
+        call->breaking++;
     }
-    if (answer.released) {
-        hint_to(inquiry, holder);
+    if (released.released) {
+        send_hint(call, holder);
     } else {
-        break_next(inquiry);
+        break_next(call);
     }
     return true;
 }
 
 static void break_failed(struct lw__command *command, const char *why, bool sent)
 {
-    struct lw__inspect_call *inquiry = inquiry_of(command);
+    struct lw__inspect_call *call = call_of(command);
 
-    finish(inquiry, sent ? LW_EUNKNOWN : LW_ECONN, why);
+    finish(call, sent ? LW_EUNKNOWN : LW_ECONN, why);
 }
 
 static const struct lw__command_type break_type = {
-    put_break, break_answered, break_failed, .priority = LW__PRIORITY_NEW};
+    encode_break, break_replied, break_failed, .priority = LW__PRIORITY_NEW};
 
-/* An empty token of a hold stands for all that are too long to be named (inspect.lua),
- * and so is nobody's. */
-static bool is_meant(const struct lw__inspect_call *inquiry,
-                     const struct lw_inspected *holder)
+/* Returns true if the call is to break this holder. An empty token in a read-write lock
+ * stands for all tokens that are too long to be reported (inspect.lua), and matches none.
+ */
+static bool is_selected(const struct lw__inspect_call *call,
+                        const struct lw_inspected *holder)
 {
-    if (inquiry->token == NULL) {
+    if (call->token == NULL) {
         return true;
     }
-    return lw__format_token_matches(inquiry->token, holder->token) &&
+    return lw__format_token_matches(call->token, holder->token) &&
            (*holder->token || holder->mode == LW_MUTEX);
 }
 
-static void break_next(struct lw__inspect_call *inquiry)
+static void break_next(struct lw__inspect_call *call)
 {
-    const struct lw_inspection *found = &inquiry->look.found;
+    const struct lw_inspection *found = &call->look.found;
 
-    while (inquiry->breaking < found->holder_count &&
-           !is_meant(inquiry, &inquiry->look.entries[inquiry->breaking])) {
-        inquiry->breaking++;
+    while (call->breaking < found->holder_count &&
+           !is_selected(call, &call->look.entries[call->breaking])) {
+        call->breaking++;
     }
-    if (inquiry->breaking < found->holder_count) {
-        send_or_finish(inquiry, inquiry->one_key ? &break_alone_type : &break_type);
-    } else if (inquiry->any_broken) {
-        finish(inquiry, LW_OK, "");
+    if (call->breaking < found->holder_count) {
+        send_or_finish(call, call->one_key ? &break_one_key_type : &break_type);
+    } else if (call->any_broken) {
+        finish(call, LW_OK, "");
     } else if (*found->stranger) {
-        finish(inquiry, LW_ENOTHELD, "the key is a stranger's, and is not touched");
+        finish(call, LW_ENOTHELD, "the key is a stranger's, and is not touched");
     } else {
-        finish(inquiry, LW_ENOTHELD,
-               inquiry->token != NULL ? "that token does not hold it"
-                                      : "nobody holds it");
+        finish(call, LW_ENOTHELD,
+               call->token != NULL ? "that token does not hold it" : "nobody holds it");
     }
 }
 
-static void put_inspect(struct lw__command *command, struct lw__buffer *out)
-{
-    struct lw__inspect_call *inquiry = inquiry_of(command);
+/* ---- inspecting ---- */
 
-    lw__encode_inspect(out, lw__command_evals(command), inquiry->name, inquiry->one_key,
-                       inquiry->broken != NULL ? BROKEN_HOLDERS : LW__INSPECT_HOLDERS,
-                       inquiry->broken != NULL ? 0 : LW__INSPECT_WAITERS);
+static void encode_inspect(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__inspect_call *call = call_of(command);
+
+    lw__encode_inspect(out, lw__command_evals(command), call->name, call->one_key,
+                       call->broken != NULL ? BROKEN_HOLDERS : LW__INSPECT_HOLDERS,
+                       call->broken != NULL ? 0 : LW__INSPECT_WAITERS);
 }
 
-static bool inspect_answered(struct lw__command *command, const struct lw__reply *reply);
+static bool inspect_replied(struct lw__command *command, const struct lw__reply *reply);
 
-static const struct lw__command_type inspect_alone_type = {
-    put_inspect, inspect_answered, failed, LW__PRIORITY_NEW, .one_key = true};
+static const struct lw__command_type inspect_one_key_type = {
+    encode_inspect, inspect_replied, failed, LW__PRIORITY_NEW, .one_key = true};
 
-static bool inspect_answered(struct lw__command *command, const struct lw__reply *reply)
+static bool inspect_replied(struct lw__command *command, const struct lw__reply *reply)
 {
-    struct lw__inspect_call *inquiry = inquiry_of(command);
+    struct lw__inspect_call *call = call_of(command);
     const char *uuids[LW__INSPECT_ENTRIES];
     int status;
 
-    lw__node_endpoint(lw__node_of_command(command), inquiry->server);
-    inquiry->look.found.server = inquiry->server;
-    if (goes_on_alone(inquiry, reply, &inspect_alone_type) || is_error(inquiry, reply)) {
+    lw__node_endpoint(lw__node_of_command(command), call->server);
+    call->look.found.server = call->server;
+    if (retry_one_key(call, reply, &inspect_one_key_type) || end_on_error(call, reply)) {
         return true;
     }
-    status = lw__inspect_reply_read(&inquiry->look, reply);
+    status = lw__inspect_reply_read(&call->look, reply);
     if (status == 0) {
         return false;
     }
     if (status < 0) {
-        finish(inquiry, status, "");
-    } else if (inquiry->broken != NULL) {
-        break_next(inquiry);
-    } else if (lw__route_is_cluster(inquiry->client->route)) {
-        ask_who_next(inquiry);
-    } else if (lw__inspect_reply_clients(&inquiry->look, uuids) > 0) {
-        send_or_finish(inquiry, &who_type);
+        finish(call, status, "");
+    } else if (call->broken != NULL) {
+        break_next(call);
+    } else if (lw__route_is_cluster(call->client->route)) {
+        request_next_identity(call);
+    } else if (lw__inspect_reply_clients(&call->look, uuids) > 0) {
+        send_or_finish(call, &identities_type);
     } else {
-        finish(inquiry, LW_OK, "");
+        finish(call, LW_OK, "");
     }
     return true;
 }
 
 static const struct lw__command_type inspect_type = {
-    put_inspect, inspect_answered, failed, .priority = LW__PRIORITY_NEW};
+    encode_inspect, inspect_replied, failed, .priority = LW__PRIORITY_NEW};
 
-void lw__inspect_free(struct lw__inspect_call *inquiry)
+/* ---- calls ---- */
+
+void lw__inspect_free(struct lw__inspect_call *call)
 {
-    struct lw_client *client = inquiry->client;
+    struct lw_client *client = call->client;
 
     if (client != NULL) {
-        lw__notify_cancel(client, &inquiry->notice);
-        lw__node_forget(&inquiry->command);
-        DL_DELETE(client->inspect_calls, inquiry);
+        lw__notify_cancel(client, &call->notice);
+        lw__node_forget(&call->command);
+        DL_DELETE(client->inspect_calls, call);
     }
-    free(inquiry->name);
-    free(inquiry->token);
-    lw__inspect_reply_clear(&inquiry->look);
-    free(inquiry);
+    free(call->name);
+    free(call->token);
+    lw__inspect_reply_clear(&call->look);
+    free(call);
 }
 
 void lw__inspect_close(struct lw_client *client)
 {
-    struct lw__inspect_call *inquiry;
+    struct lw__inspect_call *call;
 
-    DL_FOREACH(client->inspect_calls, inquiry) {
-        lw__node_forget(&inquiry->command);
-        if (inquiry->notice.kind == LW__NOTICE_NONE) {
-            finish(inquiry, LW_ECLOSED, "");
+    DL_FOREACH(client->inspect_calls, call) {
+        lw__node_forget(&call->command);
+        if (call->notice.kind == LW__NOTICE_NONE) {
+            finish(call, LW_ECLOSED, "");
         }
     }
 }
 
-/* NULL: no memory. */
-static struct lw__inspect_call *make(struct lw_client *client, const char *text,
-                                     const char *token)
+/* Returns NULL if memory is short. */
+static struct lw__inspect_call *new_call(struct lw_client *client, const char *text,
+                                         const char *token)
 {
-    struct lw__inspect_call *inquiry = calloc(1, sizeof(*inquiry));
+    struct lw__inspect_call *call = calloc(1, sizeof(*call));
 
-    if (inquiry == NULL) {
+    if (call == NULL) {
         return NULL;
     }
-    inquiry->name = strdup(text);
-    inquiry->token = token != NULL ? strdup(token) : NULL;
-    if (inquiry->name == NULL || (token != NULL && inquiry->token == NULL)) {
-        lw__inspect_free(inquiry);
+    call->name = strdup(text);
+    call->token = token != NULL ? strdup(token) : NULL;
+    if (call->name == NULL || (token != NULL && call->token == NULL)) {
+        lw__inspect_free(call);
         return NULL;
     }
-    lw__inspect_reply_init(&inquiry->look, inquiry->name);
-    inquiry->client = client;
-    DL_APPEND(client->inspect_calls, inquiry);
-    return inquiry;
+    lw__inspect_reply_init(&call->look, call->name);
+    call->client = client;
+    DL_APPEND(client->inspect_calls, call);
+    return call;
 }
 
 struct lw__inspect_call *lw__inspect_for(struct lw_client *client, const char *name,
                                          struct lw__list *list)
 {
-    struct lw__inspect_call *inquiry = make(client, name, NULL);
+    struct lw__inspect_call *call = new_call(client, name, NULL);
 
-    if (inquiry != NULL) {
-        inquiry->list = list;
-        send_or_finish(inquiry, &inspect_type);
+    if (call != NULL) {
+        call->list = list;
+        send_or_finish(call, &inspect_type);
     }
-    return inquiry;
+    return call;
 }
 
-static int ask(struct lw_client *client, const char *text, const char *token,
-               lw_inspect_cb *inspected, lw_break_cb *broken, void *arg)
+static int start_call(struct lw_client *client, const char *text, const char *token,
+                      lw_inspect_cb *inspected, lw_break_cb *broken, void *arg)
 {
-    struct lw__inspect_call *inquiry;
+    struct lw__inspect_call *call;
     int status;
 
     if (inspected == NULL && broken == NULL) {
@@ -439,21 +449,27 @@ static int ask(struct lw_client *client, const char *text, const char *token,
     if (status != 0) {
         return status;
     }
-    inquiry = make(client, text, token);
-    if (inquiry == NULL) {
+    call = new_call(client, text, token);
+    if (call == NULL) {
         lw__options_explain(client, "%s", lw_strerror(LW_ENOMEM));
         return LW_ENOMEM;
     }
-    inquiry->inspected = inspected;
-    inquiry->broken = broken;
-    inquiry->arg = arg;
-    send_or_finish(inquiry, &inspect_type);
+    call->inspected = inspected;
+    call->broken = broken;
+    call->arg = arg;
+    send_or_finish(call, &inspect_type);
     return 0;
 }
 
 int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done, void *arg)
 {
-    return ask(client, name, NULL, done, NULL, arg);
+    return start_call(client, name, NULL, done, NULL, arg);
+}
+
+int lw_break(struct lw_client *client, const char *name, const char *token,
+             lw_break_cb *done, void *arg)
+{
+    return start_call(client, name, token, NULL, done, arg);
 }
 
 const struct lw_inspected *lw_inspection_holder(const struct lw_inspection *inspection,
@@ -470,10 +486,4 @@ const struct lw_inspected *lw_inspection_waiter(const struct lw_inspection *insp
     const struct lw_inspected *waiters = inspection->waiters_;
 
     return index < inspection->waiter_count ? &waiters[index] : NULL;
-}
-
-int lw_break(struct lw_client *client, const char *name, const char *token,
-             lw_break_cb *done, void *arg)
-{
-    return ask(client, name, token, NULL, done, arg);
 }
