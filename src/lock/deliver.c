@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The only caller of user callbacks: what stays alive around them, the states that a
- * handle shows, and what is counted of them. Must not decide anything about a lock. Happy
- * path: lw__deliver brings the clock's business up to date, takes the first notice off
+/* Calls the user callbacks: keeps their objects alive, sets the states that handles show,
+ * and counts. No other file calls any, except for the log callback. Decides nothing about
+ * a lock.
+ *
+ * lw__deliver first runs the timers that are due, takes the first notice from its queue
  * (notify.c), sets the handle's state and calls back. A callback may make any call, and
- * free its handle or the client: their memory goes when the last callback of them has
+ * may free its handle or the client: memory is freed after their last callback has
  * returned. */
 #include "lock/lock_private.h"
 
@@ -14,7 +16,9 @@
 #include <string.h>
 #include <utlist.h>
 
-#define A_TURN 64 /* callbacks before I/O has its chance again */
+#define PER_CALL 64 /* callbacks before other events of the loop go first */
+
+/* ---- handles ---- */
 
 static void count_granted(struct lw_lock *lock)
 {
@@ -122,7 +126,9 @@ static void deliver_renewed(struct lw__renew_call *call, int status)
     call_back(lock, callback, status, arg);
 }
 
-static void tell_listing(struct lw__list *list, const struct lw_inspection *found)
+/* ---- lw_list, lw_inspect, lw_break ---- */
+
+static void deliver_listing(struct lw__list *list, const struct lw_inspection *found)
 {
     bool stops;
 
@@ -135,39 +141,42 @@ static void deliver_listed(struct lw__list *list, int status)
 {
     struct lw_client *client = list->client;
 
-    DL_DELETE(client->lists, list); /* as an inquiry */
+    DL_DELETE(client->lists, list); /* for the same reason as in deliver_inspected */
     list->client = NULL;
     list->done(client, status, &list->listing, list->why, list->arg);
     lw__list_free(list);
 }
 
-static void deliver_inquiry(struct lw__inspect_call *inquiry, int status)
+static void deliver_inspected(struct lw__inspect_call *call, int status)
 {
-    struct lw_client *client = inquiry->client;
+    struct lw_client *client = call->client;
 
     /* out of reach of lw_client_free, which the callback may call */
-    DL_DELETE(client->inspect_calls, inquiry);
-    inquiry->client = NULL;
-    if (inquiry->list != NULL) {
-        struct lw__list *list = inquiry->list;
+    DL_DELETE(client->inspect_calls, call);
+    call->client = NULL;
+    if (call->list != NULL) {
+        struct lw__list *list = call->list;
 
-        if (lw__list_inspected(list, inquiry, status)) {
-            tell_listing(list, &inquiry->look.found);
+        if (lw__list_inspected(list, call, status)) {
+            deliver_listing(list, &call->look.found);
         } else {
             lw__list_continue(list);
         }
-    } else if (inquiry->inspected != NULL) {
-        inquiry->inspected(client, status, status == LW_OK ? &inquiry->look.found : NULL,
-                           inquiry->why, inquiry->arg);
+    } else if (call->inspected != NULL) {
+        call->inspected(client, status, status == LW_OK ? &call->look.found : NULL,
+                        call->why, call->arg);
     } else {
-        inquiry->broken(client, status, inquiry->why, inquiry->arg);
+        call->broken(client, status, call->why, call->arg);
     }
-    lw__inspect_free(inquiry);
+    lw__inspect_free(call);
 }
+
+/* ---- the client ---- */
 
 static void deliver_link(struct lw_client *client, struct lw__link_notice *notice)
 {
-    bool known = notice->up && client->reported_up; /* the end of it could not be told */
+    /* true if no memory was left for a notice that the link was down in between */
+    bool known = notice->up && client->reported_up;
 
     client->reported_up = notice->up;
     if (!known) {
@@ -176,7 +185,7 @@ static void deliver_link(struct lw_client *client, struct lw__link_notice *notic
     free(notice);
 }
 
-/* On the stack, so that there is one place to wipe, and no memory to be short of. */
+/* The credentials are on the stack: one place to wipe, and no allocation to fail. */
 static void deliver_credentials(struct lw_client *client)
 {
     struct lw_credentials given = {.size = sizeof(given)};
@@ -186,6 +195,8 @@ static void deliver_credentials(struct lw_client *client)
     lw__credentials_answer(client, login, status, &given);
     explicit_bzero(&given, sizeof(given));
 }
+
+/* ---- all notices ---- */
 
 static void deliver(struct lw_client *client, struct lw__notice *notice)
 {
@@ -201,11 +212,11 @@ static void deliver(struct lw_client *client, struct lw__notice *notice)
         deliver_renewed(LW__CONTAINER_OF(struct lw__renew_call, notice, notice), status);
         break;
     case LW__NOTICE_INSPECTED:
-        deliver_inquiry(LW__CONTAINER_OF(struct lw__inspect_call, notice, notice),
-                        status);
+        deliver_inspected(LW__CONTAINER_OF(struct lw__inspect_call, notice, notice),
+                          status);
         break;
     case LW__NOTICE_LISTING:
-        tell_listing(LW__CONTAINER_OF(struct lw__list, notice, notice), NULL);
+        deliver_listing(LW__CONTAINER_OF(struct lw__list, notice, notice), NULL);
         break;
     case LW__NOTICE_LISTED:
         deliver_listed(LW__CONTAINER_OF(struct lw__list, notice, notice), status);
@@ -218,7 +229,7 @@ static void deliver(struct lw_client *client, struct lw__notice *notice)
         break;
     case LW__NOTICE_CLOSED:
         if (lw__notify_first(client) != NULL) {
-            lw__notify_closed(client); /* it comes last */
+            lw__notify_closed(client); /* all others go first */
             break;
         }
         lw__ending_closed(client);
@@ -231,12 +242,12 @@ static void deliver(struct lw_client *client, struct lw__notice *notice)
     }
 }
 
-/* Time passes in callbacks: before each, whatever is due is done, so that a loss found
- * there comes first. */
+/* Callbacks take time: before each one the timers that are due run, so that a loss that
+ * they find is delivered first. */
 void lw__deliver(void *arg)
 {
     struct lw_client *client = arg;
-    unsigned room = A_TURN;
+    unsigned room = PER_CALL;
 
     client->references++;
     while (room-- > 0 && !client->freed && client->loop != NULL) {
@@ -249,7 +260,7 @@ void lw__deliver(void *arg)
         }
         deliver(client, first);
         if (lw__is_inherited(client)) {
-            break; /* the callback forked: the next one is the parent's */
+            break; /* the callback forked: the parent delivers the rest */
         }
     }
     if (!client->freed && client->loop != NULL && lw__notify_first(client) != NULL) {
