@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The callbacks that are to be made. Owns the two queues (losses first). Must not decide
- * anything about a lock, nor call anybody: deliver.c does, from the loop. Needs no memory
- * but for the link's notice, which is told the next time where there is none. */
+/* Queues the user callbacks that are due, losses before all others. Calls none of them
+ * (deliver.c does, from the loop), and decides nothing about a lock. Needs no memory,
+ * except for the notice about the link: if memory is short that one is dropped, and the
+ * next change is reported. */
 #include "lock/lock_private.h"
 
 #include <stdlib.h>
@@ -49,9 +50,9 @@ void lw__notify_renewed(struct lw__renew_call *call, int status)
           status == LW_ELOST);
 }
 
-void lw__notify_inspected(struct lw__inspect_call *inquiry, int status)
+void lw__notify_inspected(struct lw__inspect_call *call, int status)
 {
-    queue(inquiry->client, &inquiry->notice, LW__NOTICE_INSPECTED, status, false);
+    queue(call->client, &call->notice, LW__NOTICE_INSPECTED, status, false);
 }
 
 void lw__notify_list(struct lw__list *list, enum lw__notice_kind kind, int status)
@@ -72,7 +73,7 @@ void lw__notify_link(struct lw_client *client, int up, const char *why)
         return;
     }
     notice = calloc(1, sizeof(*notice));
-    if (notice == NULL) { /* the next one will be told */
+    if (notice == NULL) {
         return;
     }
     notice->up = up;
