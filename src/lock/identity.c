@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Who this client is, for whoever asks Redis: a short text under a key of its own, kept
- * there while the client holds or waits. Nothing depends on it, so no failure of it is
- * told. Happy path: the first acquisition sends it; a timer refreshes it long before it
- * expires; a client that closes takes it away, unless an outage leaves it to expire. */
+/* The client's identity for those who inspect a lock: a short text (name, host, process)
+ * under a key of its own, kept in Redis while the client holds or waits. Nothing depends
+ * on it, so that its failures are not reported. The first acquisition publishes it, and a
+ * timer refreshes it long before it expires. A client that closes deletes the key; during
+ * an outage the key is left to expire. */
 #include "lock/lock_private.h"
 
 #include "base/buffer.h"
@@ -28,7 +29,7 @@ static struct lw_client *client_of(struct lw__command *command)
     return LW__CONTAINER_OF(struct lw__identity, command, command)->client;
 }
 
-static void put_text(struct lw__command *command, struct lw__buffer *out)
+static void encode_text(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw_client *client = client_of(command);
     char host[65] = "", text[256];
@@ -41,12 +42,14 @@ static void put_text(struct lw__command *command, struct lw__buffer *out)
     lw__encode_identity(out, client->uuid, client->closing ? NULL : text);
 }
 
-/* One that the client sent before it was closed is followed by the end of it. */
-static void settled(struct lw__command *command, bool kept)
+/* The command has ended. If the client was closed in the meantime the key is deleted
+ * next.
+ */
+static void settle(struct lw__command *command, bool published)
 {
     struct lw_client *client = client_of(command);
 
-    client->identity.published = kept;
+    client->identity.published = published;
     if (!client->closing) {
         return;
     }
@@ -54,9 +57,10 @@ static void settled(struct lw__command *command, bool kept)
     lw__ending_drained(client);
 }
 
-static bool answered(struct lw__command *command, const struct lw__reply *reply)
+static bool replied(struct lw__command *command, const struct lw__reply *reply)
 {
-    settled(command, lw__reply_type(reply) == LW__REPLY_STATUS); /* of SET; DEL counts */
+    settle(command,
+           lw__reply_type(reply) == LW__REPLY_STATUS); /* of SET; DEL returns a number */
     return true;
 }
 
@@ -64,21 +68,21 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 {
     const struct lw_client *client = client_of(command);
 
-    (void)why; /* what an outage left unanswered may stand there */
-    settled(command, !client->closing && (sent || client->identity.published));
+    (void)why; /* a SET without a reply may have been executed */
+    settle(command, !client->closing && (sent || client->identity.published));
 }
 
 static void send_text(struct lw_client *client)
 {
     static const struct lw__command_type type = {
-        put_text, answered, failed, .priority = LW__PRIORITY_NEW, .one_key = true};
+        encode_text, replied, failed, .priority = LW__PRIORITY_NEW, .one_key = true};
 
     if (client->identity.command.request.prev == NULL) {
         (void)lw__node_send(node_of(client), &client->identity.command, &type);
     }
 }
 
-static void due(void *arg)
+static void refresh(void *arg)
 {
     struct lw_client *client = arg;
 
@@ -91,7 +95,7 @@ void lw__identity_init(struct lw_client *client)
 {
     client->identity.client = client;
     lw__format_client(client->uuid, client->identity.key);
-    lw__timer_init(&client->identity.timer, due, client);
+    lw__timer_init(&client->identity.timer, refresh, client);
 }
 
 void lw__identity_publish(struct lw_client *client, int64_t now_us)
@@ -108,7 +112,7 @@ void lw__identity_publish(struct lw_client *client, int64_t now_us)
 void lw__identity_verify(struct lw_client *client)
 {
     client->identity.due_us = 0;
-    due(client);
+    refresh(client);
 }
 
 void lw__identity_withdraw(struct lw_client *client)
