@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Who waits to be told what to log in with. Must not call the user, nor keep what he
- * gives. Happy path: a connection stands, wanted(); deliver.c asks the caller;
- * lw__credentials_answer has the connection log in. Where there is nothing to log in
- * with, or nothing that can be sent, it is refused, and its session backs off. */
+/* The connections that wait for the credentials callback. Calls no user callback, and
+ * keeps no credentials.
+ *
+ * A connection that is established queues a request and a notice; deliver.c calls the
+ * user's callback; lw__credentials_answer has the connection log in. If the callback
+ * fails, or returns credentials that cannot be sent, the login is refused and the session
+ * backs off. */
 #include "lock/lock_private.h"
 
 #include "base/log.h"
@@ -46,7 +49,7 @@ struct lw__login *lw__credentials_first(const struct lw_client *client)
     return client->credentials.logins;
 }
 
-static bool still_waits(const struct lw_client *client, const struct lw__login *login)
+static bool is_pending(const struct lw_client *client, const struct lw__login *login)
 {
     const struct lw__login *waiting;
 
@@ -58,25 +61,25 @@ static bool still_waits(const struct lw_client *client, const struct lw__login *
     return false;
 }
 
-static bool ends(const char *text, size_t size)
+static bool is_terminated(const char *text, size_t size)
 {
     return memchr(text, '\0', size) != NULL;
 }
 
-/* What is wrong with it; NULL: nothing. */
+/* Returns the reason why the credentials cannot be used, or NULL if they can. */
 static const char *fault_of(int status, const struct lw_credentials *given)
 {
     if (status != 0) {
         return lw_strerror(status);
     }
-    if (!ends(given->username, sizeof(given->username)) ||
-        !ends(given->password, sizeof(given->password))) {
+    if (!is_terminated(given->username, sizeof(given->username)) ||
+        !is_terminated(given->password, sizeof(given->password))) {
         return "a string without its end";
     }
     return given->password[0] == '\0' ? "no password" : NULL;
 }
 
-/* The subscription's end is told nowhere else. */
+/* Logs the refusal as well: that of a subscription is reported nowhere else. */
 static void refuse(struct lw_client *client, struct lw__login *login, const char *fault)
 {
     char why[LW__WHY_MAX];
@@ -91,7 +94,7 @@ void lw__credentials_answer(struct lw_client *client, struct lw__login *login, i
 {
     const char *fault = fault_of(status, given);
 
-    if (!still_waits(client, login)) {
+    if (!is_pending(client, login)) {
         return;
     }
     if (fault != NULL) {
