@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The client: its life, closing, statistics. Ties the parts together: who is told of the
- * node's events, of claims' and of notices is registered here. Must not know one lock's
- * business. Happy path: lw_client_new -> node up, or a cluster's map known -> link
- * callback; lw_client_close drains, calls back; lw_client_free. Each failed attempt to
- * connect goes to the link callback and the log, that to one of a cluster's nodes to the
- * log alone; a client that is not drained in close_timeout_ms is closed all
- * the same, and releases still open then end as LW_EUNKNOWN. */
+/* A client's life: creation, closing, statistics. Connects the parts: the events of
+ * nodes, claims and notices are registered here. Independent of single locks.
+ *
+ * lw_client_new starts to connect. Once the node is up, or the slot map of a cluster is
+ * known, the link callback is called. lw_client_close waits until the client is drained,
+ * and calls back. lw_client_free may be called at any time.
+ *
+ * A failed attempt to connect is logged and reported to the link callback; one to a
+ * single node of a cluster is logged only. A client that is not drained within
+ * close_timeout_ms is closed nevertheless, and its pending releases end with LW_EUNKNOWN.
+ */
 #include "lock/lock_private.h"
 
 #include "base/check.h"
@@ -20,6 +24,8 @@
 #include <syslog.h>
 #include <unistd.h>
 #include <utlist.h>
+
+/* ---- events of the servers ---- */
 
 static void link_changed(void *arg, int status, const char *why)
 {
@@ -67,10 +73,12 @@ static void node_bound(void *arg, struct lw__node *node)
     lw__turns_retry_all(arg, node, false);
 }
 
-static void node_dropped(void *arg, struct lw__node *node, unsigned slot)
+static void slot_unsubscribed(void *arg, struct lw__node *node, unsigned slot)
 {
     lw__turns_retry_slot(arg, node, slot);
 }
+
+/* ---- creation ---- */
 
 static int start_route(struct lw_client *client)
 {
@@ -78,7 +86,7 @@ static int start_route(struct lw_client *client)
         link_changed,
         remapped,
         map_unavailable,
-        {node_up, node_down, node_bound, NULL, NULL, node_dropped}};
+        {node_up, node_down, node_bound, NULL, NULL, slot_unsubscribed}};
     const struct lw_client_options *o = &client->options;
     struct lw__route_options options = {
         .node.config.loop = client->loop,
@@ -115,10 +123,8 @@ static int start_route(struct lw_client *client)
     return lw__route_new(&options, &events, client, &client->route);
 }
 
-static void close_overdue(void *arg);
-
-/* Drops, silently, all inquiries, listings and callbacks that are still to be made. */
-static void silence(struct lw_client *client)
+/* Drops all inspections, lists and queued callbacks, without calling back. */
+static void cancel_callbacks(struct lw_client *client)
 {
     while (client->lists != NULL) {
         lw__list_free(client->lists);
@@ -129,24 +135,38 @@ static void silence(struct lw_client *client)
     lw__notify_clear(client);
 }
 
-/* The event loop runs in a forked child: ends all except the handles, and closes this
- * process' copies of the descriptors, so that the connections end with the parent. */
+/* The event loop runs in a forked child: frees everything except the handles, and closes
+ * the child's copies of the descriptors, so that the connections end with the parent. */
 static void end_in_child(void *arg)
 {
     struct lw_client *client = arg;
     struct lw_lock *lock;
 
     DL_FOREACH(client->locks, lock) {
-        lw__renewal_free_calls(lock); /* they stand in lists of the nodes, which go now */
+        lw__renewal_free_calls(
+            lock); /* the nodes, whose lists they are in, are freed now */
     }
     client->inherited = client->closing = true;
     lw__log(&client->log, LOG_WARNING, "process %ld: %s", (long)getpid(), LW__INHERITED);
-    silence(client);
+    cancel_callbacks(client);
     lw__ending_closed(client);
 }
 
-static int set_up(struct lw_client *client, struct event_base *base, const char *url,
-                  const struct lw_client_options *given)
+static void close_timed_out(void *arg)
+{
+    struct lw_client *client = arg;
+    struct lw_lock *lock;
+
+    DL_FOREACH(client->locks, lock) {
+        if (lock->state == LW_RELEASING && lock->notice.kind == LW__NOTICE_NONE) {
+            lw__turns_abandon_release(lock);
+        }
+    }
+    lw__notify_closed(client);
+}
+
+static int init(struct lw_client *client, struct event_base *base, const char *url,
+                const struct lw_client_options *given)
 {
     int status = lw__options_take(client, url, given);
 
@@ -170,7 +190,7 @@ static int set_up(struct lw_client *client, struct event_base *base, const char 
     lw__notify_init(client, lw__deliver);
     lw__renewal_init(client);
     lw__identity_init(client);
-    lw__timer_init(&client->close_timer, close_overdue, client);
+    lw__timer_init(&client->close_timer, close_timed_out, client);
     return start_route(client);
 }
 
@@ -192,7 +212,7 @@ int lw_client_new(struct event_base *base, const char *url,
     }
     client->events = &lw__turns_events;
     client->modes = lw__mode_table;
-    status = set_up(client, base, url, options);
+    status = init(client, base, url, options);
     if (status != 0) {
         if (status == LW_ENOMEM) {
             lw__options_explain(client, "%s", lw_strerror(status));
@@ -204,6 +224,8 @@ int lw_client_new(struct event_base *base, const char *url,
     return 0;
 }
 
+/* ---- the end ---- */
+
 void lw_client_free(struct lw_client *client)
 {
     if (client == NULL || client->freed) {
@@ -214,23 +236,10 @@ void lw_client_free(struct lw_client *client)
     while (client->locks != NULL) {
         lw__lock_make_inert(client->locks);
     }
-    silence(client);
+    cancel_callbacks(client);
     lw__ending_take_down(client);
     lw__name_clear(client);
     lw__ending_unref(client);
-}
-
-static void close_overdue(void *arg)
-{
-    struct lw_client *client = arg;
-    struct lw_lock *lock;
-
-    DL_FOREACH(client->locks, lock) {
-        if (lock->state == LW_RELEASING && lock->notice.kind == LW__NOTICE_NONE) {
-            lw__turns_abandon_release(lock);
-        }
-    }
-    lw__notify_closed(client);
 }
 
 int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
@@ -243,7 +252,8 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
     client->closing = true;
     client->closed = done;
     client->closed_arg = arg;
-    for (int waiting = 1; waiting >= 0; waiting--) { /* nobody shall be passed a turn */
+    for (int waiting = 1; waiting >= 0;
+         waiting--) { /* waiters first, so that no hold is passed to one */
         DL_FOREACH_SAFE(client->locks, lock, next) {
             if ((lock->state == LW_WAITING) == (waiting == 1)) {
                 lw__lock_close(lock);
@@ -258,6 +268,8 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
     lw__ending_drained(client);
     return 0;
 }
+
+/* ---- state ---- */
 
 int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
 {
