@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+/* ---- freeing ---- */
+
 void lw__ending_take_down(struct lw_client *client)
 {
     struct lw__name *name = lw__name_after(client, NULL), *next;
@@ -65,6 +67,8 @@ void lw__ending_unref(struct lw_client *client)
         free_memory(client);
     }
 }
+
+/* ---- closing ---- */
 
 void lw__ending_closed(struct lw_client *client)
 {
