@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A client's options. Must not know what is made of them. Happy path: the caller's on top
- * of the defaults, then the URL's parts where they say nothing, then copies of the
- * strings. What is refused is explained, with its field; what is out of memory leaves
- * what there is for lw__options_clear. */
+/* A client's options: the caller's over the defaults, then the parts of the URL for those
+ * that are not set, then copies of all strings. Independent of what they are used for. An
+ * invalid option is explained in errbuf, by its name. After any failure the client must
+ * still be passed to lw__options_clear. */
 #include "lock/lock_private.h"
 
 #include "base/check.h"
@@ -16,6 +16,8 @@
 #include <string.h>
 #include <syslog.h>
 
+/* ---- errbuf ---- */
+
 void lw__options_explain(struct lw_client *client, const char *format, ...)
 {
     va_list args;
@@ -28,7 +30,9 @@ void lw__options_explain(struct lw_client *client, const char *format, ...)
     va_end(args);
 }
 
-static void fill_in(uint32_t *field, uint32_t value)
+/* ---- checks ---- */
+
+static void set_default(uint32_t *field, uint32_t value)
 {
     if (*field == 0) {
         *field = value;
@@ -40,14 +44,14 @@ static int check_options(struct lw_client *client)
     struct lw_client_options *o = &client->options;
     char why[LW__WHY_MAX];
 
-    fill_in(&o->connect_timeout_ms, 5000);
-    fill_in(&o->request_timeout_ms, 5000);
-    fill_in(&o->backoff_min_ms, 50);
-    fill_in(&o->backoff_max_ms, o->backoff_min_ms > 5000 ? o->backoff_min_ms : 5000);
-    fill_in(&o->close_timeout_ms, 5000);
-    fill_in(&o->claim_ms, 2000);
-    fill_in(&o->local_turns, 16);
-    fill_in(&o->max_inflight, 1024);
+    set_default(&o->connect_timeout_ms, 5000);
+    set_default(&o->request_timeout_ms, 5000);
+    set_default(&o->backoff_min_ms, 50);
+    set_default(&o->backoff_max_ms, o->backoff_min_ms > 5000 ? o->backoff_min_ms : 5000);
+    set_default(&o->close_timeout_ms, 5000);
+    set_default(&o->claim_ms, 2000);
+    set_default(&o->local_turns, 16);
+    set_default(&o->max_inflight, 1024);
     if (o->log_level == 0) {
         o->log_level = LOG_WARNING;
     }
@@ -84,6 +88,8 @@ static int check_options(struct lw_client *client)
     return LW_EINVAL;
 }
 
+/* ---- values ---- */
+
 static int copy_string(char **copy, const char **field)
 {
     if (*field == NULL) {
@@ -94,8 +100,8 @@ static int copy_string(char **copy, const char **field)
     return *copy != NULL ? 0 : LW_ENOMEM;
 }
 
-/* The first of the options that make no sense without TLS; NULL: none is set. */
-static const char *tls_option(const struct lw_client_options *o)
+/* Returns the first option set that requires TLS, or NULL if there is none. */
+static const char *first_tls_option(const struct lw_client_options *o)
 {
     return o->tls_ca != NULL            ? "tls_ca"
            : o->tls_cert != NULL        ? "tls_cert"
@@ -108,11 +114,11 @@ static int check_tls(struct lw_client *client)
 {
     const struct lw_client_options *o = &client->options;
 
-    if (!client->url.tls && tls_option(o) != NULL) {
+    if (!client->url.tls && first_tls_option(o) != NULL) {
         lw__options_explain(client,
                             "%s needs a URL that begins with rediss://, "
                             "rediss-sentinel:// or rediss-cluster://",
-                            tls_option(o));
+                            first_tls_option(o));
     } else if (o->tls_key != NULL && o->tls_cert == NULL) {
         lw__options_explain(client, "tls_key is given without tls_cert");
     } else if (o->tls_cert != NULL && o->tls_key == NULL) {
@@ -144,12 +150,12 @@ static int check_sentinel(struct lw_client *client)
     return LW_EINVAL;
 }
 
-/* Reads the files, so that what cannot work is told here; each connection does again. */
-static int take_tls(struct lw_client *client)
+/* Reads the files to find errors now; each connection rereads them. */
+static int set_tls(struct lw_client *client)
 {
     const struct lw_client_options *o = &client->options;
     const struct lw__url *url = &client->url;
-    struct lw__tls_options example;
+    struct lw__tls_options trial;
     struct lw__tls *tls = NULL;
     char why[LW__TEXT_MAX];
     int status;
@@ -160,11 +166,11 @@ static int take_tls(struct lw_client *client)
                                            .server_name = o->tls_server_name,
                                            .names_another = o->tls_server_name != NULL,
                                            .trust = &client->trust};
-    example = client->tls;
-    if (example.server_name == NULL) {
-        example.server_name = url->host != NULL ? url->host : url->hosts[0].name;
+    trial = client->tls;
+    if (trial.server_name == NULL) {
+        trial.server_name = url->host != NULL ? url->host : url->hosts[0].name;
     }
-    status = lw__tls_new(&example, why, sizeof(why), &tls);
+    status = lw__tls_new(&trial, why, sizeof(why), &tls);
     lw__tls_free(tls);
     if (status != 0) {
         lw__options_explain(client, "%s", why);
@@ -172,7 +178,7 @@ static int take_tls(struct lw_client *client)
     return status;
 }
 
-static int fill_from_url(struct lw_client *client)
+static int complete(struct lw_client *client)
 {
     struct lw_client_options *o = &client->options;
     int status = check_options(client);
@@ -207,12 +213,12 @@ static int fill_from_url(struct lw_client *client)
         return LW_ENOMEM;
     }
     client->log = (struct lw__log){o->log, o->log_level, o->arg, &client->causes};
-    return client->url.tls ? take_tls(client) : 0;
+    return client->url.tls ? set_tls(client) : 0;
 }
 
 void lw__options_explain_given(const struct lw_client_options *given, const char *why)
 {
-    /* the first version's struct ended with errbuf_size */
+    /* the struct of version 0.1 ended with errbuf_size */
     if (given != NULL && given->size >= offsetof(struct lw_client_options, tls_ca) &&
         given->errbuf != NULL && given->errbuf_size > 0) {
         (void)snprintf(given->errbuf, given->errbuf_size, "%s", why);
@@ -238,7 +244,7 @@ int lw__options_take(struct lw_client *client, const char *url,
         lw__options_explain(client, "%s", why);
         return status;
     }
-    return fill_from_url(client);
+    return complete(client);
 }
 
 void lw__options_clear(struct lw_client *client)
