@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The names that a client uses now, found by their text; gone with their last user. */
+/* The names that a client uses, found by their text. A name is freed with its last
+ * reference. If memory is short when the table should grow it stays as it is, and finding
+ * takes longer. Also the checks that every public call begins with. */
 #include "lock/lock_private.h"
 
 #include "base/check.h"
@@ -12,19 +14,20 @@
 #include <utlist.h>
 
 #define SIZE_MIN 64
-#define SLOT_MAX 2 /* names, in the mean */
+#define PER_BUCKET 2 /* names, on average */
+
+/* ---- the hash table ---- */
 
 static uint32_t hash_of(const struct lw_client *client, const char *text, size_t length)
 {
     return (uint32_t)lw__hash(&client->hash_key, text, length);
 }
 
-static struct lw__name **slot_of(const struct lw__names *names, uint32_t hash)
+static struct lw__name **bucket_of(const struct lw__names *names, uint32_t hash)
 {
     return &names->slots[hash & (names->size - 1)];
 }
 
-/* Without memory it stays as it is, and finding takes longer. */
 static void grow(struct lw__names *names)
 {
     struct lw__names grown = {.count = names->count,
@@ -38,7 +41,7 @@ static void grow(struct lw__names *names)
     for (size_t i = 0; i < names->size; i++) {
         LL_FOREACH_SAFE(names->slots[i], name, next)
         {
-            LL_PREPEND(*slot_of(&grown, name->hash), name);
+            LL_PREPEND(*bucket_of(&grown, name->hash), name);
         }
     }
     free(names->slots);
@@ -51,7 +54,7 @@ static struct lw__name *find(const struct lw_client *client, const char *text,
     struct lw__name *name = NULL;
 
     if (client->names.size > 0) {
-        LL_FOREACH(*slot_of(&client->names, hash), name)
+        LL_FOREACH(*bucket_of(&client->names, hash), name)
         {
             if (name->hash == hash && strcmp(name->text, text) == 0) {
                 break;
@@ -70,19 +73,21 @@ struct lw__name *lw__name_after(const struct lw_client *client,
                                 const struct lw__name *name)
 {
     const struct lw__names *names = &client->names;
-    size_t slot = 0;
+    size_t bucket = 0;
 
     if (name != NULL) {
         if (name->next != NULL) {
             return name->next;
         }
-        slot = (name->hash & (names->size - 1)) + 1;
+        bucket = (name->hash & (names->size - 1)) + 1;
     }
-    while (slot < names->size && names->slots[slot] == NULL) {
-        slot++;
+    while (bucket < names->size && names->slots[bucket] == NULL) {
+        bucket++;
     }
-    return slot < names->size ? names->slots[slot] : NULL;
+    return bucket < names->size ? names->slots[bucket] : NULL;
 }
+
+/* ---- references ---- */
 
 void lw__name_ref(struct lw__name *name)
 {
@@ -100,7 +105,7 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
         lw__name_ref(name);
         return name;
     }
-    if (names->count >= SLOT_MAX * names->size) {
+    if (names->count >= PER_BUCKET * names->size) {
         grow(names);
     }
     size = offsetof(struct lw__name, text) + length + 1;
@@ -112,7 +117,7 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
     *name = (struct lw__name){.route = client->route, .hash = hash, .references = 1};
     name->node = lw__route_find(client->route, text, &name->slot);
     memcpy(name->text, text, length + 1);
-    LL_PREPEND(*slot_of(names, hash), name);
+    LL_PREPEND(*bucket_of(names, hash), name);
     names->count++;
     return name;
 }
@@ -123,7 +128,7 @@ void lw__name_unref(struct lw_client *client, struct lw__name *name)
         return;
     }
     if (client != NULL) {
-        LL_DELETE(*slot_of(&client->names, name->hash), name);
+        LL_DELETE(*bucket_of(&client->names, name->hash), name);
         client->names.count--;
     }
     free(name);
@@ -134,6 +139,8 @@ void lw__name_clear(struct lw_client *client)
     free(client->names.slots);
     client->names = (struct lw__names){0};
 }
+
+/* ---- checks of calls ---- */
 
 int lw__name_check_open(struct lw_client *client)
 {
