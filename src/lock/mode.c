@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of the modes. Whoever would ask which mode it is asks for what it does. */
+/* The table of the modes. Other files read what a mode does, never which mode it is. */
 #include "lock/lock_private.h"
 
 #include "lockwire.h"
