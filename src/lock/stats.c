@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Statistics as text for Prometheus. Owns the metrics' names, their help and the form; a
- * pure function of what it is given. Must not know clients, nor how anything is counted.
+/* Statistics as text for Prometheus: a pure function of its arguments, with the names and
+ * the help of all metrics. Independent of clients, and of how anything is counted.
  *
- * Happy path: the labels are looked at, each row of one table is put for every client
- * under one HELP and TYPE, then the histogram; the length is that of all, as snprintf's.
- * Numbers are put as integers, since a decimal point is the locale's. What is refused
- * leaves the buffer as it was. */
+ * The labels are checked. Each row of the table is written for all clients under one HELP
+ * and one TYPE, then the histogram. The result is the length of the whole text, as
+ * snprintf's. Numbers are written as integers, since the locale defines the decimal
+ * point. Invalid arguments leave the buffer unchanged. */
 #include "base/escape.h"
 #include "lockwire.h"
 
@@ -20,7 +20,7 @@
 
 #define WAIT "lockwire_wait_seconds"
 
-/* `help` NULL: a further sample of the family above. */
+/* `help` is NULL for a further sample of the same family. */
 static const struct row {
     const char *name, *type, *help, *label;
     size_t offset;
@@ -66,7 +66,8 @@ static const struct row {
 
 /* ---- the labels ---- */
 
-/* The end of the name="value" here; NULL: it is none, or not the caller's to give. */
+/* Returns the end of the label (name="value") at `at`. Returns NULL if it is malformed,
+ * or reserved for the metrics' own labels. */
 static const char *end_of_label(const char *at)
 {
     static const char digits[] = "0123456789";
@@ -91,8 +92,8 @@ static const char *end_of_label(const char *at)
     return at + 1;
 }
 
-/* Whether the label here has the name of one before it in `labels`, all of which are
- * well formed. */
+/* Returns true if a label before `label` has the same name. All of those are well formed.
+ */
 static bool is_repeated(const char *labels, const char *label)
 {
     size_t length = strcspn(label, "=") + 1;
@@ -105,7 +106,7 @@ static bool is_repeated(const char *labels, const char *label)
     return false;
 }
 
-static bool are_labels(const char *labels)
+static bool are_valid_labels(const char *labels)
 {
     const char *at = labels;
 
@@ -129,7 +130,7 @@ struct text {
     size_t count;
     char *buffer;
     size_t size;
-    size_t length; /* of all, also of what had no room */
+    size_t length; /* of the whole text, also beyond `size` */
 };
 
 static const char *labels_of(const struct text *text, size_t client)
@@ -138,9 +139,9 @@ static const char *labels_of(const struct text *text, size_t client)
                                                                 : "";
 }
 
-static void put(struct text *text, const char *format, ...)
+static void print(struct text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-static void put(struct text *text, const char *format, ...)
+static void print(struct text *text, const char *format, ...)
 {
     size_t room = text->length < text->size ? text->size - text->length : 0;
     va_list args;
@@ -149,61 +150,63 @@ static void put(struct text *text, const char *format, ...)
     va_start(args, format);
     length = vsnprintf(room > 0 ? text->buffer + text->length : NULL, room, format, args);
     va_end(args);
-    /* negative: longer than an int can say, and so is the whole */
+    /* negative: more than INT_MAX, and so is the whole */
     text->length += length < 0 ? (size_t)INT_MAX + 1 : (size_t)length;
 }
 
-/* A sample's name and labels: the client's, then its own. */
-static void put_name(struct text *text, const char *name, size_t client, const char *own)
+/* Writes a sample's name, and its labels: the client's, then its own. */
+static void print_name(struct text *text, const char *name, size_t client,
+                       const char *own)
 {
     const char *labels = labels_of(text, client);
 
     if (*labels == '\0' && *own == '\0') {
-        put(text, "%s ", name);
+        print(text, "%s ", name);
     } else {
-        put(text, "%s{%s%s%s} ", name, labels, *labels != '\0' && *own != '\0' ? "," : "",
-            own);
+        print(text, "%s{%s%s%s} ", name, labels,
+              *labels != '\0' && *own != '\0' ? "," : "", own);
     }
 }
 
-/* Whether this client's struct reaches so far: an earlier header's may not. */
-static bool has(const struct text *text, size_t client, size_t end)
+/* Returns true if the client's struct is at least so long: that of an earlier header may
+ * be shorter. */
+static bool reaches(const struct text *text, size_t client, size_t end)
 {
     return text->stats[client]->size >= end;
 }
 
-static void put_head(struct text *text, const char *name, const char *type,
-                     const char *help, size_t end)
+static void print_head(struct text *text, const char *name, const char *type,
+                       const char *help, size_t end)
 {
     for (size_t i = 0; i < text->count; i++) {
-        if (has(text, i, end)) {
-            put(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+        if (reaches(text, i, end)) {
+            print(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
             return;
         }
     }
 }
 
-static void put_row(struct text *text, const struct row *row)
+static void print_row(struct text *text, const struct row *row)
 {
     size_t end = row->offset + sizeof(uint64_t);
 
     if (row->help != NULL) {
-        put_head(text, row->name, row->type, row->help, end);
+        print_head(text, row->name, row->type, row->help, end);
     }
     for (size_t i = 0; i < text->count; i++) {
-        if (has(text, i, end)) {
+        if (reaches(text, i, end)) {
             uint64_t value;
 
             memcpy(&value, (const char *)text->stats[i] + row->offset, sizeof(value));
-            put_name(text, row->name, i, row->label);
-            put(text, "%" PRIu64 "\n", value);
+            print_name(text, row->name, i, row->label);
+            print(text, "%" PRIu64 "\n", value);
         }
     }
 }
 
-/* Each bucket counts what is in those before it, too; a sum that would not fit stays at
- * the largest number, so that they never fall. */
-static void put_waits(struct text *text, size_t client)
+/* Writes cumulative buckets. A sum that overflows stays at the largest number, so that
+ * the counts never decrease. */
+static void print_waits(struct text *text, size_t client)
 {
     const struct lw_stats *stats = text->stats[client];
     uint64_t count = 0;
@@ -217,39 +220,40 @@ static void put_waits(struct text *text, size_t client)
             (void)snprintf(bound, sizeof(bound), "le=\"%u.%03u\"", (1u << i) / 1000,
                            (1u << i) % 1000);
         }
-        put_name(text, WAIT "_bucket", client, bound);
-        put(text, "%" PRIu64 "\n", count);
+        print_name(text, WAIT "_bucket", client, bound);
+        print(text, "%" PRIu64 "\n", count);
     }
-    put_name(text, WAIT "_sum", client, "");
-    put(text, "%" PRIu64 ".%06" PRIu64 "\n", stats->wait_us / 1000000,
-        stats->wait_us % 1000000);
-    put_name(text, WAIT "_count", client, "");
-    put(text, "%" PRIu64 "\n", count);
+    print_name(text, WAIT "_sum", client, "");
+    print(text, "%" PRIu64 ".%06" PRIu64 "\n", stats->wait_us / 1000000,
+          stats->wait_us % 1000000);
+    print_name(text, WAIT "_count", client, "");
+    print(text, "%" PRIu64 "\n", count);
 }
 
-static void put_histogram(struct text *text)
+static void print_histogram(struct text *text)
 {
     size_t end = offsetof(struct lw_stats, wait_histogram) +
                  sizeof(((struct lw_stats *)NULL)->wait_histogram);
 
-    put_head(text, WAIT, "histogram", "How long granted acquisitions waited.", end);
+    print_head(text, WAIT, "histogram", "How long granted acquisitions waited.", end);
     for (size_t i = 0; i < text->count; i++) {
-        if (has(text, i, end)) {
-            put_waits(text, i);
+        if (reaches(text, i, end)) {
+            print_waits(text, i);
         }
     }
 }
 
-/* Two clients with the same labels would be one series of two values. */
-static bool is_sound(const struct text *text)
+/* Returns true if the arguments are valid. Two clients with the same labels are not: they
+ * would be one series with two values. */
+static bool is_valid(const struct text *text)
 {
     if ((text->stats == NULL && text->count > 0) ||
         (text->buffer == NULL && text->size > 0)) {
         return false;
     }
     for (size_t i = 0; i < text->count; i++) {
-        if (text->stats[i] == NULL || !has(text, i, sizeof(text->stats[i]->size)) ||
-            !are_labels(labels_of(text, i))) {
+        if (text->stats[i] == NULL || !reaches(text, i, sizeof(text->stats[i]->size)) ||
+            !are_valid_labels(labels_of(text, i))) {
             return false;
         }
         for (size_t j = 0; j < i; j++) {
@@ -266,15 +270,15 @@ int lw_stats_prometheus(const struct lw_stats *const *stats, const char *const *
 {
     struct text text = {stats, labels, count, buffer, size, 0};
 
-    if (!is_sound(&text)) {
+    if (!is_valid(&text)) {
         return LW_EINVAL;
     }
     if (size > 0) {
-        *buffer = '\0'; /* where nobody is counted, nothing is put */
+        *buffer = '\0'; /* without clients nothing is written */
     }
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        put_row(&text, &rows[i]);
+        print_row(&text, &rows[i]);
     }
-    put_histogram(&text);
+    print_histogram(&text);
     return text.length <= INT_MAX ? (int)text.length : LW_EINVAL;
 }
