@@ -4,7 +4,7 @@
 --
 -- A fragment: the build puts it before all others, into slow() where a script has that.
 
--- include: try.lua
+-- include: pcall_type.lua
 
 local format = string.format
 -- Read before anything gets a TTL: a message that says when must not say it too late.

@@ -16,7 +16,7 @@
 -- The first of sixteen new numbers.
 local function draw()
     local count = '16'
-    -- inline: draw.lua
+    -- inline: draw_fence.lua
     return last - 15
 end
 
@@ -25,12 +25,12 @@ local function marked(token)
 end
 
 local function mark(value)
-    -- inline: mutex_mark.lua
+    -- inline: mutex_mark_queued.lua
 end
 
--- See mutex_give.lua: `outcome` and `behind`.
+-- See mutex_hand_over.lua: `outcome` and `behind`.
 local function hand_over(me)
     local gone
-    -- inline: mutex_give.lua
+    -- inline: mutex_hand_over.lua
     return outcome, behind
 end

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Acquires a mutex, or joins its queue; one script, so that no wake-up falls in between.
 -- KEYS: name, queue, fence
--- ARGV: token, lease ms, how (mutex_ask.lua)
+-- ARGV: token, lease ms, how (mutex_request.lua)
 -- Answer: as there
 -- Happy path: free and nobody queued; or held by one behind whom others queue, and a new
 -- token joins them at the end. All else is slow(). Sent twice, the second finds its token in
@@ -13,7 +13,7 @@ local value = pcall('GET', name)
 local joins, wants, no_ticket = how:byte(1, 3)
 
 if not value then
-    if #KEYS[3] == 14 and call('EXISTS', queue) == 0 then -- a slot's: draw.lua
+    if #KEYS[3] == 14 and call('EXISTS', queue) == 0 then -- a slot's: draw_fence.lua
         -- The number first: without one there is no grant yet, and slow() sees to it.
         local last = wants == 45 and 1125899906842624 or pcall('INCRBY', KEYS[3], '16')
         if type(last) == 'number' and last >= 1125899906842624
@@ -44,7 +44,7 @@ end
 
 local function slow()
     local fence, numbers = KEYS[3], how:match(' (.*)$')
-    -- include: mutex_ask.lua
+    -- include: mutex_request.lua
     return ask(token, try('GET', name), lease)
 end
 return slow()

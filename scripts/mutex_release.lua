@@ -2,7 +2,7 @@
 -- Whatever this token has here, it has no more: the lock, a place in the queue, a turn
 -- that it was handed meanwhile. Release, leave and give back are this one script.
 -- KEYS: name, queue, fence
--- ARGV: token, numbers (mutex_give.lua)
+-- ARGV: token, numbers (mutex_hand_over.lua)
 -- Answer: bit 0: it was held and is released; bit 1: again (more dead heads than one call
 -- looks at).
 -- Happy path: held, and the first in the queue is handed it.
@@ -18,17 +18,17 @@ if not held then -- who holds does not wait
     if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
         return value -- GET is refused: that does not tell whose it is
     end
-    -- include: try.lua
+    -- include: pcall_type.lua
     try('ZREM', queue, token)
     if value then
         if redis.call('EXISTS', queue) == 1 then
-            -- inline: mutex_mark.lua
+            -- inline: mutex_mark_queued.lua
         end
         return 0
     end
 end
 local gone = token
--- inline: mutex_give.lua
+-- inline: mutex_hand_over.lua
 if held and outcome ~= 'handed' then
     redis.call('DEL', name)
 end

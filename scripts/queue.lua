@@ -4,7 +4,7 @@
 -- Must not know who holds a name, nor in which format.
 --
 -- A fragment, which stands on clock.lua, for scripts that declare `name`, `queue` and
--- `fence`, the three keys, and `numbers`: how a message has them (mutex_give.lua).
+-- `fence`, the three keys, and `numbers`: how a message has them (mutex_hand_over.lua).
 --
 -- Happy path: listeners() finds the process of the head here, and tell_turn() reaches it.
 --
@@ -23,9 +23,9 @@
 local tag = fence:sub(15)
 local shard = tag == '' and '' or 'S'
 
--- The first of `count` new numbers; see draw.lua.
+-- The first of `count` new numbers; see draw_fence.lua.
 local function draw(count)
-    -- inline: draw.lua
+    -- inline: draw_fence.lua
     return last - count + 1
 end
 

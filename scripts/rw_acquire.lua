@@ -3,7 +3,7 @@
 -- KEYS: name, queue, fence
 -- ARGV: token, lease ms, `<r|w> <owner>` (none: the token),
 --       `<wait 0|1> <ticket> <permits> <numbers>` (ticket -1: none yet; permits 0: any number of
---       owners; numbers: mutex_give.lua)
+--       owners; numbers: mutex_hand_over.lua)
 -- Answer: the fence
 --      or {0, remaining ms (-1: no TTL; 0: free), position (-1: not queued), ticket,
 --          server time us, again [, type of a stranger's key]}
@@ -32,7 +32,7 @@ if there == 1 and not writes then
     end
 end
 
-if there == 0 and #KEYS[3] == 14 then -- a slot's: draw.lua
+if there == 0 and #KEYS[3] == 14 then -- a slot's: draw_fence.lua
     local number = redis.pcall('INCRBY', KEYS[3], '1')
     if type(number) == 'number' and number >= 1125899906842624
         and number < 9007199254740992 then

@@ -2,7 +2,7 @@
 -- Whatever this token has here, it has no more: its hold, or its place in the queue.
 -- KEYS: name, queue, fence
 -- ARGV: token ('': of an operator who breaks the lock: all that are longer than 512 bytes),
---       `<numbers> <r|w><permits> <owner>` (mutex_give.lua; no owner: the token; without these,
+--       `<numbers> <r|w><permits> <owner>` (mutex_hand_over.lua; no owner: the token; without these,
 --       which are those of the queue's member: it waits nowhere)
 -- Answer: bit 0: it was held and is released; bit 1: again; above them, how many holds its
 -- owner still has.

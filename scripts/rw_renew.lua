@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Extends the leases of holds that still stand.
 -- KEYS: fence, then name, queue for each hold
--- ARGV: numbers (mutex_give.lua); token for each hold; lease ms of all, or for each hold
+-- ARGV: numbers (mutex_hand_over.lua); token for each hold; lease ms of all, or for each hold
 -- Answer: 1 (extended) or 0 (it is no more) for each hold
 -- Never shortens a TTL, and writes even where nothing changes: see mutex_renew.lua.
 -- Happy path: each is the only one of its name, whose end is the key's. Else a hold's

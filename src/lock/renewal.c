@@ -205,9 +205,9 @@ static void encode_batch(struct lw__command *command, struct lw__buffer *out)
         };
         count++;
     }
-    batch->count = count;
-    if (batch->mode->rw && command->type->one_key && count == 1) {
-        lw__encode_rw_keep(out, lw__command_evals(command), args);
+    batch->count = kept;
+    if (batch->mode->rw && command->type == &one_type && kept == 1) {
+        lw__encode_rw_keepalive(out, lw__command_evals(command), args);
         return;
     }
     batch->mode->encode_renew(out, lw__command_evals(command), count, args, &env);

@@ -81,7 +81,7 @@ static void put_rw_acquire(struct lw__buffer *out, bool eval,
     put_waiting(out, args);
 }
 
-/* The argument `how` of mutex_ask.lua. */
+/* The argument `how` of mutex_request.lua. */
 static void put_how(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
     const char *joins = !args->wait ? "n" : args->keep ? "k" : "j", *ticket = "";
@@ -135,7 +135,7 @@ void lw__encode_fast_release(struct lw__buffer *out, bool eval,
 {
     switch (method) {
     case LW__FAST_RELEASE_SCRIPT:
-        put_script(out, eval, LW__SCRIPT_MUTEX_DROP, 1, 1);
+        put_script(out, eval, LW__SCRIPT_MUTEX_RELEASE_FAST, 1, 1);
         break;
     case LW__FAST_RELEASE_DELIFEQ:
         lw__resp_command(out, 3);
@@ -262,7 +262,9 @@ void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
 
 static void put_leave(struct lw__buffer *out, bool eval, const char *name, bool rw)
 {
-    put_script(out, eval, rw ? LW__SCRIPT_RW_DROP : LW__SCRIPT_MUTEX_DROP, 1, rw ? 1 : 2);
+    put_script(out, eval,
+               rw ? LW__SCRIPT_RW_RELEASE_ONE_KEY : LW__SCRIPT_MUTEX_RELEASE_FAST, 1,
+               rw ? 1 : 2);
     lw__resp_text(out, name);
 }
 
@@ -313,10 +315,10 @@ void lw__encode_verify(struct lw__buffer *out, int slot, const char *name,
     lw__resp_end(out);
 }
 
-void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
-                        const struct lw__renew_args *args)
+void lw__encode_rw_keepalive(struct lw__buffer *out, bool eval,
+                             const struct lw__renew_args *args)
 {
-    put_script(out, eval, LW__SCRIPT_RW_KEEP, 1, 2);
+    put_script(out, eval, LW__SCRIPT_RW_KEEPALIVE, 1, 2);
     lw__resp_text(out, args->name);
     lw__format_put_token(out, &args->token);
     lw__resp_number(out, args->lease_ms);

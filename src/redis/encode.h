@@ -89,8 +89,8 @@ void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
                       const struct lw__token *token, bool rw);
 void lw__encode_break_alone(struct lw__buffer *out, bool eval, const char *name,
                             const char *token, bool rw);
-void lw__encode_rw_keep(struct lw__buffer *out, bool eval,
-                        const struct lw__renew_args *args);
+void lw__encode_rw_keepalive(struct lw__buffer *out, bool eval,
+                             const struct lw__renew_args *args);
 /* Asks the client of a token that was broken to verify its hold. `slot` is the name's in
  * a cluster, else -1. The token must be a client's (lw__format_is_token). */
 void lw__encode_verify(struct lw__buffer *out, int slot, const char *name,

@@ -183,7 +183,7 @@ static void add_keys(struct diff *diff, const struct names *of, bool rw)
     arguments_add(diff, "%s", fence);
 }
 
-/* As mutex_ask.lua has it. */
+/* As mutex_request.lua has it. */
 static void add_how(struct diff *diff)
 {
     char place[32] = "";
@@ -217,7 +217,7 @@ static void mutex_release(struct diff *diff, const struct names *of)
     arguments_add(diff, "%s", any_numbers(diff));
 }
 
-static void mutex_drop(struct diff *diff, const struct names *of)
+static void mutex_release_fast(struct diff *diff, const struct names *of)
 {
     char token[64];
 
@@ -338,11 +338,16 @@ static const struct {
     void (*arguments)(struct diff *diff, const struct names *of);
     unsigned weight;
 } steps[] = {
-    {"mutex_acquire", mutex_acquire, 20}, {"mutex_release", mutex_release, 12},
-    {"mutex_drop", mutex_drop, 4},        {"mutex_turn", mutex_turn, 8},
-    {"mutex_renew", mutex_renew, 5},      {"rw_acquire", rw_acquire, 24},
-    {"rw_release", rw_release, 18},       {"rw_renew", rw_renew, 5},
-    {"fence_seed", fence_seed, 2},        {"inspect", inspect, 3},
+    {"mutex_acquire", mutex_acquire, 20},
+    {"mutex_release", mutex_release, 12},
+    {"mutex_release_fast", mutex_release_fast, 4},
+    {"mutex_turn", mutex_turn, 8},
+    {"mutex_renew", mutex_renew, 5},
+    {"rw_acquire", rw_acquire, 24},
+    {"rw_release", rw_release, 18},
+    {"rw_renew", rw_renew, 5},
+    {"fence_seed", fence_seed, 2},
+    {"inspect", inspect, 3},
 };
 
 /* So that no stranger's key stays for ever. */

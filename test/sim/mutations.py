@@ -74,11 +74,11 @@ MUTATIONS = [ # what is broken, and its edits: a folder or a file, a text in it,
     ('a release asks for no owner',
      ('scripts/mutex_release.lua', 'local held = value == token', 'local held = value')),
     ('a hand-over to the dead',
-     ('scripts/mutex_give.lua', 'if heard == 0 then', 'if heard == -1 then')),
+     ('scripts/mutex_hand_over.lua', 'if heard == 0 then', 'if heard == -1 then')),
     ('a read-write lock is handed to the dead',
      ('scripts/rw.lua', 'elseif heard > 0 then', 'elseif client then')),
     ('published before it is counted',
-     ('scripts/mutex_give.lua', 'if heard == 0 then',
+     ('scripts/mutex_hand_over.lua', 'if heard == 0 then',
       "if heard == 0 then\n        local at = time or redis.call('TIME')\n"
       "        pcall('PUBLISH', channel, 't ' .. head .. ' '\n"
       "              .. numbers:format(redis.call('INCRBY', fence, '16') - 15) .. ' '\n"
@@ -108,7 +108,7 @@ MUTATIONS = [ # what is broken, and its edits: a folder or a file, a text in it,
       '"connected to a different server than the command connection");\n'
       '    if (node->mismatches >= node->reconnect_both_at)', 'if (false)')),
     ('a wake-up by plain DEL',
-     ('scripts/mutex_release.lua', '-- inline: mutex_give.lua\nif held',
+     ('scripts/mutex_release.lua', '-- inline: mutex_hand_over.lua\nif held',
       "local outcome = 'free'\nif held")),
     ('a writer that leaves lets nobody in',
      ('scripts/rw_release.lua', 'local _, again = serve()', 'local again = 0')),
@@ -135,13 +135,14 @@ MUTATIONS = [ # what is broken, and its edits: a folder or a file, a text in it,
     ('any number of readers gets a permit',
      ('scripts/rw.lua', 'return permits == 0 or lock.readers', 'return true or lock.readers')),
     ('a turn is handed over for longer than its claim',
-     ('scripts/mutex_give.lua', "or head, 'PX', window)", "or head, 'PX', 60000)")),
+     ('scripts/mutex_hand_over.lua', "or head, 'PX', window)", "or head, 'PX', 60000)")),
     ('who joins does not mark',
-     ('scripts/mutex_ask.lua', 'mark(value) -- first: a mark without a queue does no harm\n', '')),
+     ('scripts/mutex_request.lua',
+      'mark(value) -- first: a mark without a queue does no harm\n', '')),
     ('a hand-over with others behind is unmarked',
-     ('scripts/mutex_give.lua', "following and head:sub(1, -2) .. '+' or head, ", 'head, ')),
+     ('scripts/mutex_hand_over.lua', "following and head:sub(1, -2) .. '+' or head, ", 'head, ')),
     ('who takes a free name with others behind does not mark',
-     ('scripts/mutex_ask.lua', 'behind and marked(token) or token', 'token')),
+     ('scripts/mutex_request.lua', 'behind and marked(token) or token', 'token')),
     ('a release compares one form alone',
      ('scripts/mutex_release.lua', "    held = value == token:sub(1, -2) .. '+'\n", '')),
     ('a renewal compares one form alone',
@@ -149,7 +150,7 @@ MUTATIONS = [ # what is broken, and its edits: a folder or a file, a text in it,
     ('a hold of a while is released without a look',
      ('src/lock', 'lw__now_us() - sent_us_of(claim) <= FAST_RELEASE_US', 'true')),
     ("a stranger's value is marked",
-     ('scripts/mutex_mark.lua', 'value:byte(-1) == 45\n    and value:find(', 'string.len(')),
+     ('scripts/mutex_mark_queued.lua', 'value:byte(-1) == 45\n    and value:find(', 'string.len(')),
     ('a hold by message is not extended',
      ('src/lock', 'return claim->machine.phase == LW__HELD_BY_MESSAGE ||',
       'return')),
@@ -234,7 +235,7 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
     ('who begins to hear the channel of a slot is not asked to queue',
      ('src/lock', 'lw__turns_retry_all(arg, node, false);', '(void)arg, (void)node;')),
     ('a script uses a key that it was not given',
-     ('scripts/mutex_drop.lua', "return redis.call('DEL', KEYS[1])",
+     ('scripts/mutex_release_fast.lua', "return redis.call('DEL', KEYS[1])",
       "return redis.call('DEL', KEYS[1], KEYS[1] .. '{' .. KEYS[1] .. '}')")),
 ]
 
@@ -329,13 +330,13 @@ ERRORS_MUTATIONS = [
 DENIED = 'test/integration/scripts/scripts_denied'
 DENIED_MUTATIONS = [
     ('refused: a hand-over is announced before the name is set',
-     ('scripts/mutex_give.lua', "            redis.call('SET', name, following and "
+     ('scripts/mutex_hand_over.lua', "            redis.call('SET', name, following and "
       "head:sub(1, -2) .. '+' or head, 'PX', window)\n", ''),
-     ('scripts/mutex_give.lua', "                redis.call('ZREM', queue, head)\n",
+     ('scripts/mutex_hand_over.lua', "                redis.call('ZREM', queue, head)\n",
       "                redis.call('ZREM', queue, head)\n                redis.call('SET', name, "
       "following and head:sub(1, -2) .. '+' or head, 'PX', window)\n")),
     ('refused: a head is told that may not leave the queue',
-     ('scripts/mutex_give.lua', "redis.call('ZREM', queue, '')", '')),
+     ('scripts/mutex_hand_over.lua', "redis.call('ZREM', queue, '')", '')),
     ('refused: a reader is told that may not leave the queue',
      ('scripts/rw.lua', "redis.call('ZREM', queue, '')", '')),
     ('refused: a hold is removed before its count',
@@ -346,7 +347,7 @@ DENIED_MUTATIONS = [
     ('refused: a read-write lock that has no TTL stays',
      ('scripts/rw_acquire.lua', "redis.call('SET', name, '', 'PX', lease)", '')),
     ('refused: a counter that has no TTL stays',
-     ('scripts/draw.lua', 'if made then', 'if false then')),
+     ('scripts/draw_fence.lua', 'if made then', 'if false then')),
     ("refused: a lock of Redisson's that has no TTL stays",
      ('scripts/redisson_acquire.lua', "redis.call('SET', name, '', 'PX', ARGV[2])", '')),
 ]
@@ -437,7 +438,7 @@ REFUSED_MUTATIONS = [
 SCRIPT_FAULTS = 'test/integration/scripts/scripts_faults'
 SCRIPT_FAULTS_MUTATIONS = [
     ('a mutex that may not be read is not ours, without a look at the queue',
-     ('scripts/mutex_drop.lua',
+     ('scripts/mutex_release_fast.lua',
       "if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then",
       'if false then')),
 ]

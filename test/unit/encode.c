@@ -239,7 +239,7 @@ static void test_a_drop_is_a_script_or_the_server_s_own_command(void **state)
 
     (void)state;
     lw__encode_fast_release(&out, false, LW__FAST_RELEASE_SCRIPT, "job", &token);
-    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000-", SHA(MUTEX_DROP));
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000-", SHA(MUTEX_RELEASE_FAST));
     lw__encode_fast_release(&out, false, LW__FAST_RELEASE_DELIFEQ, "job", &token);
     expect(&out, "DELIFEQ job " UUID ":7:2000-");
     lw__encode_fast_release(&out, false, LW__FAST_RELEASE_DELEX, "job", &token);
@@ -254,17 +254,17 @@ static void test_what_is_said_while_a_slot_moves(void **state)
 
     (void)state;
     lw__encode_leave(&out, false, "job", &kept.token, false);
-    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- anyway", SHA(MUTEX_DROP));
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- anyway", SHA(MUTEX_RELEASE_FAST));
     lw__encode_leave(&out, false, "job", &kept.token, true);
-    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000-", SHA(RW_DROP));
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000-", SHA(RW_RELEASE_ONE_KEY));
     lw__encode_break_alone(&out, false, "job", "theirs", false);
-    expect(&out, "EVALSHA %s 1 job theirs anyway", SHA(MUTEX_DROP));
+    expect(&out, "EVALSHA %s 1 job theirs anyway", SHA(MUTEX_RELEASE_FAST));
     lw__encode_break_alone(&out, false, "job", "theirs", true);
-    expect(&out, "EVALSHA %s 1 job theirs", SHA(RW_DROP));
+    expect(&out, "EVALSHA %s 1 job theirs", SHA(RW_RELEASE_ONE_KEY));
     lw__encode_inspect(&out, false, "job", true, 100, 10);
     expect(&out, "EVALSHA %s 1 job 100 10", SHA(INSPECT));
-    lw__encode_rw_keep(&out, false, &kept);
-    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- 1000", SHA(RW_KEEP));
+    lw__encode_rw_keepalive(&out, false, &kept);
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- 1000", SHA(RW_KEEPALIVE));
     lw__encode_get_identity(&out, UUID);
     expect(&out, "GET lockwire:client:" UUID);
 }

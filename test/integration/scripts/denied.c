@@ -56,13 +56,13 @@ static const char *const ends[] = {"-pexpire", "-hdel", "-zrem", "-del"};
 enum { ENDS = sizeof(ends) / sizeof(ends[0]) };
 
 static const enum lw__script_id scripts[] = {
-    LW__SCRIPT_MUTEX_ACQUIRE,    LW__SCRIPT_MUTEX_ACQUIRE,    LW__SCRIPT_MUTEX_RELEASE,
-    LW__SCRIPT_MUTEX_RELEASE,    LW__SCRIPT_MUTEX_TURN,       LW__SCRIPT_MUTEX_TURN,
-    LW__SCRIPT_MUTEX_RENEW,      LW__SCRIPT_MUTEX_DROP,       LW__SCRIPT_RW_ACQUIRE,
-    LW__SCRIPT_RW_ACQUIRE,       LW__SCRIPT_RW_ACQUIRE,       LW__SCRIPT_RW_RELEASE,
-    LW__SCRIPT_RW_RELEASE,       LW__SCRIPT_RW_RELEASE,       LW__SCRIPT_RW_RENEW,
-    LW__SCRIPT_RW_RENEW,         LW__SCRIPT_RW_DROP,          LW__SCRIPT_RW_KEEP,
-    LW__SCRIPT_FENCE_SEED,       LW__SCRIPT_REDISSON_ACQUIRE, LW__SCRIPT_REDISSON_RENEW,
+    LW__SCRIPT_MUTEX_ACQUIRE,    LW__SCRIPT_MUTEX_ACQUIRE,      LW__SCRIPT_MUTEX_RELEASE,
+    LW__SCRIPT_MUTEX_RELEASE,    LW__SCRIPT_MUTEX_TURN,         LW__SCRIPT_MUTEX_TURN,
+    LW__SCRIPT_MUTEX_RENEW,      LW__SCRIPT_MUTEX_RELEASE_FAST, LW__SCRIPT_RW_ACQUIRE,
+    LW__SCRIPT_RW_ACQUIRE,       LW__SCRIPT_RW_ACQUIRE,         LW__SCRIPT_RW_RELEASE,
+    LW__SCRIPT_RW_RELEASE,       LW__SCRIPT_RW_RELEASE,         LW__SCRIPT_RW_RENEW,
+    LW__SCRIPT_RW_RENEW,         LW__SCRIPT_RW_RELEASE_ONE_KEY, LW__SCRIPT_RW_KEEPALIVE,
+    LW__SCRIPT_FENCE_SEED,       LW__SCRIPT_REDISSON_ACQUIRE,   LW__SCRIPT_REDISSON_RENEW,
     LW__SCRIPT_REDISSON_RELEASE,
 };
 
@@ -179,7 +179,7 @@ static struct script_answer send_call(const struct call *call)
         return script_run(&server, call->script, 3, KEYS, token->text, NUMBERS, NULL);
     case LW__SCRIPT_MUTEX_RENEW:
         return script_run(&server, call->script, 1, "n", token->text, "900000", NULL);
-    case LW__SCRIPT_MUTEX_DROP:
+    case LW__SCRIPT_MUTEX_RELEASE_FAST:
         return script_run(&server, call->script, 1, "n", token->text, NULL);
     case LW__SCRIPT_RW_ACQUIRE:
         return rw_acquire(token->text, kind, owner, call->wait, NO_TICKET);
@@ -188,9 +188,9 @@ static struct script_answer send_call(const struct call *call)
     case LW__SCRIPT_RW_RENEW:
         return script_run(&server, call->script, 3, "lockwire:fence", "rw", RW_QUEUE,
                           NUMBERS, token->text, "900000", NULL);
-    case LW__SCRIPT_RW_DROP:
-        return rw_drop(token->text);
-    case LW__SCRIPT_RW_KEEP:
+    case LW__SCRIPT_RW_RELEASE_ONE_KEY:
+        return rw_release_one_key(token->text);
+    case LW__SCRIPT_RW_KEEPALIVE:
         return script_run(&server, call->script, 1, "rw", token->text, "900000", NULL);
     case LW__SCRIPT_FENCE_SEED:
         return script_run(&server, call->script, 1, "lockwire:fence", NULL);
@@ -206,8 +206,8 @@ static struct script_answer send_call(const struct call *call)
 static bool is_rw(enum lw__script_id script)
 {
     return script == LW__SCRIPT_RW_ACQUIRE || script == LW__SCRIPT_RW_RELEASE ||
-           script == LW__SCRIPT_RW_RENEW || script == LW__SCRIPT_RW_DROP ||
-           script == LW__SCRIPT_RW_KEEP;
+           script == LW__SCRIPT_RW_RENEW || script == LW__SCRIPT_RW_RELEASE_ONE_KEY ||
+           script == LW__SCRIPT_RW_KEEPALIVE;
 }
 
 /* Chooses a call, often one whose token is a holder's. */
@@ -413,14 +413,14 @@ static bool is_true(const struct call *call, const struct script_answer *answer,
     case LW__SCRIPT_RW_RELEASE:
         return n[0] == was && !is && after->place[token] < 0 &&
                n[1] == holds_of(after, tokens[token].owner);
-    case LW__SCRIPT_RW_DROP:
+    case LW__SCRIPT_RW_RELEASE_ONE_KEY:
         return n[0] == was && !is &&
                (!was || n[1] == holds_of(after, tokens[token].owner));
-    case LW__SCRIPT_MUTEX_DROP:
+    case LW__SCRIPT_MUTEX_RELEASE_FAST:
         return n[0] == (was && !is);
     case LW__SCRIPT_MUTEX_RENEW:
     case LW__SCRIPT_RW_RENEW:
-    case LW__SCRIPT_RW_KEEP:
+    case LW__SCRIPT_RW_KEEPALIVE:
         return n[0] ? is : !was || !is; /* a queued token may be let in after it */
     default:
         return true;
@@ -446,8 +446,8 @@ static void check_others(const struct call *call, const char *denial,
             !tokens[i].dead) {
             complain(call, denial, "a waiter lost its place", &found.lost);
         }
-        /* Without DEL, too, a waiter that cannot be told keeps the lock: mutex_give.lua
-         */
+        /* Without DEL as well, a waiter that cannot be notified keeps the lock: see
+         * mutex_hand_over.lua. */
         if (!before->held[i] && after->held[i] && !told[i] && !strchr(denial, ' ')) {
             complain(call, denial, "a hold that its waiter was not told of",
                      &found.silent);

@@ -182,7 +182,8 @@ static void a_value_that_may_not_be_read_is_no_stranger_s(void **state)
     (void)state;
     script_do(&server, "SET n %s PX 600000", t1);
     script_server_become(&server, "-get");
-    answer = script_run(&server, LW__SCRIPT_MUTEX_DROP, 1, "n", t1, "anyway", NULL);
+    answer =
+        script_run(&server, LW__SCRIPT_MUTEX_RELEASE_FAST, 1, "n", t1, "anyway", NULL);
     assert_true(answer.error);
     assert_int_equal(script_do(&server, "EXISTS n"), 1);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Owns: what is said of a read-write lock by its name alone, since its slot is on its way
- * to another node of a cluster: a hold is extended (rw_keep) or taken away (rw_drop), and
- * nobody is let in. Must not know: clusters.
+ * to another node of a cluster: a hold is extended (rw_keepalive) or taken away
+ * (rw_release_one_key), and nobody is let in. Must not know: clusters.
  *
  * Happy path: as in rw.c. */
 #include <setjmp.h>
@@ -23,18 +23,18 @@ static void a_hold_is_kept_by_its_name_alone(void **state)
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
     granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
     script_do(&server, "PEXPIRE rw 1000");
-    assert_int_equal(rw_keep(t1, LEASE), 1);
+    assert_int_equal(rw_keepalive(t1, LEASE), 1);
     assert_int_in_range(script_do(&server, "PTTL rw"), LEASE - 100000, LEASE);
-    assert_int_equal(rw_keep(t3, LEASE), 0);
+    assert_int_equal(rw_keepalive(t3, LEASE), 0);
     assert_counts(2, 2, 0);
 }
 
 static void what_is_no_more_is_not_kept(void **state)
 {
     (void)state;
-    assert_int_equal(rw_keep(t1, LEASE), 0);
+    assert_int_equal(rw_keepalive(t1, LEASE), 0);
     assert_int_equal(script_do(&server, "EXISTS rw"), 0);
-    assert_int_equal(rw_drop(t1).n[0], 0);
+    assert_int_equal(rw_release_one_key(t1).n[0], 0);
     assert_int_equal(script_do(&server, "EXISTS rw"), 0);
 }
 
@@ -43,11 +43,11 @@ static void a_hold_is_taken_away_and_nobody_let_in(void **state)
     (void)state;
     granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
     refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
-    rw_released(rw_drop(t1), 0);
+    rw_released(rw_release_one_key(t1), 0);
     assert_int_equal(script_do(&server, "EXISTS rw"), 0);
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
-    assert_int_equal(rw_drop(t1).n[0], 0);   /* sent again */
-    granted(rw_acquire(t2, "w", "B", 1, 0)); /* has kept its place, and asks */
+    assert_int_equal(rw_release_one_key(t1).n[0], 0); /* sent again */
+    granted(rw_acquire(t2, "w", "B", 1, 0));          /* has kept its place, and asks */
 }
 
 static void the_other_holds_stay(void **state)
@@ -57,12 +57,12 @@ static void the_other_holds_stay(void **state)
     granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
     granted(rw_acquire(t3, "r", "A", 1, NO_TICKET));
     assert_counts(3, 2, 0);
-    rw_released(rw_drop(t1), 1); /* A has one more */
+    rw_released(rw_release_one_key(t1), 1); /* A has one more */
     assert_counts(2, 2, 0);
-    assert_int_equal(rw_drop(t1).n[0], 0);
-    rw_released(rw_drop(t3), 0);
+    assert_int_equal(rw_release_one_key(t1).n[0], 0);
+    rw_released(rw_release_one_key(t3), 0);
     assert_counts(1, 1, 0);
-    assert_int_equal(rw_keep(t2, LEASE), 1);
+    assert_int_equal(rw_keepalive(t2, LEASE), 1);
     rw_released(rw_release(t2, "r", "B"), 0); /* it has arrived */
 }
 
@@ -71,9 +71,9 @@ static void a_writer_that_reads_too(void **state)
     (void)state;
     granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
     granted(rw_acquire(t3, "r", "A", 1, NO_TICKET));
-    rw_released(rw_drop(t1), 1);
+    rw_released(rw_release_one_key(t1), 1);
     assert_counts(1, 1, 0);
-    rw_released(rw_drop(t3), 0);
+    rw_released(rw_release_one_key(t3), 0);
     assert_int_equal(script_do(&server, "EXISTS rw"), 0);
 }
 
@@ -81,8 +81,8 @@ static void a_stranger_is_left_alone(void **state)
 {
     (void)state;
     script_do(&server, "SET rw foreign PX 600000");
-    assert_int_equal(rw_drop(t1).n[0], 0);
-    assert_int_equal(rw_keep(t1, 1000), 0);
+    assert_int_equal(rw_release_one_key(t1).n[0], 0);
+    assert_int_equal(rw_keepalive(t1, 1000), 0);
     assert_string_equal(script_get(&server, "GET rw"), "foreign");
     assert_int_in_range(script_do(&server, "PTTL rw"), 500000, 600000);
 }

@@ -190,7 +190,7 @@ static struct call random_call(void)
 {
     static const enum lw__script_id mutex[] = {
         LW__SCRIPT_MUTEX_ACQUIRE, LW__SCRIPT_MUTEX_ACQUIRE, LW__SCRIPT_MUTEX_RELEASE,
-        LW__SCRIPT_MUTEX_TURN,    LW__SCRIPT_MUTEX_RENEW,   LW__SCRIPT_MUTEX_DROP,
+        LW__SCRIPT_MUTEX_TURN,    LW__SCRIPT_MUTEX_RENEW,   LW__SCRIPT_MUTEX_RELEASE_FAST,
     };
     static const enum lw__script_id rw[] = {
         LW__SCRIPT_RW_ACQUIRE, LW__SCRIPT_RW_ACQUIRE, LW__SCRIPT_RW_ACQUIRE,
@@ -206,7 +206,7 @@ static struct call random_call(void)
         call.script = LW__SCRIPT_MUTEX_ACQUIRE;
     }
     if ((call.script == LW__SCRIPT_MUTEX_RELEASE ||
-         call.script == LW__SCRIPT_MUTEX_DROP) &&
+         call.script == LW__SCRIPT_MUTEX_RELEASE_FAST) &&
         roll(2) && world.model.holder >= 0) {
         call.token = world.model.holder;
     }

@@ -125,7 +125,7 @@ long long release(const char *token)
 long long drop(const char *token)
 {
     struct script_answer answer =
-        script_run(&server, LW__SCRIPT_MUTEX_DROP, 1, "n", token, NULL);
+        script_run(&server, LW__SCRIPT_MUTEX_RELEASE_FAST, 1, "n", token, NULL);
 
     if (answer.error) {
         fail_msg("%s", answer.text);
@@ -136,7 +136,7 @@ long long drop(const char *token)
 long long drop_anyway(const char *token)
 {
     struct script_answer answer =
-        script_run(&server, LW__SCRIPT_MUTEX_DROP, 1, "n", token, "anyway", NULL);
+        script_run(&server, LW__SCRIPT_MUTEX_RELEASE_FAST, 1, "n", token, "anyway", NULL);
 
     if (answer.error) {
         fail_msg("%s", answer.text);
@@ -238,15 +238,16 @@ struct script_answer rw_release(const char *token, const char *kind, const char 
         script_run(&server, LW__SCRIPT_RW_RELEASE, 3, RW_KEYS, token, leaver, NULL));
 }
 
-struct script_answer rw_drop(const char *token)
+struct script_answer rw_release_one_key(const char *token)
 {
-    return released(script_run(&server, LW__SCRIPT_RW_DROP, 1, "rw", token, NULL));
+    return released(
+        script_run(&server, LW__SCRIPT_RW_RELEASE_ONE_KEY, 1, "rw", token, NULL));
 }
 
-long long rw_keep(const char *token, int lease)
+long long rw_keepalive(const char *token, int lease)
 {
-    struct script_answer answer = script_run(&server, LW__SCRIPT_RW_KEEP, 1, "rw", token,
-                                             script_number(lease), NULL);
+    struct script_answer answer = script_run(&server, LW__SCRIPT_RW_KEEPALIVE, 1, "rw",
+                                             token, script_number(lease), NULL);
 
     if (answer.error) {
         fail_msg("%s", answer.text);

@@ -42,8 +42,8 @@ extern char t1[80], t2[80], t3[80], t4[80];
 #else
 #define NUMBERS "%.0f " SCRIPT_SERVER_ID
 #endif
-/* `how` of mutex_ask.lua, valid for the next 16 calls; `wait` is 2 where the queue shall
- * live on as well. */
+/* `how` of mutex_request.lua, valid for the next 16 calls; `wait` is 2 where the queue
+ * shall live on as well. */
 const char *script_how(int wait, long long ticket, int want_fence);
 #define NOT_TOLD (-2) /* the remaining ms */
 /* What mutex_acquire answered as numbers: {1, fence} or {0, remaining ms, position,
@@ -72,8 +72,8 @@ struct script_answer rw_asked(struct script_answer answer);
 struct script_answer rw_release(const char *token, const char *kind, const char *owner);
 long long rw_renew(const char *token, int lease);
 /* The same of the name alone: its slot moves. */
-struct script_answer rw_drop(const char *token);
-long long rw_keep(const char *token, int lease);
+struct script_answer rw_release_one_key(const char *token);
+long long rw_keepalive(const char *token, int lease);
 /* Released, with so many holds of the owner left. */
 void rw_released(struct script_answer answer, long long left);
 /* Read holds, owners that read, write holds. */

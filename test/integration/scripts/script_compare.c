@@ -37,7 +37,7 @@ static struct script_answer send_mutex(const struct call *call)
     if (call->script == LW__SCRIPT_MUTEX_RENEW) {
         return script_run(&server, call->script, 1, "n", token, "600000", NULL);
     }
-    if (call->script == LW__SCRIPT_MUTEX_DROP) {
+    if (call->script == LW__SCRIPT_MUTEX_RELEASE_FAST) {
         return script_run(&server, call->script, 1, "n", token, NULL);
     }
     return script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, NUMBERS, NULL);
@@ -77,7 +77,7 @@ static void expect(const struct call *call, struct model_answer *answer)
     case LW__SCRIPT_MUTEX_RENEW:
         model_renew(&world.model, call->token, answer);
         break;
-    case LW__SCRIPT_MUTEX_DROP:
+    case LW__SCRIPT_MUTEX_RELEASE_FAST:
         model_drop(&world.model, call->token, answer);
         break;
     case LW__SCRIPT_MUTEX_RELEASE:
@@ -196,7 +196,7 @@ static void check_answer(const struct call *call, const struct model_answer *exp
     case LW__SCRIPT_RW_ACQUIRE:
         check_outcome(call, expected, answer, 0);
         break;
-    case LW__SCRIPT_MUTEX_DROP:
+    case LW__SCRIPT_MUTEX_RELEASE_FAST:
     case LW__SCRIPT_MUTEX_RELEASE:
         CHECK(answer->n[0] == expected->released + 2 * expected->again, "released %lld",
               answer->n[0]);
@@ -336,7 +336,8 @@ static void check_state(char *text)
  * drops what is not marked. */
 static bool serves(const struct call *call, const struct model_answer *answer)
 {
-    if (call->script == LW__SCRIPT_MUTEX_RENEW || call->script == LW__SCRIPT_MUTEX_DROP) {
+    if (call->script == LW__SCRIPT_MUTEX_RENEW ||
+        call->script == LW__SCRIPT_MUTEX_RELEASE_FAST) {
         return false;
     }
     return call->script == LW__SCRIPT_RW_RENEW ? answer->outcome == 0

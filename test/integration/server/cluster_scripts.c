@@ -27,7 +27,7 @@
 #define SHELF_QUEUE "lockwire:2:rwqueue::shelf:{book}"
 #define NUMBERS "%d 5e12fe12"
 #define LEASE "60000"
-#define JOINS "jf " NUMBERS     /* how a token asks (mutex_ask.lua) */
+#define JOINS "jf " NUMBERS     /* how a token asks (mutex_request.lua) */
 #define ASKS_ONLY "n- " NUMBERS /* it does not join, and wants no number */
 #define CLIENTS 3
 #define CALLS 4000
@@ -270,7 +270,7 @@ static void release(const char *mine)
 
 static void drop(const char *mine)
 {
-    run(LW__SCRIPT_MUTEX_DROP, 1, LOCK, mine, NULL);
+    run(LW__SCRIPT_MUTEX_RELEASE_FAST, 1, LOCK, mine, NULL);
 }
 
 static void renew(const char *mine, const char *other)
@@ -356,12 +356,12 @@ static void book_renew(const char *mine, const char *other)
 /* By the name alone, as while its slot moves. */
 static void book_keep(const char *mine)
 {
-    run(LW__SCRIPT_RW_KEEP, 1, BOOK, mine, LEASE, NULL);
+    run(LW__SCRIPT_RW_KEEPALIVE, 1, BOOK, mine, LEASE, NULL);
 }
 
 static void book_drop(const char *mine)
 {
-    run(LW__SCRIPT_RW_DROP, 1, BOOK, mine, NULL);
+    run(LW__SCRIPT_RW_RELEASE_ONE_KEY, 1, BOOK, mine, NULL);
 }
 
 #define WAITS "1 -1 0 " NUMBERS

@@ -3,7 +3,7 @@
 -- A fragment, which stands on join.lua and mutex.lua, for scripts whose last argument is
 --   `how`: j (it joins), k (the same, and the queue shall live on for all of its time) or
 --          n (it does not); f (a number is wanted) or - ; its ticket, or nothing; a blank;
---          then `numbers` (mutex_give.lua)
+--          then `numbers` (mutex_hand_over.lua)
 --
 -- Happy path: ask() joins; a later release hands over. The number is the answer of who is
 -- granted: the first of sixteen, or 0 where none was wanted. Who is refused is told

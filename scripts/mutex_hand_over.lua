@@ -57,7 +57,7 @@ for tried = 0, 16 do
         if heard then
             redis.call('ZREM', queue, '') -- needs no memory, nor do the commands after it then
             local time, count = time or redis.call('TIME'), '16'
-            -- inline: draw.lua
+            -- inline: draw_fence.lua
             redis.call('SET', name, following and head:sub(1, -2) .. '+' or head, 'PX', window)
             local publish = tag == '' and 'PUBLISH' or 'SPUBLISH'
             local told = pcall(publish, channel, 't ' .. head .. ' '
