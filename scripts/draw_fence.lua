@@ -11,7 +11,7 @@ if #fence > 14 then -- a slot's
     least = time[1] * 1000000 + time[2] + count - 1
 end
 if type(last) ~= 'number' or last < least or last >= 9007199254740992 then
-    local made = last == tonumber(count) -- the counter was lost, and INCRBY made a new one
+    local created = last == tonumber(count) -- the counter was lost, and INCRBY made a new one
     if type(last) ~= 'number' or last >= 9007199254740992 then
         last = 0
     end
@@ -19,7 +19,7 @@ if type(last) ~= 'number' or last < least or last >= 9007199254740992 then
         last = math.max(last, time[1] * 1000000 + time[2] + count - 1)
         local text = string.format('%.0f', last)
         if redis.pcall('SET', fence, text, 'PX', 86400000).err then
-            if made then
+            if created then
                 redis.call('DEL', fence) -- it has no TTL
             end
             redis.call('SET', fence, text, 'PX', 86400000) -- so that the server itself raises it

@@ -20,16 +20,16 @@
 -- error, but to break the lock: then it is cut, and instead of tokens that are longer there
 -- is one that is empty, which rw_release takes for all of them.
 
-local most_holds, most_waiters = tonumber(ARGV[1]) or 100, tonumber(ARGV[2]) or 100
-local breaks, longest, too_long = most_waiters == 0, 512, nil
+local max_holds, max_waiters = tonumber(ARGV[1]) or 100, tonumber(ARGV[2]) or 100
+local breaks, max_length, too_long = max_waiters == 0, 512, nil
 local kind = redis.call('TYPE', KEYS[1]).ok
 local time = redis.call('TIME')
 local ttl = redis.call('PTTL', KEYS[1])
 
-local function fit(text)
-    if text and #text > longest then
+local function check_length(text)
+    if text and #text > max_length then
         too_long = #text
-        return text:sub(1, longest)
+        return text:sub(1, max_length)
     end
     return text
 end
@@ -40,40 +40,40 @@ local function read_queue(key)
     end
     local length = redis.pcall('ZCARD', key)
     local answer = {type(length) == 'number' and length or -1, redis.call('PTTL', key)}
-    if answer[1] > 0 and most_waiters > 0 then
-        for _, item in ipairs(redis.call('ZRANGE', key, 0, most_waiters - 1,
+    if answer[1] > 0 and max_waiters > 0 then
+        for _, item in ipairs(redis.call('ZRANGE', key, 0, max_waiters - 1,
                                          'WITHSCORES')) do
-            answer[#answer + 1] = fit(item)
+            answer[#answer + 1] = check_length(item)
         end
     end
     return answer
 end
 
-local total, holds, nameless = -1, {}, false
+local total, holds, long_token = -1, {}, false
 local state = kind == 'hash' and redis.call('HGET', KEYS[1], 'mode')
 local count, number, writer = (state or ''):match('^2 (%d+) %d+ %d+ %d+ (%d+) (.*)$')
 if count then
-    total = fit(state) and tonumber(count)
+    total = check_length(state) and tonumber(count)
     local fields = redis.call('HGETALL', KEYS[1])
     for i = 1, #fields, 2 do
         local token = fields[i]:match('^h:(.*)$')
-        if token and breaks and #token > longest then
-            nameless = nameless or fields[i + 1]:find('^%d+ [rw] ') ~= nil
-        elseif token and #holds < 3 * most_holds then
+        if token and breaks and #token > max_length then
+            long_token = long_token or fields[i + 1]:find('^%d+ [rw] ') ~= nil
+        elseif token and #holds < 3 * max_holds then
             local owner, fence = not breaks and fields[i + 1]:match('^%d+ [rw] (.*)$'), ''
             if owner and owner == writer then
                 fence = number
             elseif owner then
-                local reads = fit(redis.call('HGET', KEYS[1], 'r:' .. owner))
+                local reads = check_length(redis.call('HGET', KEYS[1], 'r:' .. owner))
                 fence = reads and reads:match('^%d+ (%d+)$') or ''
             end
-            holds[#holds + 1] = fit(token)
-            holds[#holds + 1] = breaks and fields[i + 1]:sub(1, 64) or fit(fields[i + 1])
+            holds[#holds + 1] = check_length(token)
+            holds[#holds + 1] = breaks and fields[i + 1]:sub(1, 64) or check_length(fields[i + 1])
             holds[#holds + 1] = fence
         end
     end
 end
-if nameless then
+if long_token then
     holds[#holds + 1], holds[#holds + 2], holds[#holds + 3] = '', '0 w ', ''
 end
 

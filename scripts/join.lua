@@ -11,7 +11,7 @@ local us = tonumber(us_text)
 
 -- The server's clock was set back, or others came in the same microsecond: one more than the
 -- last one's ticket. Nil where that is a stranger's, and Lua cannot count on from there.
-local function place_last(member)
+local function add_last(member)
     local last = redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')
     local after = tonumber(last[2]) + 1
     if after < 9007199254740992 then
@@ -33,11 +33,11 @@ local function join(member, ticket)
         redis.call('PEXPIRE', queue, '120000')
     end
     if ticket >= 0 then
-        score = try('ZSCORE', queue, member)
+        score = pcall_type('ZSCORE', queue, member)
         added = score == false
             and redis.call('ZADD', queue, format('%.0f', ticket), member) == 1
     else
-        added = try('ZADD', queue, 'NX', us_text, member)
+        added = pcall_type('ZADD', queue, 'NX', us_text, member)
         score, added = added == 0, added == 1
     end
     -- Directly behind the ZADD that may have made the queue, which must not stay without a TTL.
@@ -54,7 +54,7 @@ local function join(member, ticket)
     if ticket < 0 then
         ticket = us
         if added and redis.call('ZRANGE', queue, '-1', '-1')[1] ~= member then
-            ticket = place_last(member)
+            ticket = add_last(member)
         end
         position = added and ticket and redis.call('ZCARD', queue) - 1 or nil
     end

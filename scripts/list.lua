@@ -22,20 +22,20 @@ local refused
 
 local function read(command, ...)
     local answer = redis.pcall(command, ...)
-    local why = type(answer) == 'table' and answer.err
-    if not why then
+    local err = type(answer) == 'table' and answer.err
+    if not err then
         return answer
     end
-    if not why:find('access .*key') or why:find('same slot', 1, true) then
-        refused = refused or 'ERR ' .. command .. ': ' .. why:gsub('^ERR ', '')
+    if not err:find('access .*key') or err:find('same slot', 1, true) then
+        refused = refused or 'ERR ' .. command .. ': ' .. err:gsub('^ERR ', '')
     end
-    return nil, why
+    return nil, err
 end
 
 local function is_ours(key)
-    local kind, why = read('TYPE', key)
+    local kind, err = read('TYPE', key)
     if not kind then
-        return why:find('non local key', 1, true)
+        return err:find('non local key', 1, true)
     end
     if kind.ok == 'string' then
         local value = read('GETRANGE', key, 0, 99)

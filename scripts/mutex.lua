@@ -14,7 +14,7 @@
 -- include: clock.lua
 
 -- The first of sixteen new numbers.
-local function draw()
+local function draw_fence()
     local count = '16'
     -- inline: draw_fence.lua
     return last - 15
@@ -24,13 +24,13 @@ local function marked(token)
     return token:sub(1, -2) .. '+'
 end
 
-local function mark(value)
+local function mark_queued(value)
     -- inline: mutex_mark_queued.lua
 end
 
 -- See mutex_hand_over.lua: `outcome` and `behind`.
-local function hand_over(me)
-    local gone
+local function hand_over(caller)
+    local excluded
     -- inline: mutex_hand_over.lua
     return outcome, behind
 end

@@ -45,6 +45,6 @@ end
 local function slow()
     local fence, numbers = KEYS[3], how:match(' (.*)$')
     -- include: mutex_request.lua
-    return ask(token, try('GET', name), lease)
+    return request(token, pcall_type('GET', name), lease)
 end
 return slow()

@@ -6,7 +6,7 @@
 -- `gone`, or nil: a token that gets nothing. A holder that took the lock by its name alone,
 --     while the slot was moving (claim_moving.c), may have left its place in the queue.
 -- The result is `outcome`: 'handed'; 'free': `me` may take the name, as the first waiter or
--- because there are no waiters; 'again': more heads are to be looked at; 'mute': we may not
+-- because there are no waiters; 'again': more heads are to be looked at; 'denied': we may not
 -- hand over. A mute leaves the name free, and the queue as it was. `behind`: others queue
 -- behind the token that the name is for.
 --
@@ -30,43 +30,43 @@
 
 local outcome, behind, pcall = 'again', false, redis.pcall
 local tag = fence:sub(15) -- of the slot, in a cluster: see queue.lua
-for tried = 0, 16 do
+for tries = 0, 16 do
     local heads = pcall('ZRANGE', queue, '0', '1')
     local head, following = heads[1], heads[2]
     if heads.err and not heads.err:find('WRONGTYPE', 1, true) then
         redis.call('ZRANGE', queue, '0', '1') -- so that the server itself raises it
-    elseif not head or head == me then
+    elseif not head or head == caller then
         if head then
             redis.call('ZREM', queue, head)
         end
         outcome, behind = 'free', following ~= nil
         break
-    elseif tried == 16 then
+    elseif tries == 16 then
         break
     end
     -- A token of ours is `<client>:<n>:<claim window>-`.
     local client, window = head:sub(1, 36), head:match('^:%d+:([1-9]%d*)%-$', 37)
-    local channel, heard = 'lockwire:2:' .. client .. tag, 0
-    if window and head ~= gone and #window <= 5 and tonumber(window) <= 60000 then
-        heard = pcall('PUBSUB', tag == '' and 'NUMSUB' or 'SHARDNUMSUB', channel)[2]
+    local channel, subscribers = 'lockwire:2:' .. client .. tag, 0
+    if window and head ~= excluded and #window <= 5 and tonumber(window) <= 60000 then
+        subscribers = pcall('PUBSUB', tag == '' and 'NUMSUB' or 'SHARDNUMSUB', channel)[2]
     end
-    if heard == 0 then
+    if subscribers == 0 then
         redis.call('ZREM', queue, head)
     else
-        outcome = 'mute'
-        if heard then
+        outcome = 'denied'
+        if subscribers then
             redis.call('ZREM', queue, '') -- needs no memory, nor do the commands after it then
             local time, count = time or redis.call('TIME'), '16'
             -- inline: draw_fence.lua
             redis.call('SET', name, following and head:sub(1, -2) .. '+' or head, 'PX', window)
             local publish = tag == '' and 'PUBLISH' or 'SPUBLISH'
-            local told = pcall(publish, channel, 't ' .. head .. ' '
+            local receivers = pcall(publish, channel, 't ' .. head .. ' '
                                .. numbers:format(last - 15) .. ' ' .. time[1] .. ' '
                                .. time[2] .. ' ' .. name)
-            if type(told) == 'number' then
+            if type(receivers) == 'number' then
                 redis.call('ZREM', queue, head)
                 outcome, behind = 'handed', following ~= nil
-                local after = following and following ~= me and following:sub(1, 36)
+                local after = following and following ~= caller and following:sub(1, 36)
                 if after and after ~= client then
                     pcall(publish, 'lockwire:2:' .. after .. tag,
                           's ' .. following .. ' ' .. window .. ' ' .. name)

@@ -8,7 +8,7 @@
 -- Happy path: held, and the first in the queue is handed it.
 
 local name, queue, fence, token, numbers = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
-local value, time, me = redis.pcall('GET', name), nil, nil
+local value, time, caller = redis.pcall('GET', name), nil, nil
 local held = value == token
 if not held and token:byte(-1) == 45 then
     held = value == token:sub(1, -2) .. '+'
@@ -19,7 +19,7 @@ if not held then -- who holds does not wait
         return value -- GET is refused: that does not tell whose it is
     end
     -- include: pcall_type.lua
-    try('ZREM', queue, token)
+    pcall_type('ZREM', queue, token)
     if value then
         if redis.call('EXISTS', queue) == 1 then
             -- inline: mutex_mark_queued.lua
@@ -27,7 +27,7 @@ if not held then -- who holds does not wait
         return 0
     end
 end
-local gone = token
+local excluded = token
 -- inline: mutex_hand_over.lua
 if held and outcome ~= 'handed' then
     redis.call('DEL', name)

@@ -19,7 +19,7 @@
 -- no ticket, since it may not join yet, gets one: with it it will join in its place.
 local function refuse(token, value, ticket, again, position)
     local left = math.min(redis.call('PTTL', name), 9007199254740992) -- a client reads so far
-    local place = position or try('ZRANK', queue, token) or -1
+    local place = position or pcall_type('ZRANK', queue, token) or -1
     local answer = format('%.0f %d %s', left == -2 and 0 or left, place, us_text)
     if value ~= nil and again == 0 and (ticket < 0 or ticket == us) then
         return answer
@@ -32,17 +32,17 @@ end
 -- come first.
 local function take(token, value, lease, want_fence)
     if value then
-        try('ZREM', queue, token)
+        pcall_type('ZREM', queue, token)
         redis.call('PEXPIRE', name, math.max(redis.call('PTTL', name), lease))
         if redis.call('EXISTS', queue) == 1 then
-            mark(value)
+            mark_queued(value)
         end
-        return want_fence and draw() or 0
+        return want_fence and draw_fence() or 0
     end
     local outcome, behind = hand_over(token)
     if outcome == 'free' then
         -- The number first: where it cannot be had, no grant stays behind the error.
-        local number = want_fence and draw() or 0
+        local number = want_fence and draw_fence() or 0
         redis.call('SET', name, behind and marked(token) or token, 'PX', lease)
         return number
     end
@@ -50,17 +50,17 @@ local function take(token, value, lease, want_fence)
 end
 
 -- `value` as above.
-local function ask(token, value, lease)
+local function request(token, value, lease)
     local mine = value == token or value == marked(token)
     local wait, ticket = how:byte() ~= 110, tonumber((how:match('^..(%d+)'))) or -1
     local position
     if wait and not mine then
-        mark(value) -- first: a mark without a queue does no harm
+        mark_queued(value) -- first: a mark without a queue does no harm
         ticket, position = join(token, ticket)
     end
     if value and not mine or value == nil then
         if not wait and redis.call('EXISTS', queue) == 1 then
-            mark(value)
+            mark_queued(value)
         end
         return refuse(token, value, ticket, 0, position)
     end

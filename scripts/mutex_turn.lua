@@ -30,14 +30,14 @@ if value == old or value == old:sub(1, -2) .. '+' then
             redis.call('DEL', fence) -- the counter was lost, and INCRBY made a new one
         end
     elseif joins ~= 110 and no_ticket == 32 then
-        local time, me, numbers = redis.call('TIME'), token, how:sub(4)
+        local time, caller, numbers = redis.call('TIME'), token, how:sub(4)
         local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
         if redis.pcall('ZADD', queue, 'NX', us_text, token) == 1 then
             if joins == 107 then
                 redis.call('PEXPIRE', queue, '120000')
             end
             if redis.pcall('ZREVRANK', queue, token) == 0 then
-                local gone
+                local excluded
                 -- inline: mutex_hand_over.lua
                 if outcome ~= 'free' then
                     local position = redis.call('ZCARD', queue) - 1
@@ -58,18 +58,18 @@ local function slow()
     -- include: mutex_request.lua
     local left = 0
     if not held then -- who held does not wait, and its name is free now
-        left, value = try('ZREM', queue, old), try('GET', name)
+        left, value = pcall_type('ZREM', queue, old), pcall_type('GET', name)
     end
     local answer
     if held or left == 1 or value == token or value == marked(token)
-        or try('ZSCORE', queue, token) then
-        answer = ask(token, value, ARGV[3])
+        or pcall_type('ZSCORE', queue, token) then
+        answer = request(token, value, ARGV[3])
     else
         local again = 0
         if value == false then
             again = hand_over() == 'again' and 1 or 0
         elseif redis.call('EXISTS', queue) == 1 then
-            mark(value)
+            mark_queued(value)
         end
         answer = refuse(token, value, -1, again)
     end

@@ -5,7 +5,7 @@
 
 -- The reply; nil where the key is of another type. Every other error ends the script:
 -- the command is given again so that the server itself raises it, its code in front.
-local function try(...)
+local function pcall_type(...)
     local reply = redis.pcall(...)
     if type(reply) == 'table' and reply.err then
         if reply.err:find('WRONGTYPE', 1, true) then

@@ -21,10 +21,10 @@
 -- In a cluster the fence's key has the tag of the slot, `lockwire:fence:{tag}`, and the
 -- channels have it, too: those of a slot, which its node alone has.
 local tag = fence:sub(15)
-local shard = tag == '' and '' or 'S'
+local prefix = tag == '' and '' or 'S'
 
 -- The first of `count` new numbers; see draw_fence.lua.
-local function draw(count)
+local function draw_fence(count)
     -- inline: draw_fence.lua
     return last - count + 1
 end
@@ -40,21 +40,21 @@ end
 
 -- How many listen to a client here. 0: its process is gone, or listens at another server.
 -- Nil: we may not ask. PUBLISH's own count would come too late, and a PSUBSCRIBE fools it.
-local function listeners(client)
-    return redis.pcall('PUBSUB', shard == '' and 'NUMSUB' or 'SHARDNUMSUB',
+local function subscribers(client)
+    return redis.pcall('PUBSUB', prefix == '' and 'NUMSUB' or 'SHARDNUMSUB',
                       'lockwire:2:' .. client .. tag)[2]
 end
 
 -- `kind`: t of a mutex, r of a read-write lock, so that who does not know the token can
 -- give it back. False: we may not publish.
-local function tell_turn(kind, client, token, number)
-    local heard = redis.pcall(shard .. 'PUBLISH', 'lockwire:2:' .. client .. tag, kind .. ' ' .. token .. ' '
+local function publish_hand_over(kind, client, token, number)
+    local receivers = redis.pcall(prefix .. 'PUBLISH', 'lockwire:2:' .. client .. tag, kind .. ' ' .. token .. ' '
                               .. numbers:format(number) .. ' ' .. time[1] .. ' '
                               .. time[2] .. ' ' .. name)
-    return type(heard) == 'number'
+    return type(receivers) == 'number'
 end
 
 -- "You are first now. Who was handed the lock may hang: ask when its window has ended."
-local function tell_standby(client, token, window)
-    redis.pcall(shard .. 'PUBLISH', 'lockwire:2:' .. client .. tag, 's ' .. token .. ' ' .. window .. ' ' .. name)
+local function publish_standby(client, token, window)
+    redis.pcall(prefix .. 'PUBLISH', 'lockwire:2:' .. client .. tag, 's ' .. token .. ' ' .. window .. ' ' .. name)
 end

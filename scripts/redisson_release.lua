@@ -15,9 +15,9 @@ elseif has ~= 1 then
 end
 redis.call('HDEL', KEYS[1], ARGV[1])
 if redis.call('EXISTS', KEYS[1]) == 0 then
-    local told = redis.pcall('PUBLISH', ARGV[2], '0')
-    if type(told) == 'number' then -- else not permitted: they find it by its TTL
-        return 1 + told
+    local receivers = redis.pcall('PUBLISH', ARGV[2], '0')
+    if type(receivers) == 'number' then -- else not permitted: they find it by its TTL
+        return 1 + receivers
     end
 end
 return 1

@@ -29,14 +29,14 @@
 local now = math.floor(us_text / 1000)
 local lock
 local changes = {} -- the changed fields, in order, and by field its value, or false: removed
-local left -- an owner reads no more, who may wait with an upgrader's ticket
+local reader_left -- an owner reads no more, who may wait with an upgrader's ticket
 
 -- False where the key is a stranger's: of another type or with other fields.
 local function load()
-    local state = try('HGET', name, 'mode')
+    local state = pcall_type('HGET', name, 'mode')
     if state == false and redis.call('EXISTS', name) == 0 then
         lock = {rcount = 0, readers = 0, wcount = 0, number = 0, writer = ''}
-        left = true
+        reader_left = true
         return true
     end
     local holds, readers, wcount, soonest, number, writer =
@@ -93,7 +93,7 @@ local function save()
 end
 
 -- How many read holds an owner has, and the number that goes with them.
-local function reads(owner)
+local function read_holds(owner)
     local field = 'r:' .. owner
     local text = changes[field]
     if text == nil then
@@ -107,12 +107,12 @@ local function set_reads(owner, count, number)
     change('r:' .. owner, format('%d %.0f', count, number))
 end
 
-local function writes(owner)
+local function is_writer(owner)
     return lock.wcount > 0 and lock.writer == owner
 end
 
-local function is_in(owner)
-    return writes(owner) or reads(owner) > 0
+local function is_holder(owner)
+    return is_writer(owner) or read_holds(owner) > 0
 end
 
 -- Nothing where it is damaged: then all is a stranger's to that token, unless it releases what
@@ -130,7 +130,7 @@ local function parse_member(member)
 end
 
 -- True where that made it longer.
-local function grow_ttl(ms)
+local function extend_ttl(ms)
     local longest = math.max(redis.call('PTTL', name), ms)
     redis.call('PEXPIRE', name, longest)
     return longest == ms
@@ -138,26 +138,26 @@ end
 
 -- Nil also where it was drawn while the server's clock stood before 2005: it was told to
 -- nobody.
-local function number_of(owner)
+local function fence_of(owner)
     local number = lock.number
-    if not writes(owner) then
-        number = select(2, reads(owner))
+    if not is_writer(owner) then
+        number = select(2, read_holds(owner))
     end
     return number and number >= 1125899906842624 and number
 end
 
 -- An owner gets a number when it enters, and at its first write; other holds repeat it.
-local function number_for(kind, owner)
-    if is_in(owner) and not (kind == 'w' and lock.wcount == 0) then
-        return number_of(owner) or draw(1)
+local function fence_for(kind, owner)
+    if is_holder(owner) and not (kind == 'w' and lock.wcount == 0) then
+        return fence_of(owner) or draw_fence(1)
     end
-    return draw(1)
+    return draw_fence(1)
 end
 
 -- The only hold gets an end of its own, since another one comes. The clock is read last, lest
 -- that be before the key's; in its last millisecond a key has a TTL of 0. (Of a key whose TTL
 -- somebody took away: the newcomer's lease.)
-local function part(ttl, lease)
+local function set_own_end(ttl, lease)
     local fields = redis.call('HGETALL', name)
     local clock = redis.call('TIME')
     lock.soonest = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -172,7 +172,7 @@ end
 -- Returns true if the hold is new. Everything that may be refused is tried before the HSET: a
 -- key that it makes must not stay without a TTL. The first write to a hash that exists is one
 -- that needs memory, and changes nothing: without memory there is no grant.
-local function add(kind, token, owner, lease, number)
+local function add_hold(kind, token, owner, lease, number)
     local ending, ttl = now + lease, redis.call('PTTL', name)
     local longest = math.max(ttl, lease)
     if ttl ~= -2 then
@@ -181,10 +181,10 @@ local function add(kind, token, owner, lease, number)
     redis.call('PEXPIRE', name, longest)
     local new = redis.call('HEXISTS', name, 'h:' .. token) == 0
     if lock.soonest == 0 then
-        part(ttl, lease)
+        set_own_end(ttl, lease)
     end
     if new then
-        local count = reads(owner)
+        local count = read_holds(owner)
         change('h:' .. token, format('%.0f %s %s', ending, kind, owner))
         if kind == 'w' then
             lock.wcount, lock.number, lock.writer = lock.wcount + 1, number, owner
@@ -209,7 +209,7 @@ end
 -- says that and the hold does not: else part() would leave it an end that was meanwhile put off.
 local function extend(record, token, lease)
     local ending, kind, owner = parse_hold(record)
-    local grows, ends = grow_ttl(lease), 0
+    local grows, ends = extend_ttl(lease), 0
     local alone, longer = lock.rcount + lock.wcount == 1, now + lease
     if lock.soonest > 0 and not (alone and grows and ending <= longer) then
         ends = math.max(ending, longer)
@@ -218,11 +218,11 @@ local function extend(record, token, lease)
         change('h:' .. token, format('%.0f %s %s', ends, kind, owner))
         lock.soonest = alone and ends or lock.soonest
     end
-    local number = number_of(owner)
+    local number = fence_of(owner)
     if not number and fence ~= '' then -- (by its name alone: another time)
-        number = draw(1)
-        lock.number = writes(owner) and number or lock.number
-        local count = reads(owner)
+        number = draw_fence(1)
+        lock.number = is_writer(owner) and number or lock.number
+        local count = read_holds(owner)
         if count > 0 then
             set_reads(owner, count, number)
         end
@@ -233,7 +233,7 @@ local function extend(record, token, lease)
     return number
 end
 
-local function forget_notes()
+local function remove_notes()
     for _, field in ipairs(redis.call('HKEYS', name)) do
         if field:sub(1, 2) == 'a:' then
             change(field, false)
@@ -245,7 +245,7 @@ end
 -- 3 s for each place, at most 10 s, from the hundredth on 30 s, and a tenth. Who has not for
 -- three of these and its window hangs. Without memory, too: HDEL opens the way. A queue that
 -- expired left its notes here: where they are too many, all begin anew.
-local function note(set, token, window, position)
+local function note_poll(set, token, window, position)
     local longest = math.min(3300 * (position + 1), position < 100 and 11000 or 33000)
     local due = format('%.0f', now + 3 * longest + window)
     local new = redis.pcall(set, name, 'a:' .. token, due)
@@ -255,14 +255,14 @@ local function note(set, token, window, position)
     end
     if new == 1 and redis.call('HLEN', name)
         > 257 + lock.rcount + lock.wcount + lock.readers then
-        forget_notes()
+        remove_notes()
         save()
     end
 end
 
 -- Of whom no note is known came before this hash: it counts as if it asked now, and so do
 -- those behind it, lest each that hangs costs its own time.
-local function hangs(token)
+local function is_hung(token)
     local due = redis.call('HGET', name, 'a:' .. token)
     if due then
         return (tonumber(due) or 0) <= now
@@ -271,20 +271,20 @@ local function hangs(token)
         local _, _, its_token = parse_member(member)
         local client, window = parse_token(its_token or '')
         if client then
-            note('HSETNX', its_token, window, place - 1)
+            note_poll('HSETNX', its_token, window, place - 1)
         end
     end
     return false
 end
 
-local function leave(member, token)
-    if try('ZREM', queue, member) == 1 and token then
+local function leave_queue(member, token)
+    if pcall_type('ZREM', queue, member) == 1 and token then
         redis.call('HDEL', name, 'a:' .. token)
     end
 end
 
 -- Drops a hold that exists.
-local function drop(token, kind, owner)
+local function remove_hold(token, kind, owner)
     change('h:' .. token, false)
     if kind == 'w' then
         lock.wcount = lock.wcount - 1
@@ -292,18 +292,18 @@ local function drop(token, kind, owner)
             lock.number, lock.writer = 0, ''
         end
     else
-        local count, number = reads(owner)
+        local count, number = read_holds(owner)
         lock.rcount = math.max(lock.rcount - 1, 0)
         if count > 1 then
             set_reads(owner, count - 1, number)
         else
             change('r:' .. owner, false)
             lock.readers = math.max(lock.readers - 1, 0)
-            left = true
+            reader_left = true
         end
     end
     if lock.rcount == 0 and lock.wcount > 0 then
-        forget_notes() -- waiters keep out others only while there are readers
+        remove_notes() -- waiters keep out others only while there are readers
     end
 end
 
@@ -356,7 +356,7 @@ local function recount()
     for field in pairs(there) do
         if field:sub(1, 2) == 'r:' or rcount == 0 then -- see drop()
             change(field, false)
-            left = true
+            reader_left = true
         end
     end
     save()
@@ -370,9 +370,9 @@ local function purge()
     if lock.soonest and lock.soonest > 0 and lock.soonest <= now then
         dropped = recount()
     end
-    for _, member in ipairs(left and try('ZRANGEBYSCORE', queue, '0', '0') or {}) do
+    for _, member in ipairs(reader_left and pcall_type('ZRANGEBYSCORE', queue, '0', '0') or {}) do
         local _, _, _, owner = parse_member(member)
-        if owner and not is_in(owner) then
+        if owner and not is_holder(owner) then
             local last = redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')
             local ticket, after = tonumber(us_text), tonumber(last[2]) + 1
             if after > ticket and after < 9007199254740992 then
@@ -382,11 +382,11 @@ local function purge()
             redis.call('ZADD', queue, format('%.0f', ticket), member)
         end
     end
-    left = false
+    reader_left = false
     return dropped
 end
 
-local function admit(kind, owner, permits)
+local function may_enter(kind, owner, permits)
     if lock.rcount + lock.wcount == 0 then
         return true
     end
@@ -394,9 +394,9 @@ local function admit(kind, owner, permits)
         return false
     end
     if kind == 'w' then
-        return lock.rcount == reads(owner)
+        return lock.rcount == read_holds(owner)
     end
-    return permits == 0 or lock.readers < permits or is_in(owner)
+    return permits == 0 or lock.readers < permits or is_holder(owner)
 end
 
 -- Lets in whoever is first, as long as the first may enter. Returns the number of `me`
@@ -407,10 +407,10 @@ end
 -- and ZREM of a member that does not exist has shown whether the head may be removed. A head that is dead or hangs
 -- leaves the queue if it keeps out a reader that could enter now, the caller or the one behind it.
 -- (When the client wakes up it asks with its ticket, and has its place again.)
-local function serve(me, my_lease)
+local function serve(caller, my_lease)
     local mine, window_given
-    for tried = 0, 128 do
-        local heads = try('ZRANGE', queue, '0', '1') or {}
+    for tries = 0, 128 do
+        local heads = pcall_type('ZRANGE', queue, '0', '1') or {}
         local head = heads[1]
         if not head then
             return mine, 0
@@ -421,54 +421,54 @@ local function serve(me, my_lease)
             client, window = parse_token(token)
             window = tonumber(window)
         end
-        local stays = client and not admit(kind, owner, permits)
-        local behind = stays and lock.wcount == 0 and head ~= me and (me or heads[2])
+        local must_wait = client and not may_enter(kind, owner, permits)
+        local behind = must_wait and lock.wcount == 0 and head ~= caller and (caller or heads[2])
         if behind then
             local its_kind, its_permits, _, its_owner = parse_member(behind)
-            if (kind == 'w' and not me or its_kind and admit(its_kind, its_owner, its_permits))
-                and (hangs(token) or listeners(client) == 0) then
-                stays, client = false, nil
+            if (kind == 'w' and not caller or its_kind and may_enter(its_kind, its_owner, its_permits))
+                and (is_hung(token) or subscribers(client) == 0) then
+                must_wait, client = false, nil
             end
         end
-        if stays then
+        if must_wait then
             if window_given then
-                tell_standby(client, token, window_given)
+                publish_standby(client, token, window_given)
             end
             return mine, 0
         end
-        if tried == 128 then
+        if tries == 128 then
             if client then
-                tell_standby(client, token, 1)
+                publish_standby(client, token, 1)
             end
             return mine, 1
         end
-        local heard = 0
-        if client and head ~= me then
-            heard = listeners(client)
-            if not heard then
+        local count = 0
+        if client and head ~= caller then
+            count = subscribers(client)
+            if not count then
                 return mine, 0
             end
         end
-        if head == me then
-            mine = number_for(kind, owner)
-            leave(head, token)
-            add(kind, token, owner, my_lease, mine)
-        elseif heard > 0 then
+        if head == caller then
+            mine = fence_for(kind, owner)
+            leave_queue(head, token)
+            add_hold(kind, token, owner, my_lease, mine)
+        elseif count > 0 then
             redis.call('ZREM', queue, '')
             redis.call('HDEL', name, 'h:')
-            local number = number_for(kind, owner)
-            local new = add(kind, token, owner, window, number)
-            if not tell_turn('r', client, token, number) then
+            local number = fence_for(kind, owner)
+            local new = add_hold(kind, token, owner, window, number)
+            if not publish_hand_over('r', client, token, number) then
                 if new then
-                    drop(token, kind, owner)
+                    remove_hold(token, kind, owner)
                     save()
                 end
                 return mine, 0
             end
-            leave(head, token)
+            leave_queue(head, token)
             window_given = math.max(window_given or 0, window)
         else
-            leave(head, token)
+            leave_queue(head, token)
         end
     end
 end

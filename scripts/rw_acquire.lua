@@ -11,13 +11,13 @@
 -- Happy path: nothing there, or others read and nobody waits; it writes what rw.lua's add()
 -- would. Sent twice, the second finds its hold and extends it.
 
-local name, token, lease, asker = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local owner = #asker == 2 and token or asker:sub(3)
-local there, writes = redis.call('EXISTS', name, KEYS[2]), asker:byte() == 119 -- w
+local name, token, lease, request = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local owner = #request == 2 and token or request:sub(3)
+local exists, to_write = redis.call('EXISTS', name, KEYS[2]), request:byte() == 119 -- w
 
 -- One more that reads: so many hold, and read, then, and from this time on some end.
 local holds, readers, soonest, ending
-if there == 1 and not writes then
+if exists == 1 and not to_write then
     local state = redis.pcall('HGET', name, 'mode')
     if type(state) == 'string' then
         holds, readers, soonest = state:match('^2 (%d+) (%d+) 0 ([1-9]%d*) 0 $')
@@ -28,11 +28,11 @@ if there == 1 and not writes then
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         soonest, ending = tonumber(soonest), now + lease
-        there = soonest > now and 0 or there
+        exists = soonest > now and 0 or exists
     end
 end
 
-if there == 0 and #KEYS[3] == 14 then -- a slot's: draw_fence.lua
+if exists == 0 and #KEYS[3] == 14 then -- a slot's: draw_fence.lua
     local number = redis.pcall('INCRBY', KEYS[3], '1')
     if type(number) == 'number' and number >= 1125899906842624
         and number < 9007199254740992 then
@@ -51,7 +51,7 @@ if there == 0 and #KEYS[3] == 14 then -- a slot's: draw_fence.lua
                        'h:' .. token, format('%.0f r %s', ending, owner),
                        'r:' .. owner, '1 ' .. text)
             return number
-        elseif writes then
+        elseif to_write then
             redis.call('HSET', name, 'mode', '2 1 0 1 0 ' .. text .. ' ' .. owner,
                        'h:' .. token, '0 w ' .. owner)
         else
@@ -76,7 +76,7 @@ end
 local function slow()
     local queue, fence = KEYS[2], KEYS[3]
     local wait, ticket, permits, numbers = ARGV[4]:match('^(%d) (%S+) (%d+) (.*)$')
-    local kind = asker:sub(1, 1)
+    local kind = request:sub(1, 1)
     wait, ticket, permits = wait == '1', tonumber(ticket), tonumber(permits)
     lease = tonumber(lease)
     -- include: rw.lua
@@ -91,34 +91,34 @@ local function slow()
             left = math.max(0, lock.soonest - now)
         end
         ticket = ticket < 0 and us or ticket -- with it who may not join yet will
-        local position = try('ZRANK', queue, member) or -1
+        local position = pcall_type('ZRANK', queue, member) or -1
         local answer = {0, left, position, ticket, us, again}
         if not ours then
             answer[7] = redis.call('TYPE', name).ok
         elseif lock.rcount > 0 and position > 127 then -- those so far behind have no note
             redis.call('HDEL', name, 'a:' .. token)
         elseif lock.rcount > 0 and position >= 0 then
-            note('HSET', token, token:match(':(%d+)%-$') or 0, position)
+            note_poll('HSET', token, token:match(':(%d+)%-$') or 0, position)
         end
         return answer
     end
 
     local function grant()
-        local number = number_for(kind, owner)
-        add(kind, token, owner, lease, number)
-        leave(member, token)
+        local number = fence_for(kind, owner)
+        add_hold(kind, token, owner, lease, number)
+        leave_queue(member, token)
         return number
     end
 
     -- Of two readers that wait to write neither could ever: does another one wait, alive?
     -- Such a one has ticket 0, before all others, since it holds what those wait for.
-    local function rival()
-        for _, other in ipairs(try('ZRANGEBYSCORE', queue, 0, 0) or {}) do
+    local function has_rival()
+        for _, other in ipairs(pcall_type('ZRANGEBYSCORE', queue, 0, 0) or {}) do
             local _, _, its_token, its_owner = parse_member(other)
             local client = its_owner and parse_token(its_token)
-            if not client or listeners(client) == 0 then
-                leave(other, its_token)
-            elseif its_owner ~= owner and reads(its_owner) > 0 then
+            if not client or subscribers(client) == 0 then
+                leave_queue(other, its_token)
+            elseif its_owner ~= owner and read_holds(its_owner) > 0 then
                 return true
             end
         end
@@ -127,11 +127,11 @@ local function slow()
 
     -- Without queueing: nobody waits, or the owner is in already (re-entry, upgrade).
     local function enter()
-        if not admit(kind, owner, permits) then
+        if not may_enter(kind, owner, permits) then
             return nil
         end
-        local heads = try('ZRANGE', queue, 0, 0)
-        if is_in(owner) or not (heads and heads[1]) then
+        local heads = pcall_type('ZRANGE', queue, 0, 0)
+        if is_holder(owner) or not (heads and heads[1]) then
             return grant()
         end
     end
@@ -149,7 +149,7 @@ local function slow()
     end
     if record then
         local number = extend(record, token, lease)
-        leave(member, token)
+        leave_queue(member, token)
         serve()
         return number
     end
@@ -158,8 +158,8 @@ local function slow()
         serve()
         return number
     end
-    if is_in(owner) then
-        if rival() then
+    if is_holder(owner) then
+        if has_rival() then
             return -1
         end
         ticket = 0
@@ -174,7 +174,7 @@ local function slow()
     if number then
         return number
     end
-    if wait and ticket > 0 and is_in(owner) then -- it came to read while it waited to write
+    if wait and ticket > 0 and is_holder(owner) then -- it came to read while it waited to write
         ticket = 0
         redis.call('ZADD', queue, '0', member)
     end

@@ -22,8 +22,8 @@ if record and redis.call('EXISTS', KEYS[2]) == 0 then
         return redis.call('DEL', name)
     end
     local owner = holds and record:match('^%d+ r (.*)$')
-    local reads = owner and redis.call('HGET', name, 'r:' .. owner)
-    local time = reads and reads:find('1 ', 1, true) == 1 and redis.call('TIME')
+    local read_holds = owner and redis.call('HGET', name, 'r:' .. owner)
+    local time = read_holds and read_holds:find('1 ', 1, true) == 1 and redis.call('TIME')
     if time and tonumber(soonest) > time[1] * 1000 + time[2] / 1000 then
         redis.call('HDEL', name, 'h:') -- see rw.lua
         redis.call('HSET', name, 'mode', string.format('2 %d %d 0 %s 0 ', holds - 1,
@@ -42,7 +42,7 @@ local function slow()
     local member = request .. ' ' .. token .. ' ' .. owner
     -- include: rw.lua
     if not load() or record and not parse_hold(record) then
-        try('ZREM', queue, member)
+        pcall_type('ZREM', queue, member)
         return 0
     end
     local released = 0
@@ -51,7 +51,7 @@ local function slow()
             local long = #field > 514 and field:match('^h:(.*)$')
             local ending, kind, holder = parse_hold(long and redis.call('HGET', name, field) or '')
             if ending then
-                drop(long, kind, holder)
+                remove_hold(long, kind, holder)
                 released = 1
             end
         end
@@ -62,14 +62,14 @@ local function slow()
     if record then
         local _, kind, holder = parse_hold(record)
         owner = holder
-        drop(token, kind, owner)
+        remove_hold(token, kind, owner)
         save()
         released = 1
     end
-    leave(member, token)
+    leave_queue(member, token)
     purge()
     local _, again = serve()
-    local holds = reads(owner) + (writes(owner) and lock.wcount or 0)
+    local holds = read_holds(owner) + (is_writer(owner) and lock.wcount or 0)
     return released + 2 * again + 4 * holds
 end
 return slow()

@@ -14,9 +14,9 @@ local ending, kind, owner = parse_hold(record or '')
 if not ending then
     return 0
 end
-drop(ARGV[1], kind, owner)
+remove_hold(ARGV[1], kind, owner)
 save()
 if lock.rcount + lock.wcount == 0 then
     return 1 -- the key is gone, of which nothing may be asked where its slot leaves
 end
-return 1 + 4 * (reads(owner) + (writes(owner) and lock.wcount or 0))
+return 1 + 4 * (read_holds(owner) + (is_writer(owner) and lock.wcount or 0))

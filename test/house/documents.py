@@ -33,7 +33,7 @@ LISTED = re.compile(r"^\| `(?:src/)?([\w-]+)/` \|", re.M)
 FILE = re.compile(r"[\w-]+\.(?:c|h|lua|py)")
 GRANT = re.compile(r"\+([a-z]+)(?:\|([a-z]+))?")
 COMMAND = re.compile(r"(?<![A-Z])[A-Z]+(?![A-Z])")
-CALL = re.compile(r"\b(?:call|pcall|try)\('([A-Z]+)'")
+CALL = re.compile(r"\b(?:call|pcall|pcall_type)\('([A-Z]+)'")
 SPAN = re.compile(r"`([^`]+)`")
 
 
@@ -168,7 +168,7 @@ def self_test():
         "a document that nobody finds": ("README.md", ""),
         "a room that is not listed": ("test/README.md", "| `unit/` |\n| `integration/` |\n"),
         "a command that the account may not": 
-            ("scripts/ask.lua", good["scripts/ask.lua"] + "try('ZRANK', queue)"),
+            ("scripts/ask.lua", good["scripts/ask.lua"] + "pcall_type('ZRANK', queue)"),
         "one that it may in vain": (MANUAL, "+get +set"),
         "a subcommand that it may in vain": (MANUAL, "+get +get|set"),
         "news of another version": ("NEWS.md", "## 1.2.2\n"),
