@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Acquires a mutex, or joins its queue; one script, so that no wake-up falls in between.
 -- KEYS: name, queue, fence
--- ARGV: token, lease ms, how (mutex_request.lua)
+-- ARGV: token, lease ms, how (mutex.lua)
 -- Answer: as there
 -- Happy path: free and nobody queued; or held by one behind whom others queue, and a new
 -- token joins them at the end. All else is slow(). Sent twice, the second finds its token in
@@ -44,7 +44,7 @@ end
 
 local function slow()
     local fence, numbers = KEYS[3], how:match(' (.*)$')
-    -- include: mutex_request.lua
+    -- include: mutex.lua
     return request(token, pcall_type('GET', name), lease)
 end
 return slow()

@@ -29,7 +29,7 @@
 -- a command.
 
 local outcome, behind, pcall = 'again', false, redis.pcall
-local tag = fence:sub(15) -- of the slot, in a cluster: see queue.lua
+local tag = fence:sub(15) -- of the slot, in a cluster: see rw.lua
 for tries = 0, 16 do
     local heads = pcall('ZRANGE', queue, '0', '1')
     local head, following = heads[1], heads[2]

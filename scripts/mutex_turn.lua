@@ -2,7 +2,7 @@
 -- Ends a client's turn: releases the old token and acquires for the new one, at once if
 -- nobody else waits, else at the tail.
 -- KEYS: name, queue, fence
--- ARGV: old token, token, lease ms, how (mutex_request.lua)
+-- ARGV: old token, token, lease ms, how (mutex.lua)
 -- Answer: what mutex_acquire answers, a number as -1 - number where the old token was not
 -- held, a text behind "1 " or, where it was not held, "0 "
 -- Happy path: held, and nobody queued; or others did, the first of whom is handed it, and the
@@ -55,7 +55,7 @@ end
 
 local function slow()
     local numbers = how:match(' (.*)$')
-    -- include: mutex_request.lua
+    -- include: mutex.lua
     local left = 0
     if not held then -- who held does not wait, and its name is free now
         left, value = pcall_type('ZREM', queue, old), pcall_type('GET', name)

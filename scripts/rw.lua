@@ -12,7 +12,7 @@
 -- waits where this says neither read nor write; redisson_acquire.lua knows us by it, too.
 -- A queue's member is `<r|w><permits> <token> <owner>`. Must not know the mutex.
 --
--- A fragment, like queue.lua, on which it stands. While a script runs, the state is kept in
+-- A fragment. While a script runs, the state is kept in
 -- `lock`, and the fields that change with it in `changes`. save() writes both, and must follow
 -- each change of holds. The scripts also write the first hold of a name, its renewal and its end
 -- themselves, without all this.
@@ -24,7 +24,48 @@
 --
 -- Happy path: load(); the caller adds or drops a hold; save(); serve() lets in the next.
 
--- include: queue.lua
+-- include: clock.lua
+
+-- In a cluster the fence's key has the tag of the slot, `lockwire:fence:{tag}`, and the
+-- channels have it, too: those of a slot, which its node alone has.
+local tag = fence:sub(15)
+local prefix = tag == '' and '' or 'S'
+
+-- The first of `count` new numbers; see draw_fence.lua.
+local function draw_fence(count)
+    -- inline: draw_fence.lua
+    return last - count + 1
+end
+
+-- The client and the claim window (text) of `<client>:<n>:<window>-`; nil for all else.
+local function parse_token(token)
+    local colon = token:find(':', 1, true)
+    local window = colon and token:match('^%d+:([1-9]%d*)%-$', colon + 1)
+    if window and #window <= 5 and tonumber(window) <= 60000 then
+        return token:sub(1, colon - 1), window
+    end
+end
+
+-- How many listen to a client here. 0: its process is gone, or listens at another server.
+-- Nil: we may not ask. PUBLISH's own count would come too late, and a PSUBSCRIBE fools it.
+local function subscribers(client)
+    return redis.pcall('PUBSUB', prefix == '' and 'NUMSUB' or 'SHARDNUMSUB',
+                      'lockwire:2:' .. client .. tag)[2]
+end
+
+-- `kind`: t of a mutex, r of a read-write lock, so that who does not know the token can
+-- give it back. False: we may not publish.
+local function publish_hand_over(kind, client, token, number)
+    local receivers = redis.pcall(prefix .. 'PUBLISH', 'lockwire:2:' .. client .. tag, kind .. ' ' .. token .. ' '
+                              .. numbers:format(number) .. ' ' .. time[1] .. ' '
+                              .. time[2] .. ' ' .. name)
+    return type(receivers) == 'number'
+end
+
+-- "You are first now. Who was handed the lock may hang: ask when its window has ended."
+local function publish_standby(client, token, window)
+    redis.pcall(prefix .. 'PUBLISH', 'lockwire:2:' .. client .. tag, 's ' .. token .. ' ' .. window .. ' ' .. name)
+end
 
 local now = math.floor(us_text / 1000)
 local lock

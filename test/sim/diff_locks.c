@@ -183,7 +183,7 @@ static void add_keys(struct diff *diff, const struct names *of, bool rw)
     arguments_add(diff, "%s", fence);
 }
 
-/* As mutex_request.lua has it. */
+/* As mutex.lua has it. */
 static void add_how(struct diff *diff)
 {
     char place[32] = "";
