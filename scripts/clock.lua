@@ -1,12 +1,14 @@
 -- SPDX-License-Identifier: MIT
--- Owns what every slow path begins with: the server's time, and commands that may meet a key
--- of another type. Must not know what the keys are for.
+-- Reads the server's time, which every slow path needs first. Independent of what the
+-- keys are for.
 --
--- A fragment: the build puts it before all others, into slow() where a script has that.
-
+-- A fragment. It offers `time` (the reply to TIME), `us_text` (the same in microseconds,
+-- as text), `format` and pcall_type(), and expects nothing. join.lua, mutex.lua and
+-- rw.lua include it, in a script with a fast path within slow().
 -- include: pcall_type.lua
 
 local format = string.format
--- Read before anything gets a TTL: a message that says when must not say it too late.
+-- Read before any key gets a TTL. A client counts the claim window from the time in the
+-- message, which must therefore not be later than the beginning of the TTL.
 local time = redis.call('TIME')
 local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]

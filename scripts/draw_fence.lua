@@ -1,17 +1,22 @@
 -- SPDX-License-Identifier: MIT
--- Statements that draw `count` new numbers from the counter `fence`, the last of them `last`.
--- Below 2^50 the counter was lost, above 2^53 Lua cannot count it, and a key of another type
--- is no counter: then `time`, the reply to TIME, begins it again.
+-- Statements that draw `count` fencing tokens, the last of which is `last`.
 --
--- The counter of a cluster's slot may be set back to an earlier value without any sign of it,
--- so none of its numbers is below the clock.
-
+-- A fragment, inlined where `fence` (the counter's key), `count` and `time` (the reply to
+-- TIME) are declared: in mutex_hand_over.lua, and in a function of mutex.lua and rw.lua.
+--
+-- Happy path: INCRBY. A result below 2^50 means that the counter was lost, and one from
+-- 2^53 on is too large for Lua; a key of another type is no counter. Then the counter is
+-- set to the server's time in microseconds. It must not be left without a TTL: if the SET
+-- is refused, a counter that INCRBY has created is deleted.
+--
+-- A failover may set back the counter of a cluster's slot unnoticed. Its fencing tokens
+-- are therefore never below the server's time.
 local last, least = redis.pcall('INCRBY', fence, count), 1125899906842624
-if #fence > 14 then -- a slot's
+if #fence > 14 then -- lockwire:fence:{tag}, the counter of a slot
     least = time[1] * 1000000 + time[2] + count - 1
 end
 if type(last) ~= 'number' or last < least or last >= 9007199254740992 then
-    local created = last == tonumber(count) -- the counter was lost, and INCRBY made a new one
+    local created = last == tonumber(count)
     if type(last) ~= 'number' or last >= 9007199254740992 then
         last = 0
     end
@@ -20,9 +25,9 @@ if type(last) ~= 'number' or last < least or last >= 9007199254740992 then
         local text = string.format('%.0f', last)
         if redis.pcall('SET', fence, text, 'PX', 86400000).err then
             if created then
-                redis.call('DEL', fence) -- it has no TTL
+                redis.call('DEL', fence)
             end
-            redis.call('SET', fence, text, 'PX', 86400000) -- so that the server itself raises it
+            redis.call('SET', fence, text, 'PX', 86400000) -- ends with the server's error
         end
     end
 end

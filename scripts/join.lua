@@ -1,16 +1,19 @@
 -- SPDX-License-Identifier: MIT
--- Owns how a waiter gets its place in the queue. Must not know who waits for what.
+-- Puts a waiter into the queue, a sorted set whose scores are tickets: the server's time
+-- in microseconds when the waiter came. Independent of the lock that is waited for.
 --
--- A fragment, which stands on clock.lua, for scripts that declare `queue`, the key.
+-- A fragment. It offers join() and `us` (the server's time), and expects `queue`, the
+-- key. mutex.lua and rw_acquire.lua include it.
 --
--- Happy path: join() of a new member, behind the last one.
-
+-- Happy path: join() adds a new member behind the last one, and the queue has more than
+-- 90 of its 120 seconds left. The queue must not be left without a TTL.
 -- include: clock.lua
 
 local us = tonumber(us_text)
 
--- The server's clock was set back, or others came in the same microsecond: one more than the
--- last one's ticket. Nil where that is a stranger's, and Lua cannot count on from there.
+-- Moves a newcomer behind the last member, if the clock was set back, or if others came
+-- in the same microsecond. Returns its ticket, one more than the last. Returns nil if
+-- that is foreign, and too large for Lua to count on from there.
 local function add_last(member)
     local last = redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')
     local after = tonumber(last[2]) + 1
@@ -20,15 +23,15 @@ local function add_last(member)
     end
 end
 
--- Returns the member's ticket, also if the queue's key is of another type. A member that asked
--- before (without joining, or it lost its place: the queue expired, or its process seemed gone)
--- brings its old ticket; -1: it has none. For a new member the position is returned as well,
--- since that costs less here than later.
+-- Adds a member, unless it is queued already. Returns its ticket, also if the queue's key
+-- is of another type, and for a newcomer its position, which costs less here than later.
+-- `ticket` is -1 for a newcomer. A member that has lost its place (the queue expired, or
+-- its process seemed to be gone), or that could not join earlier, has its old ticket.
 local function join(member, ticket)
     local left, score, added, position = redis.call('PTTL', queue), nil, nil, nil
     if left == -2 then
-        -- PEXPIRE shows that the queue may be given a TTL. The ZADD before it does nothing, but
-        -- is refused without memory, as no command after the PEXPIRE would be.
+        -- Neither command has an effect. PEXPIRE shows that the queue may be given a TTL.
+        -- ZADD is refused if memory is out, which no command after a PEXPIRE would be.
         redis.call('ZADD', queue, 'XX', '0', member)
         redis.call('PEXPIRE', queue, '120000')
     end
@@ -40,13 +43,13 @@ local function join(member, ticket)
         added = pcall_type('ZADD', queue, 'NX', us_text, member)
         score, added = added == 0, added == 1
     end
-    -- Directly behind the ZADD that may have made the queue, which must not stay without a TTL.
+    -- Directly behind the ZADD, which may have created the queue.
     if (score or added) and left < 90000
         and type(redis.pcall('PEXPIRE', queue, '120000')) ~= 'number' then
         if added then
             redis.call('ZREM', queue, member)
         end
-        redis.call('PEXPIRE', queue, '120000') -- so that the server itself raises it
+        redis.call('PEXPIRE', queue, '120000') -- ends with the server's error
     end
     if score then
         return tonumber(score == true and redis.call('ZSCORE', queue, member) or score)

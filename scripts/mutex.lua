@@ -1,19 +1,24 @@
 -- SPDX-License-Identifier: MIT
--- Owns the mutex: the name's value is the holder's token, its TTL the lease; a member of
--- the queue is a waiter's token. Where somebody may be queued the value is marked: the token
--- ends in + there, and in - everywhere else. Must not know the read-write hash.
+-- The mutex. Its key, the name, is a string: the holder's token, with the lease as its
+-- TTL. A token is `<client's uuid>:<n>:<claim window in ms>-`. The queue is a sorted set
+-- of the waiters' tokens (join.lua). While there may be waiters the value has the queue
+-- mark: its last character is + in place of -. A value of any other form is foreign.
+-- Independent of the read-write lock.
 --
--- A fragment, which stands on clock.lua.
+-- A fragment. It offers request(), and refuse(), hand_over(), marked() and mark_queued(),
+-- of which that consists. It expects `name`, `queue` and `fence`, the keys, `how`, which
+-- mutex_acquire.lua describes, and `numbers` (mutex_hand_over.lua). mutex_acquire.lua and
+-- mutex_turn.lua include it, within slow().
 --
--- Happy path: a release hands over, and the waiter's token is the name's value.
+-- Happy path: request() puts the token into the queue; a later release hands over to it.
 --
--- After each script that knows the queue, a value that is not marked says that the queue is
--- empty. (A plain SET NX that comes between a lease's end and the next script makes it say
--- so untruly, until a script looks.)
+-- After each script that uses the queue, a value without a mark means that the queue is
+-- empty. (If a plain SET NX comes between the end of a lease and the next such script,
+-- this is untrue until that script has run.)
 
 -- include: join.lua
 
--- The first of sixteen new numbers.
+-- Returns the first of sixteen new fencing tokens.
 local function draw_fence()
     local count = '16'
     -- inline: draw_fence.lua
@@ -28,17 +33,18 @@ local function mark_queued(value)
     -- inline: mutex_mark_queued.lua
 end
 
--- See mutex_hand_over.lua: `outcome` and `behind`.
+-- Returns `outcome` and `behind` of mutex_hand_over.lua.
 local function hand_over(caller)
     local excluded
     -- inline: mutex_hand_over.lua
     return outcome, behind
 end
 
--- `value` is what try('GET') said of the name: nil for a stranger of another type. Who has
--- no ticket, since it may not join yet, gets one: with it it will join in its place.
+-- Returns the text for a token that does not get the lock. `value` is pcall_type('GET')'s
+-- result for the name: nil if the key is of another type. A token that had no ticket,
+-- since it may not join yet, gets one, by which it will later join in its place.
 local function refuse(token, value, ticket, again, position)
-    local left = math.min(redis.call('PTTL', name), 9007199254740992) -- a client reads so far
+    local left = math.min(redis.call('PTTL', name), 9007199254740992) -- decode.c's limit
     local place = position or pcall_type('ZRANK', queue, token) or -1
     local answer = format('%.0f %d %s', left == -2 and 0 or left, place, us_text)
     if value ~= nil and again == 0 and (ticket < 0 or ticket == us) then
@@ -48,8 +54,8 @@ local function refuse(token, value, ticket, again, position)
     return answer .. format(' %.0f %d', ticket < 0 and us or ticket, again) .. kind
 end
 
--- The name is this token's already, or nobody's. Nil, and whether to ask again, where others
--- come first.
+-- Extends the token's own hold, or acquires a free lock. Returns the reply; or nil, since
+-- others come first, and 1 if the script has to be sent again, else 0.
 local function take(token, value, lease, want_fence)
     if value then
         pcall_type('ZREM', queue, token)
@@ -61,7 +67,7 @@ local function take(token, value, lease, want_fence)
     end
     local outcome, behind = hand_over(token)
     if outcome == 'free' then
-        -- The number first: where it cannot be had, no grant stays behind the error.
+        -- The fencing token first: if it cannot be drawn there must be no grant.
         local number = want_fence and draw_fence() or 0
         redis.call('SET', name, behind and marked(token) or token, 'PX', lease)
         return number
@@ -69,7 +75,7 @@ local function take(token, value, lease, want_fence)
     return nil, outcome == 'again' and 1 or 0
 end
 
--- `value` as above.
+-- Acquires the lock for a token, or joins its queue. `value` as for refuse().
 local function request(token, value, lease)
     local mine = value == token or value == marked(token)
     local wait, ticket = how:byte() ~= 110, tonumber((how:match('^..(%d+)'))) or -1

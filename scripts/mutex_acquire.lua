@@ -1,42 +1,65 @@
 -- SPDX-License-Identifier: MIT
--- Acquires a mutex, or joins its queue; one script, so that no wake-up falls in between.
--- KEYS: name, queue, fence
--- ARGV: token, lease ms, how (mutex.lua)
--- Answer: as there
--- Happy path: free and nobody queued; or held by one behind whom others queue, and a new
--- token joins them at the end. All else is slow(). Sent twice, the second finds its token in
--- the name and extends it, or in the queue.
+-- Acquires a mutex for a token or, if it is held, puts the token into the queue. One
+-- script does both, so that no release falls in between. A client sends it after a plain
+-- SET NX was refused, or at once if the name is known to be contended; and again whenever
+-- it polls.
+--
+-- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
+--   counter
+-- ARGV: token; lease in ms; `how` the token asks, one word of four parts:
+--   n (it does not wait), j (it joins the queue) or k (the same, and the queue's TTL is
+--     renewed);
+--   f (a fencing token is wanted) or -;
+--   its ticket, the server's time in us that its place goes by; nothing if it has none;
+--   a blank and `numbers`: Lua's format for a fencing token in messages, and the server
+--     that is named there
+-- Reply: if the token has the lock now, the first of sixteen fencing tokens, or 0 if none
+--   was wanted. Else the text
+--     "<remaining ms> <position> <server's time in us>[ <ticket> <again>[ <type>]]"
+--   The remaining lease is -1 if the key has no TTL, 0 if the lock is free, and -2 for a
+--   newcomer behind other waiters: to read it would cost a command, and the first waiter
+--   polls when the lease ends anyway. The position is -1 if the token is not queued. An
+--   absent ticket is the server's time. `again` is 1 if the script has to be sent again,
+--   since it has removed sixteen dead waiters. `type` is the type of a foreign key that
+--   is no string.
+--
+-- Must not leave a value without the queue mark (mutex.lua) while there are waiters, nor
+-- a key without a TTL, nor shorten a TTL.
+-- Happy path: the lock is free and the queue empty; or the value has the queue mark, and
+-- a new token joins the queue at its end. slow() handles all other cases.
+-- Sent twice, it finds its token as the value, and extends the lease, or in the queue.
 
 local name, queue, token, lease, how = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local call, pcall = redis.call, redis.pcall
 local value = pcall('GET', name)
-local joins, wants, no_ticket = how:byte(1, 3)
+local joins, wants, no_ticket = how:byte(1, 3) -- in ASCII j, k, n: 106, 107, 110; -: 45
 
 if not value then
-    if #KEYS[3] == 14 and call('EXISTS', queue) == 0 then -- a slot's: draw_fence.lua
-        -- The number first: without one there is no grant yet, and slow() sees to it.
+    if #KEYS[3] == 14 and call('EXISTS', queue) == 0 then -- not a slot's: draw_fence.lua
+        -- The fencing token first: if it cannot be drawn there is no grant yet, and
+        -- slow() handles that.
         local last = wants == 45 and 1125899906842624 or pcall('INCRBY', KEYS[3], '16')
         if type(last) == 'number' and last >= 1125899906842624
             and last < 9007199254740992 then
             call('SET', name, token, 'PX', lease)
             return wants == 45 and 0 or last - 15
         elseif last == 16 and pcall('PEXPIRE', KEYS[3], '86400000') ~= 1 then
-            call('DEL', KEYS[3]) -- the counter was lost, and INCRBY made a new one
+            call('DEL', KEYS[3]) -- the counter was lost, and INCRBY created another
         end
     end
-elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string' and value:byte(-1) == 43
-    and not value:find(token:sub(1, -2), 1, true) then
+elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string'
+    and value:byte(-1) == 43 and not value:find(token:sub(1, -2), 1, true) then
     local time, position = call('TIME'), pcall('ZCARD', queue)
     local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
     if type(position) == 'number' and position > 0
         and pcall('ZADD', queue, 'NX', us_text, token) == 1 then
         if joins == 107 and pcall('PEXPIRE', queue, '120000') ~= 1 then
-            call('ZREM', queue, token) -- the queue might never expire
-            call('PEXPIRE', queue, '120000') -- so that the server itself raises it
+            call('ZREM', queue, token) -- the queue may lack a TTL
+            call('PEXPIRE', queue, '120000') -- ends with the server's error
         end
         if pcall('ZREVRANK', queue, token) == 0 then
             return '-2 ' .. position .. ' ' .. us_text
-        else -- the clock was set back, or an account lacks ZREVRANK: slow() sees to it
+        else -- the clock was set back, or ZREVRANK is not permitted: left to slow()
             call('ZREM', queue, token)
         end
     end

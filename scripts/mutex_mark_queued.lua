@@ -1,8 +1,11 @@
 -- SPDX-License-Identifier: MIT
--- Statements that mark the name, whose value is `value` (false, or an error: there is none of
--- ours): whoever releases it shall look at the queue. A token is marked by a + in place of
--- its - at the end, which nobody else's text has; a stranger's is never changed.
--- The lease runs on. Without memory there is no mark; then nobody joins either.
+-- Statements that give the name's value the queue mark, so that its release looks at the
+-- queue: the last character becomes + in place of -.
+--
+-- A fragment, inlined in mutex_release.lua and in a function of mutex.lua. It expects
+-- `name`, the key, and `value`: its text, or false or an error if there is none. It must
+-- not change a foreign value, nor the lease. Without memory there is no mark, but then no
+-- waiter can join either.
 
 if type(value) == 'string' and value:byte(-1) == 45
     and value:find('^%x+%-%x+%-%x+%-%x+%-%x+:%d+:[1-9]%d*%-$') then

@@ -1,11 +1,20 @@
 -- SPDX-License-Identifier: MIT
--- Whatever this token has here, it has no more: the lock, a place in the queue, a turn
--- that it was handed meanwhile. Release, leave and give back are this one script.
--- KEYS: name, queue, fence
--- ARGV: token, numbers (mutex_hand_over.lua)
--- Answer: bit 0: it was held and is released; bit 1: again (more dead heads than one call
--- looks at).
--- Happy path: held, and the first in the queue is handed it.
+-- Releases all that a token has of a mutex: the lock, its place in the queue, or a lock
+-- that was handed over to it in the meantime. A client sends it to release a lock, to
+-- leave the queue, to give back a hand-over to an unknown token, and to break a lock.
+--
+-- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
+--   counter
+-- ARGV: token; numbers (Lua's format for a fencing token in messages, and the server that
+--   is named there)
+-- Reply: bit 0: the token held the lock, which is released; bit 1: the script has to be
+--   sent again, since it has removed sixteen dead waiters. An error if GET is refused:
+--   it is then unknown which token holds the lock.
+--
+-- Must not release the lock of another token, nor leave its value without the queue mark
+-- (mutex.lua) while there are waiters.
+-- Happy path: the token holds the lock, and the first waiter is handed it.
+-- Sent twice, it finds nothing of the token. If the lock is free the queue is served.
 
 local name, queue, fence, token, numbers = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local value, time, caller = redis.pcall('GET', name), nil, nil
@@ -14,9 +23,9 @@ if not held and token:byte(-1) == 45 then
     held = value == token:sub(1, -2) .. '+'
 end
 
-if not held then -- who holds does not wait
+if not held then -- a holder is not queued
     if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
-        return value -- GET is refused: that does not tell whose it is
+        return value -- GET is refused
     end
     -- include: pcall_type.lua
     pcall_type('ZREM', queue, token)

@@ -1,10 +1,19 @@
 -- SPDX-License-Identifier: MIT
--- Releases a mutex whose value says that nobody queues for it.
--- KEYS: name
--- ARGV: token; and, where the queue cannot be looked at since its slot is on its way to
--- another node, a word more: it is released all the same, and who waits asks
--- Answer: 1: released; 0: it is marked or not this token's, mutex_release is to look at it
--- Happy path: the value is the token. One key alone, since each costs.
+-- Releases a mutex whose value shows that the queue is empty. A client sends it in place
+-- of mutex_release.lua after an uncontended acquisition. It uses one key, since each one
+-- costs.
+--
+-- KEYS: name (a string, the holder's token)
+-- ARGV: token; any further word if the queue cannot be reached, since the slot is
+--   migrating. The lock is then released although there may be waiters, which poll.
+-- Reply: 1: released; 0: the value has the queue mark (mutex.lua) or is not the token's,
+--   so that mutex_release.lua has to be sent. An error if GET is refused: it is then
+--   unknown which token holds the lock.
+--
+-- Must not release the lock of another token, nor, without the further word, one that may
+-- have waiters.
+-- Happy path: the value is the token, and the key is deleted.
+-- Sent twice, it replies 0.
 
 local value, token = redis.pcall('GET', KEYS[1]), ARGV[1]
 
@@ -12,6 +21,6 @@ if value == token or (ARGV[2] and value == token:sub(1, -2) .. '+') then
     return redis.call('DEL', KEYS[1])
 end
 if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
-    return value -- GET is refused: that does not tell whose it is
+    return value -- GET is refused
 end
 return 0

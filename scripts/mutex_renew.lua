@@ -1,19 +1,24 @@
 -- SPDX-License-Identifier: MIT
--- Extends the leases of mutexes that are still held by their tokens.
--- KEYS: names
--- ARGV: token for each name; lease ms of all, or for each name
--- Answer: how many names there are, where all are extended; else for each name 1 (extended)
--- or 0 (not this token's)
--- Happy path: all are held; one batch. Never shortens a TTL (a late duplicate would cut a
--- newer lease), and writes even where nothing changes: a demoted server must not say 1.
--- The end is given as a time, which Redis need not rewrite for its replicas: that is a tenth
--- of what the script costs.
+-- Extends the leases of mutexes that are still held by their tokens. A client sends it
+-- for all locks whose renewal is due, and to verify its locks.
+--
+-- KEYS: names (strings, the holders' tokens)
+-- ARGV: token for each name; lease in ms, one for all names or one for each
+-- Reply: the number of names if all are extended; else for each name 1 (extended) or 0
+--   (not held by this token)
+--
+-- Must not shorten a TTL: a late duplicate would cut a newer lease. Must not omit a write
+-- that changes nothing: a former master that has been demoted would reply that the lock
+-- is held.
+-- Happy path: all are held. The end is given as a time, which Redis need not rewrite for
+-- its replicas; this saves a tenth of the cost.
+-- Sent twice, it has the same effect as once.
 
 local knows_gt = redis.REDIS_VERSION_NUM ~= nil -- 7.0 and later
 local call = redis.call -- looked up once for many keys
 local keys, words, lost = KEYS, ARGV, nil
 local count = #keys
-local values = count > 0 and call('MGET', unpack(keys)) -- what is no string has no value
+local values = count > 0 and call('MGET', unpack(keys)) -- false for another type
 local time = call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local first = words[count + 1]
@@ -21,7 +26,7 @@ local known, ends
 
 for i = 1, count do
     local name, value, token = keys[i], values[i], words[i]
-    if value == token or value == token:sub(1, -2) .. '+' then -- marked or not
+    if value == token or value == token:sub(1, -2) .. '+' then -- the queue mark
         local lease = words[count + i] or first
         if lease ~= known then
             known, ends = lease, string.format('%.0f', now_ms + lease)

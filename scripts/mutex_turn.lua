@@ -1,22 +1,30 @@
 -- SPDX-License-Identifier: MIT
--- Ends a client's turn: releases the old token and acquires for the new one, at once if
--- nobody else waits, else at the tail.
--- KEYS: name, queue, fence
--- ARGV: old token, token, lease ms, how (mutex.lua)
--- Answer: what mutex_acquire answers, a number as -1 - number where the old token was not
--- held, a text behind "1 " or, where it was not held, "0 "
--- Happy path: held, and nobody queued; or others did, the first of whom is handed it, and the
--- new token joins them at the end. All else is slow().
+-- Releases a client's old token of a mutex, and acquires the lock for its new token: at
+-- once if there are no waiters, else behind them. A client sends it when one of its
+-- handles releases the lock and another of them waits.
 --
--- A turn is spent with its old token: sent again when neither token is here any more, it
--- neither takes the name nor queues (position -1), so that a late duplicate cannot bring
--- back a token that was released. It still serves the queue.
+-- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
+--   counter
+-- ARGV: old token; new token; lease in ms; how, one word that mutex_acquire.lua describes
+--   (whether the new token joins the queue, whether it wants a fencing token, and more)
+-- Reply: the reply of mutex_acquire.lua for the new token, with the outcome for the old
+--   one. A number n (the new token has the lock) is n if the old token held the lock, and
+--   -1 - n if it did not. A text has "1 " in front if the old token held the lock, else
+--   "0 ".
+--
+-- Must not bring back a token that was released.
+-- Happy path: the old token holds the lock. If the queue is empty the new token gets it.
+-- Else the first waiter does, and the new token joins the queue at its end. slow()
+-- handles all other cases.
+-- Sent twice, it finds the new token as the value, and extends the lease, or in the
+-- queue. If neither token is here any more it is a late duplicate: it neither acquires
+-- nor queues (position -1), and only serves the queue.
 
 local name, queue, fence, old, token = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local how = ARGV[4]
 local held, value = false, redis.pcall('GET', name)
 if value == old or value == old:sub(1, -2) .. '+' then
-    redis.call('DEL', name) -- first: it passes without memory
+    redis.call('DEL', name) -- first, since it passes without memory
     held, value = true, false
     local joins, wants, no_ticket = how:byte(1, 3)
     if redis.call('EXISTS', queue) == 0 then
@@ -27,7 +35,7 @@ if value == old or value == old:sub(1, -2) .. '+' then
             redis.call('SET', name, token, 'PX', ARGV[3])
             return wants and last - 15 or 0
         elseif last == 16 and redis.pcall('PEXPIRE', fence, '86400000') ~= 1 then
-            redis.call('DEL', fence) -- the counter was lost, and INCRBY made a new one
+            redis.call('DEL', fence) -- the counter was lost, and INCRBY created another
         end
     elseif joins ~= 110 and no_ticket == 32 then
         local time, caller, numbers = redis.call('TIME'), token, how:sub(4)
@@ -47,7 +55,7 @@ if value == old or value == old:sub(1, -2) .. '+' then
                         .. (outcome == 'again' and ' ' .. us_text .. ' 1' or '')
                 end
             else
-                redis.call('ZREM', queue, token) -- the clock was set back, or it is not allowed
+                redis.call('ZREM', queue, token) -- see mutex_acquire.lua
             end
         end
     end
@@ -57,7 +65,7 @@ local function slow()
     local numbers = how:match(' (.*)$')
     -- include: mutex.lua
     local left = 0
-    if not held then -- who held does not wait, and its name is free now
+    if not held then -- else it is not queued, and the name is free now
         left, value = pcall_type('ZREM', queue, old), pcall_type('GET', name)
     end
     local answer

@@ -1,10 +1,12 @@
 -- SPDX-License-Identifier: MIT
--- Owns commands that may meet a key of another type. Must not know what the keys are for.
+-- Calls Redis with a command whose key may be of another type. Independent of what the
+-- keys are for.
 --
--- A fragment; who needs the time as well includes clock.lua.
+-- A fragment. It offers pcall_type() and expects nothing. Scripts that need no clock
+-- include it, the others include clock.lua.
 
--- The reply; nil where the key is of another type. Every other error ends the script:
--- the command is given again so that the server itself raises it, its code in front.
+-- Returns the reply, or nil if the key is of another type. After any other error the
+-- command is called again, so that the script ends with the server's own error and code.
 local function pcall_type(...)
     local reply = redis.pcall(...)
     if type(reply) == 'table' and reply.err then

@@ -155,7 +155,7 @@ static bool read_ticket(const char *at, struct lw__acquired *ret)
     return strchr(at, ' ') == NULL;
 }
 
-/* See mutex.lua for the format. */
+/* See mutex_acquire.lua for the format. */
 static bool read_refused(const struct lw__reply *reply, bool turn,
                          struct lw__acquired *ret)
 {

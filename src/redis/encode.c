@@ -81,7 +81,7 @@ static void put_rw_acquire(struct lw__buffer *out, bool eval,
     put_waiting(out, args);
 }
 
-/* The argument `how` of mutex.lua. */
+/* The argument `how` of mutex_acquire.lua. */
 static void put_how(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
     const char *joins = !args->wait ? "n" : args->keep ? "k" : "j", *ticket = "";

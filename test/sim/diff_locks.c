@@ -183,7 +183,7 @@ static void add_keys(struct diff *diff, const struct names *of, bool rw)
     arguments_add(diff, "%s", fence);
 }
 
-/* As mutex.lua has it. */
+/* As mutex_acquire.lua has it. */
 static void add_how(struct diff *diff)
 {
     char place[32] = "";

@@ -42,7 +42,7 @@ extern char t1[80], t2[80], t3[80], t4[80];
 #else
 #define NUMBERS "%.0f " SCRIPT_SERVER_ID
 #endif
-/* `how` of mutex.lua, valid for the next 16 calls; `wait` is 2 where the queue
+/* `how` of mutex_acquire.lua, valid for the next 16 calls; `wait` is 2 where the queue
  * shall live on as well. */
 const char *script_how(int wait, long long ticket, int want_fence);
 #define NOT_TOLD (-2) /* the remaining ms */

@@ -27,7 +27,7 @@
 #define SHELF_QUEUE "lockwire:2:rwqueue::shelf:{book}"
 #define NUMBERS "%d 5e12fe12"
 #define LEASE "60000"
-#define JOINS "jf " NUMBERS     /* how a token asks (mutex.lua) */
+#define JOINS "jf " NUMBERS     /* how a token asks (mutex_acquire.lua) */
 #define ASKS_ONLY "n- " NUMBERS /* it does not join, and wants no number */
 #define CLIENTS 3
 #define CALLS 4000
