@@ -1,24 +1,29 @@
 -- SPDX-License-Identifier: MIT
--- Shows what stands behind a name. Reads only.
--- KEYS: name, mutex queue, rw queue; or the name alone, whose queues then have nobody
--- ARGV: at most so many holds (optional, 100), and waiters of each queue (100; 0: who asks
---       wants to break the lock, and needs no more than the tokens that hold it)
--- Answer: {type of the name's key (TYPE's word), its TTL ms (-1: none, -2: no key),
---          server time us,
---          value (a string's, its first 1024 bytes, to break 524288; else ''; of a mutex
---                 the token, which the mark at its end is not a part of),
---          how many hold it (a read-write lock; else -1),
---          holds {token, "<end ms, 0: the key's> <r|w> <owner>", fence, ...}, flat,
---          mutex queue {length, TTL ms, member, ticket, ...}, flat, in order,
---          rw queue, the same,
---          role of the server, as INFO has it ('': it may not be asked; nor to break)}
--- A queue whose key is of another type has length -1.
--- Happy path: each key is read once, all at one moment.
+-- Reports the state of a lock of any kind. A client sends it for lw_inspect, for each
+-- name that lw_list has found, and before lw_break releases the holds.
 --
--- What anybody may have written there must not make the answer longer than a client reads. No
--- client of ours writes a field or a member of more than 512 bytes; one that is longer is an
--- error, but to break the lock: then it is cut, and instead of tokens that are longer there
--- is one that is empty, which rw_release takes for all of them.
+-- KEYS: name, mutex's queue, read-write lock's queue; or the name alone, and the queues
+--   count as empty
+-- ARGV: the maximum number of holds (absent: 100) and of waiters of each queue (absent:
+--   100). With 0 waiters the client wants to break the lock, and needs only the tokens.
+-- Reply: a list of nine elements, or an error if a field or member is longer than 512
+--   bytes, which no client writes:
+--   1: the type of the name's key, as TYPE returns it
+--   2: its TTL in ms (-1: none, -2: no key)
+--   3: the server's time in us
+--   4: a string's value without the queue mark (mutex.lua), up to 1024 bytes of it, or
+--      524288 to break the lock; '' for another type
+--   5: the number of holds of a read-write lock; -1 for another lock
+--   6: these holds: {token, "<end ms, 0: the key's> <r|w> <owner>", fencing token, ...}
+--   7: the mutex's queue: {length (-1: another type), TTL in ms, member, ticket, ...}
+--   8: the read-write lock's queue, the same
+--   9: the server's role as INFO reports it; '' if INFO is not permitted, or to break
+--
+-- Must not write. Must not make the reply longer than a client reads, whatever others
+-- have written to the keys. To break a lock, longer fields are cut, and one empty token
+-- stands for all longer tokens, as rw_release.lua takes it.
+-- Happy path: each key is read once, all at one moment.
+-- Sent twice, it reports the state at either time.
 
 local max_holds, max_waiters = tonumber(ARGV[1]) or 100, tonumber(ARGV[2]) or 100
 local breaks, max_length, too_long = max_waiters == 0, 512, nil
@@ -68,7 +73,8 @@ if count then
                 fence = reads and reads:match('^%d+ (%d+)$') or ''
             end
             holds[#holds + 1] = check_length(token)
-            holds[#holds + 1] = breaks and fields[i + 1]:sub(1, 64) or check_length(fields[i + 1])
+            holds[#holds + 1] = breaks and fields[i + 1]:sub(1, 64)
+                or check_length(fields[i + 1])
             holds[#holds + 1] = fence
         end
     end
@@ -81,7 +87,7 @@ local value = kind == 'string' and redis.call('GET', KEYS[1]) or ''
 if value:find('^%x+%-%x+%-%x+%-%x+%-%x+:%d+:[1-9]%d*%+$') then
     value = value:sub(1, -2) .. '-'
 end
--- ROLE is not for scripts.
+-- Scripts may not call ROLE.
 local info = not breaks and redis.pcall('INFO', 'replication')
 local role = type(info) == 'string' and info:match('role:(%a+)') or ''
 local mutex_queue, rw_queue = read_queue(KEYS[2]), read_queue(KEYS[3])
@@ -91,7 +97,9 @@ elseif breaks then
     too_long = nil
 end
 if too_long then
-    return {err = 'ERR what stands there has ' .. too_long .. ' bytes, too long for a lock'}
+    return {err = 'ERR what stands there has ' .. too_long
+                  .. ' bytes, too long for a lock'}
 end
 return {kind, ttl, time[1] * 1000000 + time[2],
-        value:sub(1, breaks and 524288 or 1024), total, holds, mutex_queue, rw_queue, role}
+        value:sub(1, breaks and 524288 or 1024), total, holds, mutex_queue, rw_queue,
+        role}

@@ -1,17 +1,19 @@
 -- SPDX-License-Identifier: MIT
--- Tells which keys are locks of ours, one step of SCAN at a time. Reads only, and of no key more
--- than a lock's own bytes.
--- KEYS: none, since they are not known before; in a cluster they are those of the node that is
---       asked
--- ARGV: cursor, how many keys to look at, pattern (optional)
--- Answer: {next cursor (0: the end), how many keys were looked at, how many the server has (-1:
---          DBSIZE is not permitted), name, ...}
--- Happy path: TYPE, then GETRANGE has a mutex's token, or HGET the state of a read-write lock
--- (rw.lua). (To ask GETRANGE first would save a command, and be an error for each other key.)
+-- Finds the keys that are locks, one step of SCAN at a time. A client sends it for
+-- lw_list, until the cursor is 0.
 --
--- A key that this account may not read is passed over, a command that it may not use is an
--- error. What cannot be looked at here while its slot is on its way is named all the same: who
--- asks looks at each name by itself.
+-- KEYS: none, since they are not known before; in a cluster they are those of the node
+-- ARGV: cursor, number of keys to look at, pattern (optional)
+-- Reply: {next cursor (0: the end), number of keys looked at, number of the server's keys
+--   (-1: DBSIZE is not permitted), name, ...}. An error if a command is not permitted.
+--
+-- Must not write, nor read more of a key than a lock has. A key that this account may not
+-- read is skipped. A key that cannot be read, since its slot is migrating, is included:
+-- the client inspects each name by itself.
+-- Happy path: TYPE; then GETRANGE reads a mutex's token, or HGET the state of a
+-- read-write lock (rw.lua). GETRANGE without TYPE would save a command, but is an error
+-- for each other key.
+-- Sent twice, it looks at the same step again.
 
 local step = {ARGV[1], 'COUNT', ARGV[2]}
 if ARGV[3] then

@@ -25,8 +25,8 @@
 --
 -- Happy path: the process of the first waiter is subscribed here. The fencing tokens are
 -- drawn, the name is set to the waiter's token for its claim window, the message is
--- published, and the waiter leaves the queue. The waiter behind it is told to stand
--- by: to poll when the claim window has ended, since the new holder may hang.
+-- published, and the waiter leaves the queue. The waiter behind it gets a message to
+-- stand by: to poll when the claim window has ended, since the new holder may hang.
 --
 -- A message cannot be taken back. It is therefore published after the commands that make
 -- it true, any of which may be refused. ZREM of a member that does not exist shows

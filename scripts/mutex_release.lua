@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- Releases all that a token has of a mutex: the lock, its place in the queue, or a lock
 -- that was handed over to it in the meantime. A client sends it to release a lock, to
--- leave the queue, to give back a hand-over to an unknown token, and to break a lock.
+-- leave the queue, to release a hand-over to an unknown token, and to break a lock.
 --
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
 --   counter

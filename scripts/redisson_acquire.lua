@@ -1,15 +1,18 @@
 -- SPDX-License-Identifier: MIT
--- Acquires a lock that is shared with Redisson's RLock: a hash with one field, the
--- holder's, and the number of its holds as value. Our clients count by themselves, so a
--- field of ours is 1. Nobody queues: who is refused asks again when the channel of the
--- name says so.
--- KEYS: name
--- ARGV: field, lease ms
--- Answer: {1, 0}
---      or {0, remaining ms (-1: no TTL), -1, -1, server time us, 0 [, type of a key that
---          is no such lock]}
--- Happy path: nothing there. Sent twice, the second finds its field and extends it; no
--- TTL is shortened.
+-- Acquires a lock that is shared with Redisson's RLock. A client sends it when a handle
+-- of mode LW_REDISSON acquires the lock, and again when the lock's channel has a message,
+-- or when it polls. There is no queue in Redis.
+--
+-- KEYS: name (a hash with one field, the holder's, and the number of its holds as value)
+-- ARGV: field, lease in ms
+-- Reply: {1, 0} if the field has the lock now;
+--   or {0, remaining ms (-1: no TTL), -1, -1, server's time in us, 0[, type of a key that
+--     is no such lock]}
+--
+-- Must not shorten a TTL, nor leave the key without one. Clients count their holds
+-- themselves, so that the value of their fields is 1.
+-- Happy path: there is no such key.
+-- Sent twice, it finds its field, and extends the lease.
 
 local name, field = KEYS[1], ARGV[1]
 local kind = redis.call('TYPE', name).ok
@@ -21,7 +24,7 @@ if kind == 'none' then
             and type(redis.pcall('HDEL', name, field)) ~= 'number' then
             redis.call('SET', name, '', 'PX', ARGV[2])
         end
-        redis.call('PEXPIRE', name, ARGV[2]) -- so that the server itself raises it
+        redis.call('PEXPIRE', name, ARGV[2]) -- ends with the server's error
     end
     return {1, 0}
 end
@@ -31,7 +34,7 @@ if mine then
 end
 local time = redis.call('TIME')
 local answer = {0, redis.call('PTTL', name), -1, -1, time[1] * 1000000 + time[2], 0}
--- Read-write locks, Redisson's and ours, are hashes, too.
+-- Read-write locks, Redisson's and ours, are hashes with a mode.
 if kind ~= 'hash' or redis.call('HEXISTS', name, 'mode') == 1 then
     answer[7] = kind
 end

@@ -1,16 +1,22 @@
 -- SPDX-License-Identifier: MIT
--- Extends the leases of locks that are shared with Redisson and still have our fields.
--- KEYS: names
--- ARGV: field for each name; lease ms of all, or for each name
--- Answer: 1 (extended) or 0 (not there) for each name
--- Happy path: all are held; one batch. Never shortens a TTL.
+-- Extends the leases of locks that are shared with Redisson's RLock. A client sends it
+-- for all such locks whose renewal is due, and to verify them.
+--
+-- KEYS: names (hashes with one field, the holder's)
+-- ARGV: field for each name; lease in ms, one for all names or one for each
+-- Reply: for each name 1 (extended) or 0 (the field does not have the lock). An error if
+--   HEXISTS is refused: it is then unknown which field has the lock.
+--
+-- Must not shorten a TTL.
+-- Happy path: all fields have their locks.
+-- Sent twice, it has the same effect as once.
 
 local count, answer = #KEYS, {}
 for i, name in ipairs(KEYS) do
     local has = redis.pcall('HEXISTS', name, ARGV[i])
     answer[i] = 0
     if type(has) == 'table' and not has.err:find('WRONGTYPE', 1, true) then
-        return has -- HEXISTS is refused: that does not tell whose it is
+        return has -- HEXISTS is refused
     elseif has == 1 then
         local lease = tonumber(ARGV[count + i] or ARGV[count + 1])
         local left = redis.call('PTTL', name)

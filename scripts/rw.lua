@@ -1,43 +1,57 @@
 -- SPDX-License-Identifier: MIT
--- Owns the read-write lock, a hash:
--- `h:<token>` = "<end ms> <r|w> <owner>" for each hold; 0 while there is no other, which has
---     the key's own end;
--- `r:<owner>` = "<its read holds> <its number>" for each owner that reads;
--- `mode` = "2 <holds> <owners that read> <write holds> <soonest> <number> <owner>", the state,
---     where no hold ends before `soonest` (0: it is the key's own end), and number and owner
---     are the writer's, 0 and none without one;
--- `a:<token>` = "<ms by which it has asked again>" of who waits, while anybody reads.
--- The state's 2 is the wire version: a hash without such a state is a stranger's. Its field is
--- called as Redisson's read-write lock calls its own: that enters every hash which has none, and
--- waits where this says neither read nor write; redisson_acquire.lua knows us by it, too.
--- A queue's member is `<r|w><permits> <token> <owner>`. Must not know the mutex.
+-- The read-write lock. Its key, the name, is a hash with these fields:
+--   `h:<token>` = "<end ms> <r|w> <owner>" for each hold. The end of the only hold is 0:
+--     it ends with the key;
+--   `r:<owner>` = "<read holds> <fencing token>" for each owner that reads;
+--   `mode` = "2 <holds> <owners that read> <write holds> <soonest> <number> <owner>", the
+--     state. No hold ends before `soonest`; 0 means the key's own end. Number (a fencing
+--     token) and owner are the writer's; without a writer they are 0 and empty;
+--   `a:<token>` = "<ms by which the waiter polls again>", while there are readers.
+-- The 2 in the state is the wire version. A hash without such a state is foreign. Its
+-- field is named like that of Redisson's read-write lock: Redisson enters any hash
+-- without it, and waits if it says neither read nor write. redisson_acquire.lua knows our
+-- hash by it, too.
+-- The queue is a sorted set (join.lua) of members `<r|w><permits> <token> <owner>`.
+-- Independent of the mutex.
 --
--- A fragment. While a script runs, the state is kept in
--- `lock`, and the fields that change with it in `changes`. save() writes both, and must follow
--- each change of holds. The scripts also write the first hold of a name, its renewal and its end
--- themselves, without all this.
+-- A fragment. It offers load(), add_hold(), remove_hold(), extend(), save(), purge(),
+-- serve() and what these consist of. It expects `name`, `queue` and `fence`, the keys,
+-- and `numbers` (mutex_hand_over.lua). Without a queue (nil) and a fence counter ('') it
+-- does not serve waiters. All scripts of the read-write lock include it, in a function if
+-- they have a fast path, which does the same for the commonest cases by itself.
 --
--- The server may refuse any command, and nothing is undone by itself. So the holds and their
--- counts are written by one HSET, after HDEL has shown that fields may be removed, and before
--- any of them is. HDEL of a field that does not exist (`h:`) shows this. It needs no memory, and
--- lets the commands after it pass without memory.
+-- Happy path: load() reads the state into `lock`; the script adds or removes a hold,
+-- which changes `lock` and notes changed fields in `changes`; save() writes both; serve()
+-- lets in the next waiters. Each change of holds must be followed by save().
 --
--- Happy path: load(); the caller adds or drops a hold; save(); serve() lets in the next.
+-- The server may refuse any command, and nothing is undone by itself. The holds and their
+-- counts are therefore written by one HSET, before any field is removed, and after HDEL
+-- has shown that fields may be removed. HDEL of a field that does not exist (`h:`) shows
+-- that. It needs no memory, and lets the commands after it pass without memory.
+--
+-- A message also reaches subscribers at a replica or at another node, where they are not
+-- counted. The waiter's process is therefore counted first. Nothing is published if it is
+-- not subscribed here, or if the server is read-only and refuses the writes before.
+--
+-- Most of the cost of a script is Lua's, and the way between Lua and Redis. Numbers are
+-- therefore passed to redis.call as strings if they already are strings, a score is read
+-- only if it is needed, and a function is created only where it may be called.
 
 -- include: clock.lua
 
--- In a cluster the fence's key has the tag of the slot, `lockwire:fence:{tag}`, and the
--- channels have it, too: those of a slot, which its node alone has.
+-- In a cluster the fence counter's key has the tag of the slot, `lockwire:fence:{tag}`.
+-- So have the channels, which are sharded ones of that slot.
 local tag = fence:sub(15)
 local prefix = tag == '' and '' or 'S'
 
--- The first of `count` new numbers; see draw_fence.lua.
+-- Returns the first of `count` new fencing tokens.
 local function draw_fence(count)
     -- inline: draw_fence.lua
     return last - count + 1
 end
 
--- The client and the claim window (text) of `<client>:<n>:<window>-`; nil for all else.
+-- Returns the client and the claim window (text) of a token, `<client>:<n>:<window>-`;
+-- nil for any other text.
 local function parse_token(token)
     local colon = token:find(':', 1, true)
     local window = colon and token:match('^%d+:([1-9]%d*)%-$', colon + 1)
@@ -46,33 +60,38 @@ local function parse_token(token)
     end
 end
 
--- How many listen to a client here. 0: its process is gone, or listens at another server.
--- Nil: we may not ask. PUBLISH's own count would come too late, and a PSUBSCRIBE fools it.
+-- Returns the number of subscribers to a client's channel here. It is 0 if the process is
+-- gone, or is subscribed at another server, and nil if PUBSUB is not permitted. PUBLISH
+-- returns a count too late, and includes the subscribers by pattern.
 local function subscribers(client)
     return redis.pcall('PUBSUB', prefix == '' and 'NUMSUB' or 'SHARDNUMSUB',
                       'lockwire:2:' .. client .. tag)[2]
 end
 
--- `kind`: t of a mutex, r of a read-write lock, so that who does not know the token can
--- give it back. False: we may not publish.
+-- Publishes that a waiter has been handed the lock. `kind` is r, a read-write lock's, so
+-- that a client that does not know the token can release it. Returns false if PUBLISH is
+-- not permitted.
 local function publish_hand_over(kind, client, token, number)
-    local receivers = redis.pcall(prefix .. 'PUBLISH', 'lockwire:2:' .. client .. tag, kind .. ' ' .. token .. ' '
-                              .. numbers:format(number) .. ' ' .. time[1] .. ' '
-                              .. time[2] .. ' ' .. name)
+    local receivers = redis.pcall(prefix .. 'PUBLISH', 'lockwire:2:' .. client .. tag,
+                                  kind .. ' ' .. token .. ' ' .. numbers:format(number)
+                                  .. ' ' .. time[1] .. ' ' .. time[2] .. ' ' .. name)
     return type(receivers) == 'number'
 end
 
--- "You are first now. Who was handed the lock may hang: ask when its window has ended."
+-- Publishes that a waiter is the first now, and shall poll when the claim window of the
+-- new holder, which may hang, has ended.
 local function publish_standby(client, token, window)
-    redis.pcall(prefix .. 'PUBLISH', 'lockwire:2:' .. client .. tag, 's ' .. token .. ' ' .. window .. ' ' .. name)
+    redis.pcall(prefix .. 'PUBLISH', 'lockwire:2:' .. client .. tag,
+                's ' .. token .. ' ' .. window .. ' ' .. name)
 end
 
 local now = math.floor(us_text / 1000)
 local lock
-local changes = {} -- the changed fields, in order, and by field its value, or false: removed
-local reader_left -- an owner reads no more, who may wait with an upgrader's ticket
+local changes = {} -- the changed fields, in order; and by field its value, false: removed
+local reader_left -- an owner that reads no more may be queued with an upgrader's ticket
 
--- False where the key is a stranger's: of another type or with other fields.
+-- Reads the state. Returns false if the key is foreign: of another type, or a hash
+-- without such a state.
 local function load()
     local state = pcall_type('HGET', name, 'mode')
     if state == false and redis.call('EXISTS', name) == 0 then
@@ -85,8 +104,9 @@ local function load()
     if not holds then
         return false
     end
-    lock = {rcount = holds - wcount, readers = tonumber(readers), wcount = tonumber(wcount),
-            soonest = tonumber(soonest), number = tonumber(number), writer = writer}
+    lock = {rcount = holds - wcount, readers = tonumber(readers),
+            wcount = tonumber(wcount), soonest = tonumber(soonest),
+            number = tonumber(number), writer = writer}
     return true
 end
 
@@ -102,7 +122,7 @@ local function change(field, value)
     changes[field] = value
 end
 
--- In parts: Lua cannot pass any number of words.
+-- Sends a command in parts, since Lua limits the number of its arguments.
 local function write(command, words)
     for i = 1, #words, 1000 do
         redis.call(command, name, unpack(words, i, math.min(i + 999, #words)))
@@ -133,7 +153,7 @@ local function save()
     write('HDEL', removed)
 end
 
--- How many read holds an owner has, and the number that goes with them.
+-- Returns the number of an owner's read holds, and their fencing token.
 local function read_holds(owner)
     local field = 'r:' .. owner
     local text = changes[field]
@@ -156,8 +176,8 @@ local function is_holder(owner)
     return is_writer(owner) or read_holds(owner) > 0
 end
 
--- Nothing where it is damaged: then all is a stranger's to that token, unless it releases what
--- nobody else holds.
+-- Returns the end, kind and owner of a hold; nothing if its record is damaged. To its
+-- token the key is then foreign, unless the token releases the only hold.
 local function parse_hold(record)
     local ending, kind, owner = record:match('^(%d+) ([rw]) (.*)$')
     return tonumber(ending), kind, owner
@@ -170,15 +190,15 @@ local function parse_member(member)
     end
 end
 
--- True where that made it longer.
+-- Extends the key's TTL to at least `ms`. Returns true if `ms` is its TTL now.
 local function extend_ttl(ms)
     local longest = math.max(redis.call('PTTL', name), ms)
     redis.call('PEXPIRE', name, longest)
     return longest == ms
 end
 
--- Nil also where it was drawn while the server's clock stood before 2005: it was told to
--- nobody.
+-- Returns an owner's fencing token; nil if it has none, or one that was drawn while the
+-- server's clock was before 2005, which no client accepts.
 local function fence_of(owner)
     local number = lock.number
     if not is_writer(owner) then
@@ -187,7 +207,8 @@ local function fence_of(owner)
     return number and number >= 1125899906842624 and number
 end
 
--- An owner gets a number when it enters, and at its first write; other holds repeat it.
+-- Returns the fencing token of a new hold. An owner gets one when it enters, and another
+-- one at its first write hold; its further holds share that.
 local function fence_for(kind, owner)
     if is_holder(owner) and not (kind == 'w' and lock.wcount == 0) then
         return fence_of(owner) or draw_fence(1)
@@ -195,9 +216,9 @@ local function fence_for(kind, owner)
     return draw_fence(1)
 end
 
--- The only hold gets an end of its own, since another one comes. The clock is read last, lest
--- that be before the key's; in its last millisecond a key has a TTL of 0. (Of a key whose TTL
--- somebody took away: the newcomer's lease.)
+-- Gives the only hold an end of its own, before another one is added. The clock is read
+-- after the TTL, so that this end is not before the key's. In its last millisecond a key
+-- has a TTL of 0. If the TTL was removed (PERSIST) the newcomer's lease counts instead.
 local function set_own_end(ttl, lease)
     local fields = redis.call('HGETALL', name)
     local clock = redis.call('TIME')
@@ -210,9 +231,10 @@ local function set_own_end(ttl, lease)
     end
 end
 
--- Returns true if the hold is new. Everything that may be refused is tried before the HSET: a
--- key that it makes must not stay without a TTL. The first write to a hash that exists is one
--- that needs memory, and changes nothing: without memory there is no grant.
+-- Adds a hold, unless it exists. Returns true if it is new. Every command that
+-- may be refused is tried before the HSET that may create the key, which must not stay
+-- without a TTL. The first write to an existing hash changes nothing, but needs memory,
+-- so that without memory there is no grant.
 local function add_hold(kind, token, owner, lease, number)
     local ending, ttl = now + lease, redis.call('PTTL', name)
     local longest = math.max(ttl, lease)
@@ -233,7 +255,7 @@ local function add_hold(kind, token, owner, lease, number)
             count, lock.rcount = count + 1, lock.rcount + 1
             lock.readers = lock.readers + (count == 1 and 1 or 0)
         end
-        if count > 0 then -- who writes reads with the same number
+        if count > 0 then -- a writer's read holds have the same fencing token
             set_reads(owner, count, number)
         end
         lock.soonest = math.min(lock.soonest or ending, ending)
@@ -245,9 +267,10 @@ local function add_hold(kind, token, owner, lease, number)
     return new
 end
 
--- The PEXPIRE comes first: it is what lets the HSET through when memory is out. An only hold
--- that makes the key live longer has the key's end from then on, and so it has where the state
--- says that and the hold does not: else part() would leave it an end that was meanwhile put off.
+-- Extends a hold. Returns its fencing token. PEXPIRE comes first, and lets the HSET pass
+-- if memory is out. An only hold that extends the key has the key's end from then on. So
+-- has one whose record still has another end although the state says so: set_own_end()
+-- would leave it that end, which is too early.
 local function extend(record, token, lease)
     local ending, kind, owner = parse_hold(record)
     local grows, ends = extend_ttl(lease), 0
@@ -260,7 +283,7 @@ local function extend(record, token, lease)
         lock.soonest = alone and ends or lock.soonest
     end
     local number = fence_of(owner)
-    if not number and fence ~= '' then -- (by its name alone: another time)
+    if not number and fence ~= '' then -- '': left to a script that has the counter
         number = draw_fence(1)
         lock.number = is_writer(owner) and number or lock.number
         local count = read_holds(owner)
@@ -282,10 +305,11 @@ local function remove_notes()
     end
 end
 
--- `set`: HSET or HSETNX. A waiter asks again within its poll's delay (lw__poll_delay_us):
--- 3 s for each place, at most 10 s, from the hundredth on 30 s, and a tenth. Who has not for
--- three of these and its window hangs. Without memory, too: HDEL opens the way. A queue that
--- expired left its notes here: where they are too many, all begin anew.
+-- Notes until when a waiter counts as alive, by HSET or HSETNX (`set`). A waiter polls
+-- within its delay (lw__poll_delay_us): 3 s for each place, at most 10 s, or 30 s from
+-- the hundredth place on, plus a tenth. A waiter that has not polled for three delays and
+-- its claim window hangs. If memory is out HDEL lets the HSET pass. Waiters of a queue
+-- that expired have left their notes: if there are too many, all are removed.
 local function note_poll(set, token, window, position)
     local longest = math.min(3300 * (position + 1), position < 100 and 11000 or 33000)
     local due = format('%.0f', now + 3 * longest + window)
@@ -301,8 +325,9 @@ local function note_poll(set, token, window, position)
     end
 end
 
--- Of whom no note is known came before this hash: it counts as if it asked now, and so do
--- those behind it, lest each that hangs costs its own time.
+-- Returns true if a waiter hangs. One without a note joined before this hash existed. It
+-- is treated, with all behind it, as if it had polled just now; otherwise each hung
+-- waiter would cost its own time-out.
 local function is_hung(token)
     local due = redis.call('HGET', name, 'a:' .. token)
     if due then
@@ -318,13 +343,14 @@ local function is_hung(token)
     return false
 end
 
+-- Removes a member from the queue, and its note.
 local function leave_queue(member, token)
     if pcall_type('ZREM', queue, member) == 1 and token then
         redis.call('HDEL', name, 'a:' .. token)
     end
 end
 
--- Drops a hold that exists.
+-- Removes a hold that exists.
 local function remove_hold(token, kind, owner)
     change('h:' .. token, false)
     if kind == 'w' then
@@ -344,13 +370,13 @@ local function remove_hold(token, kind, owner)
         end
     end
     if lock.rcount == 0 and lock.wcount > 0 then
-        remove_notes() -- waiters keep out others only while there are readers
+        remove_notes() -- they are needed only while there are readers
     end
 end
 
--- Drops the holds whose own lease has expired, though others keep the key alive, and counts the
--- others, so that a wrong count is corrected. Returns true if there were expired ones. A damaged
--- record excludes as the writer's if the state has a writer, else as a nameless reader's.
+-- Removes the holds that have expired while others keep the key alive, and counts those,
+-- so that a wrong count is corrected. Returns true if any had expired. A damaged record
+-- counts as a write hold if the state has a writer, else as a read hold of the owner ''.
 local function recount()
     redis.call('HDEL', name, 'h:')
     local fields, there, counts, owners = redis.call('HGETALL', name), {}, {}, {}
@@ -395,7 +421,7 @@ local function recount()
         there[field] = nil
     end
     for field in pairs(there) do
-        if field:sub(1, 2) == 'r:' or rcount == 0 then -- see drop()
+        if field:sub(1, 2) == 'r:' or rcount == 0 then -- see remove_hold()
             change(field, false)
             reader_left = true
         end
@@ -404,14 +430,16 @@ local function recount()
     return dropped
 end
 
--- With an owner's last read goes ticket 0, before all others: it waits on as if it came now.
--- Returns true if holds were dropped.
+-- Removes expired holds. Returns true if there were any. An owner that holds and waits
+-- for more has ticket 0, before all others. When it holds no more it gets the ticket of a
+-- newcomer.
 local function purge()
     local dropped = false
     if lock.soonest and lock.soonest > 0 and lock.soonest <= now then
         dropped = recount()
     end
-    for _, member in ipairs(reader_left and pcall_type('ZRANGEBYSCORE', queue, '0', '0') or {}) do
+    for _, member in ipairs(reader_left and pcall_type('ZRANGEBYSCORE', queue, '0', '0')
+                            or {}) do
         local _, _, _, owner = parse_member(member)
         if owner and not is_holder(owner) then
             local last = redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')
@@ -427,6 +455,7 @@ local function purge()
     return dropped
 end
 
+-- Returns true if an owner may have another hold of this kind now.
 local function may_enter(kind, owner, permits)
     if lock.rcount + lock.wcount == 0 then
         return true
@@ -440,14 +469,20 @@ local function may_enter(kind, owner, permits)
     return permits == 0 or lock.readers < permits or is_holder(owner)
 end
 
--- Lets in whoever is first, as long as the first may enter. Returns the number of `me`
--- (a member, queued or not; nil: nobody asks) if that was among them, and 1 where more are
--- to be looked at; the head is told too, since a grant's answer cannot say it.
--- If we may not count or publish, the head stays where it is. The message cannot be taken back, so
--- it comes after the commands that make it true, any of which may be refused: the hold is written,
--- and ZREM of a member that does not exist has shown whether the head may be removed. A head that is dead or hangs
--- leaves the queue if it keeps out a reader that could enter now, the caller or the one behind it.
--- (When the client wakes up it asks with its ticket, and has its place again.)
+-- Lets in the first waiter, as long as the first may enter. `caller` is the member that
+-- the script serves, queued or not, and `my_lease` its lease; nil if there is none.
+-- Returns the caller's fencing token if it was let in, else nil; and 1 if the script has
+-- to be sent again, since it has served 128 waiters, else 0. Then the first waiter gets
+-- a message to stand by as well, since the reply to a grant has no room for the 1.
+--
+-- If PUBSUB or PUBLISH is not permitted the first waiter stays where it is. A message
+-- cannot be taken back. It is therefore published after the commands that make it true,
+-- any of which may be refused: the hold is written, and ZREM of a member that does not
+-- exist has shown whether the waiter may be removed.
+--
+-- A first waiter that is dead or hangs leaves the queue if it keeps out a reader that
+-- could enter now: the caller, or the waiter behind it. (When its client wakes up it asks
+-- with its ticket, and has its place again.)
 local function serve(caller, my_lease)
     local mine, window_given
     for tries = 0, 128 do
@@ -463,10 +498,12 @@ local function serve(caller, my_lease)
             window = tonumber(window)
         end
         local must_wait = client and not may_enter(kind, owner, permits)
-        local behind = must_wait and lock.wcount == 0 and head ~= caller and (caller or heads[2])
+        local behind = must_wait and lock.wcount == 0 and head ~= caller
+            and (caller or heads[2])
         if behind then
             local its_kind, its_permits, _, its_owner = parse_member(behind)
-            if (kind == 'w' and not caller or its_kind and may_enter(its_kind, its_owner, its_permits))
+            if (kind == 'w' and not caller
+                or its_kind and may_enter(its_kind, its_owner, its_permits))
                 and (is_hung(token) or subscribers(client) == 0) then
                 must_wait, client = false, nil
             end

@@ -1,21 +1,32 @@
 -- SPDX-License-Identifier: MIT
--- Acquires a read-write lock for an owner, or joins its queue.
--- KEYS: name, queue, fence
--- ARGV: token, lease ms, `<r|w> <owner>` (none: the token),
---       `<wait 0|1> <ticket> <permits> <numbers>` (ticket -1: none yet; permits 0: any number of
---       owners; numbers: mutex_hand_over.lua)
--- Answer: the fence
---      or {0, remaining ms (-1: no TTL; 0: free), position (-1: not queued), ticket,
---          server time us, again [, type of a stranger's key]}
---      or -1: another reader waits to become the writer, too; neither could ever.
--- Happy path: nothing there, or others read and nobody waits; it writes what rw.lua's add()
--- would. Sent twice, the second finds its hold and extends it.
+-- Acquires a read-write lock for an owner, to read or to write; or puts the request into
+-- the queue. A client sends it when a handle of mode LW_SHARED or LW_EXCLUSIVE acquires
+-- the lock, and again whenever it polls.
+--
+-- KEYS: name (a hash, described in rw.lua), queue (a sorted set), fence counter
+-- ARGV: token; lease in ms; `<r|w> <owner>`, to read or to write (without an owner it is
+--   the token); `<wait 0|1> <ticket> <permits> <numbers>`. A request that waits joins the
+--   queue. The ticket is the server's time in us that its place goes by, -1 if it has
+--   none. A reader enters only while fewer than `permits` owners read; 0 is any number.
+--   `numbers` is Lua's format for a fencing token in messages, and the server that is
+--   named there.
+-- Reply: the fencing token, if the token has a hold now;
+--   or {0, remaining ms (-1: no TTL, 0: free), position (-1: not queued), ticket,
+--     server's time in us, 1 if the script has to be sent again, else 0[, type of a
+--     foreign key]};
+--   or -1: another owner that reads is waiting to write, too, so that neither ever could.
+--
+-- Must not leave a key without a TTL, nor let in a new owner past the first waiter.
+-- Happy path: there is neither hold nor waiter, or only holds of readers, and the request
+-- is to read. Then it writes what add_hold() in rw.lua would. slow() handles all other
+-- cases.
+-- Sent twice, it finds the token's hold, and extends it, or its place in the queue.
 
 local name, token, lease, request = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local owner = #request == 2 and token or request:sub(3)
 local exists, to_write = redis.call('EXISTS', name, KEYS[2]), request:byte() == 119 -- w
 
--- One more that reads: so many hold, and read, then, and from this time on some end.
+-- If one more owner can read: the state to change, and the end of the new hold.
 local holds, readers, soonest, ending
 if exists == 1 and not to_write then
     local state = redis.pcall('HGET', name, 'mode')
@@ -32,7 +43,7 @@ if exists == 1 and not to_write then
     end
 end
 
-if exists == 0 and #KEYS[3] == 14 then -- a slot's: draw_fence.lua
+if exists == 0 and #KEYS[3] == 14 then -- not a slot's: draw_fence.lua
     local number = redis.pcall('INCRBY', KEYS[3], '1')
     if type(number) == 'number' and number >= 1125899906842624
         and number < 9007199254740992 then
@@ -55,21 +66,21 @@ if exists == 0 and #KEYS[3] == 14 then -- a slot's: draw_fence.lua
             redis.call('HSET', name, 'mode', '2 1 0 1 0 ' .. text .. ' ' .. owner,
                        'h:' .. token, '0 w ' .. owner)
         else
-            redis.call('HSET', name, 'mode', '2 1 1 0 0 0 ', 'h:' .. token, '0 r ' .. owner,
-                       'r:' .. owner, '1 ' .. text)
+            redis.call('HSET', name, 'mode', '2 1 1 0 0 0 ', 'h:' .. token,
+                       '0 r ' .. owner, 'r:' .. owner, '1 ' .. text)
         end
         if redis.pcall('PEXPIRE', name, lease) ~= 1 then -- it would never expire
-            -- Undone only now: a probe before the HSET would cost each grant a command.
+            -- A probe before the HSET would cost each grant a command.
             if type(redis.pcall('DEL', name)) ~= 'number'
-                and type(redis.pcall('HDEL', name, 'mode', 'h:' .. token, 'r:' .. owner))
-                    ~= 'number' then
-                redis.call('SET', name, '', 'PX', lease) -- a string, but one that expires
+                and type(redis.pcall('HDEL', name, 'mode', 'h:' .. token,
+                                     'r:' .. owner)) ~= 'number' then
+                redis.call('SET', name, '', 'PX', lease) -- foreign, but it expires
             end
-            redis.call('PEXPIRE', name, lease) -- so that the server itself raises it
+            redis.call('PEXPIRE', name, lease) -- ends with the server's error
         end
         return number
     elseif number == 1 and redis.pcall('PEXPIRE', KEYS[3], '86400000') ~= 1 then
-        redis.call('DEL', KEYS[3]) -- the counter was lost, and INCRBY made a new one
+        redis.call('DEL', KEYS[3]) -- the counter was lost, and INCRBY created another
     end
 end
 
@@ -90,12 +101,12 @@ local function slow()
         elseif ours and lock.soonest > 0 then
             left = math.max(0, lock.soonest - now)
         end
-        ticket = ticket < 0 and us or ticket -- with it who may not join yet will
+        ticket = ticket < 0 and us or ticket -- by which it can join later
         local position = pcall_type('ZRANK', queue, member) or -1
         local answer = {0, left, position, ticket, us, again}
         if not ours then
             answer[7] = redis.call('TYPE', name).ok
-        elseif lock.rcount > 0 and position > 127 then -- those so far behind have no note
+        elseif lock.rcount > 0 and position > 127 then -- too far behind for a note
             redis.call('HDEL', name, 'a:' .. token)
         elseif lock.rcount > 0 and position >= 0 then
             note_poll('HSET', token, token:match(':(%d+)%-$') or 0, position)
@@ -110,8 +121,8 @@ local function slow()
         return number
     end
 
-    -- Of two readers that wait to write neither could ever: does another one wait, alive?
-    -- Such a one has ticket 0, before all others, since it holds what those wait for.
+    -- Returns true if another live owner that reads waits to write: then neither ever
+    -- could. Such an owner has ticket 0, before all others, since they wait for its hold.
     local function has_rival()
         for _, other in ipairs(pcall_type('ZRANGEBYSCORE', queue, 0, 0) or {}) do
             local _, _, its_token, its_owner = parse_member(other)
@@ -125,7 +136,8 @@ local function slow()
         return false
     end
 
-    -- Without queueing: nobody waits, or the owner is in already (re-entry, upgrade).
+    -- Enters without queueing, if there are no waiters, or if the owner has a hold
+    -- already (re-entry, upgrade). Returns the fencing token, or nil.
     local function enter()
         if not may_enter(kind, owner, permits) then
             return nil
@@ -174,7 +186,7 @@ local function slow()
     if number then
         return number
     end
-    if wait and ticket > 0 and is_holder(owner) then -- it came to read while it waited to write
+    if wait and ticket > 0 and is_holder(owner) then -- a read request of it was let in
         ticket = 0
         redis.call('ZADD', queue, '0', member)
     end

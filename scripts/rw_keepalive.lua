@@ -1,10 +1,15 @@
 -- SPDX-License-Identifier: MIT
--- Extends the lease of a hold by its name alone, whose slot is on its way to another node:
--- there is no queue to serve then, and no number to be drawn.
--- KEYS: name
--- ARGV: token, lease ms
--- Answer: one word in a list: 1 (extended) or 0 (it is no more)
--- Happy path: it stands. Whose lease has ended is for the next script of three keys to see.
+-- Extends the lease of a hold of a read-write lock by its name alone. A client sends it
+-- in place of rw_renew.lua while the slot is migrating to another node of a cluster, so
+-- that neither the queue nor the fence counter can be reached.
+--
+-- KEYS: name (a hash, described in rw.lua)
+-- ARGV: token, lease in ms
+-- Reply: a list of one number, 1 (extended) or 0 (the token has no hold)
+--
+-- Must not remove expired holds, nor serve the queue: the next script of three keys does.
+-- Happy path: the token has a hold, which is extended.
+-- Sent twice, it has the same effect as once.
 
 local name, queue, fence, numbers = KEYS[1], nil, '', nil
 -- include: rw.lua

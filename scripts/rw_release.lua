@@ -1,14 +1,22 @@
 -- SPDX-License-Identifier: MIT
--- Whatever this token has here, it has no more: its hold, or its place in the queue.
--- KEYS: name, queue, fence
--- ARGV: token ('': of an operator who breaks the lock: all that are longer than 512 bytes),
---       `<numbers> <r|w><permits> <owner>` (mutex_hand_over.lua; no owner: the token; without these,
---       which are those of the queue's member: it waits nowhere)
--- Answer: bit 0: it was held and is released; bit 1: again; above them, how many holds its
--- owner still has.
--- Happy path: the only hold, or one of its owner's among others that read, and nobody queued. A
--- state that is not wholly in such a form is slow()'s to judge, which leaves a stranger's alone.
--- The first write frees, so that it passes without memory.
+-- Releases all that a token has of a read-write lock: its hold, or its place in the
+-- queue. A client sends it to release a lock, to leave the queue, to release a hand-over
+-- to an unknown token, and to break a lock.
+--
+-- KEYS: name (a hash, described in rw.lua), queue (a sorted set), fence counter
+-- ARGV: token; `<numbers>[ <r|w><permits> <owner>]`. `numbers` is Lua's format for a
+--   fencing token in messages, and the server that is named there. The rest is that of
+--   the queue's member; without an owner it is the token. To break a lock the rest is
+--   omitted, since a holder is not queued. The token '' is all tokens longer than 512
+--   bytes.
+-- Reply: bit 0: the token had a hold, which is released; bit 1: the script has to be sent
+--   again, since it has served 128 waiters; from bit 2 on, the number of holds that the
+--   owner still has
+--
+-- Must not change a foreign key. The first write frees memory, so that it passes without.
+-- Happy path: it is the only hold, or its owner's only one among others that read, and
+-- the queue is empty. A state that has not exactly this form is left to slow().
+-- Sent twice, it finds nothing of the token, but serves the queue.
 
 local name, hold = KEYS[1], 'h:' .. ARGV[1]
 local state = redis.pcall('HGET', name, 'mode')
@@ -49,7 +57,8 @@ local function slow()
     if token == '' then
         for _, field in ipairs(redis.call('HKEYS', name)) do
             local long = #field > 514 and field:match('^h:(.*)$')
-            local ending, kind, holder = parse_hold(long and redis.call('HGET', name, field) or '')
+            local ending, kind, holder =
+                parse_hold(long and redis.call('HGET', name, field) or '')
             if ending then
                 remove_hold(long, kind, holder)
                 released = 1

@@ -1,10 +1,17 @@
 -- SPDX-License-Identifier: MIT
--- Takes a hold away by its name alone, whose slot is on its way to another node. Who waits is
--- let in by the next script of three keys: they ask from time to time.
--- KEYS: name
+-- Releases a hold of a read-write lock by its name alone. A client sends it in place of
+-- rw_release.lua while the slot is migrating to another node of a cluster, so that the
+-- queue cannot be reached.
+--
+-- KEYS: name (a hash, described in rw.lua)
 -- ARGV: token
--- Answer: bit 0: it was held and is released; above bit 1, how many holds its owner still has
--- Happy path: it stands.
+-- Reply: bit 0: the token had a hold, which is released; from bit 2 on, the number of
+--   holds that its owner still has
+--
+-- Must not use another key. Waiters poll, and are let in by the next script of three
+-- keys.
+-- Happy path: the token has a hold, which is removed.
+-- Sent twice, it replies 0.
 
 local name, queue, fence, numbers = KEYS[1], nil, '', nil
 -- include: rw.lua
@@ -17,6 +24,6 @@ end
 remove_hold(ARGV[1], kind, owner)
 save()
 if lock.rcount + lock.wcount == 0 then
-    return 1 -- the key is gone, of which nothing may be asked where its slot leaves
+    return 1 -- a deleted key must not be read: the slot is migrating
 end
 return 1 + 4 * (read_holds(owner) + (is_writer(owner) and lock.wcount or 0))

@@ -1,12 +1,18 @@
 -- SPDX-License-Identifier: MIT
--- Extends the leases of holds that still stand.
--- KEYS: fence, then name, queue for each hold
--- ARGV: numbers (mutex_hand_over.lua); token for each hold; lease ms of all, or for each hold
--- Answer: 1 (extended) or 0 (it is no more) for each hold
--- Never shortens a TTL, and writes even where nothing changes: see mutex_renew.lua.
--- Happy path: each is the only one of its name, whose end is the key's. Else a hold's
--- lease may end while others keep the key alive: the first to see it drops it, and lets in
--- whom it kept out.
+-- Extends the leases of holds of read-write locks. A client sends it for all holds whose
+-- renewal is due, and to verify its holds.
+--
+-- KEYS: fence counter; then for each hold its name (a hash, described in rw.lua) and
+--   queue
+-- ARGV: numbers (Lua's format for a fencing token in messages, and the server that is
+--   named there); token for each hold; lease in ms, one for all holds or one for each
+-- Reply: for each hold 1 (extended) or 0 (the token has none)
+--
+-- Must not shorten a TTL, nor omit a write that changes nothing: see mutex_renew.lua.
+-- Happy path: each hold is the only one of its name, and ends with the key. In other
+-- cases the lease of a hold may expire while others keep the key alive. The first script
+-- that finds such a hold removes it, and lets in the waiters that it kept out.
+-- Sent twice, it has the same effect as once.
 
 local count, answer, slow = (#KEYS - 1) / 2, {}, nil
 

@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Puts the Lua scripts into the library at build time.
-
-Owns: joining fragments into scripts, stripping what the server need not parse, and the C
-form (a byte array, since literals over 4095 bytes are not portable; length; SHA-1).
-Must not know what any script does.
+"""Embeds the Lua scripts into the library at build time: joins fragments into scripts, strips
+comments and indentation, which the server need not parse, and writes C: a byte array (literals
+over 4095 bytes are not portable), the length and the SHA-1. Independent of what a script does.
 
 Happy path: embed.py --header scripts.h --source scripts.c scripts/*.lua
 
-A line of its own `-- include: FILE.lua` is replaced by that file, which must be among
-those given, where it is first included; `-- inline: FILE.lua` is replaced by it each time,
-for statements that would cost more as a function. A file that another one names so is a
-fragment and no script of its own.
+A line `-- include: FILE.lua` is replaced by that file, which must be among those given, where it
+is first included. A line `-- inline: FILE.lua` is replaced by it each time, for statements that
+would cost more as a function. A file that another one names in this way is a fragment, and is no
+script by itself.
 """
 import argparse
 import hashlib
@@ -32,7 +30,7 @@ def read(paths):
     for path in paths:
         name = os.path.basename(path)
         if name in files:
-            raise Failure(f"{path}: a second file called {name}")
+            raise Failure(f"{path}: a second file with the name {name}")
         if not re.fullmatch(r"[a-z][a-z0-9_]*\.lua", name):
             raise Failure(f"{path}: a script's name must be like mutex_acquire.lua")
         with open(path, encoding="utf-8") as file:
@@ -41,8 +39,8 @@ def read(paths):
 
 
 def strip(line, where):
-    """The line without comment and indentation. Strings never span lines here, and long
-    brackets are refused, so that a quote's state ends with its line."""
+    """Returns the line without comment and indentation. Strings must not span lines, and long
+    brackets are refused, so that no quote is open at the end of a line."""
     kept, quote, i = "", None, 0
     while i < len(line):
         char = line[i]
@@ -62,13 +60,13 @@ def strip(line, where):
         kept += char
         i += 1
     if quote:
-        raise Failure(f"{where}: a string without its end")
+        raise Failure(f"{where}: unterminated string")
     return kept.strip()
 
 
 def finish(name, files, put, path=()):
-    """The lines of a script, its fragments in their places: where each is first included,
-    so that one inside a function may stand on what stands before that function."""
+    """Returns the lines of a script with its fragments, each where it is first included: a
+    fragment inside a function may use what was included before that function."""
     path += (name,)
     put.add(name)
     lines = []
