@@ -11,6 +11,7 @@
 --
 -- A failover may set back the counter of a cluster's slot unnoticed. Its fencing tokens
 -- are therefore never below the server's time.
+
 local last, least = redis.pcall('INCRBY', fence, count), 1125899906842624
 if #fence > 14 then -- lockwire:fence:{tag}, the counter of a slot
     least = time[1] * 1000000 + time[2] + count - 1

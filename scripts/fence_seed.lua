@@ -13,6 +13,7 @@
 -- that is no counter (another type, too large for Lua) is replaced. The counter must not
 -- stay without a TTL: encode_extend in node_fence.c has the reason why it may have none.
 -- Sent twice, it draws a second, larger fencing token.
+
 local time = redis.call('TIME')
 local us = time[1] * 1000000 + time[2]
 local last = redis.pcall('GET', KEYS[1])

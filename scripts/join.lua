@@ -7,6 +7,7 @@
 --
 -- Happy path: join() adds a new member behind the last one, and the queue has more than
 -- 90 of its 120 seconds left. The queue must not be left without a TTL.
+
 -- include: clock.lua
 
 local us = tonumber(us_text)

@@ -40,7 +40,7 @@
 -- not subscribed here, or if the server is read-only and refuses the writes before.
 
 local outcome, behind, pcall = 'again', false, redis.pcall
-local tag = fence:sub(15) -- of the slot in a cluster, of which there are sharded channels
+local tag = fence:sub(15) -- of the slot, in a cluster: lockwire:fence:{tag}
 for tries = 0, 16 do
     local heads = pcall('ZRANGE', queue, '0', '1')
     local head, following = heads[1], heads[2]

@@ -231,10 +231,10 @@ local function set_own_end(ttl, lease)
     end
 end
 
--- Adds a hold, unless it exists. Returns true if it is new. Every command that
--- may be refused is tried before the HSET that may create the key, which must not stay
--- without a TTL. The first write to an existing hash changes nothing, but needs memory,
--- so that without memory there is no grant.
+-- Adds a hold, unless it exists. Returns true if it is new. Every command that may be
+-- refused is tried before the HSET that may create the key, which must not stay without a
+-- TTL. The first write to an existing hash changes nothing, but needs memory, so that
+-- without memory there is no grant.
 local function add_hold(kind, token, owner, lease, number)
     local ending, ttl = now + lease, redis.call('PTTL', name)
     local longest = math.max(ttl, lease)
@@ -326,8 +326,8 @@ local function note_poll(set, token, window, position)
 end
 
 -- Returns true if a waiter hangs. One without a note joined before this hash existed. It
--- is treated, with all behind it, as if it had polled just now; otherwise each hung
--- waiter would cost its own time-out.
+-- is treated, as are all such among the first sixteen waiters, as if it had polled just
+-- now; otherwise each hung waiter would cost its own time-out.
 local function is_hung(token)
     local due = redis.call('HGET', name, 'a:' .. token)
     if due then
@@ -379,15 +379,15 @@ end
 -- counts as a write hold if the state has a writer, else as a read hold of the owner ''.
 local function recount()
     redis.call('HDEL', name, 'h:')
-    local fields, there, counts, owners = redis.call('HGETALL', name), {}, {}, {}
-    local dropped, soonest, rcount, wcount, writer = false, nil, 0, 0, nil
+    local fields, stored, counts, owners = redis.call('HGETALL', name), {}, {}, {}
+    local expired, soonest, rcount, wcount, writer = false, nil, 0, 0, nil
     for i = 1, #fields, 2 do
         local field, record = fields[i], fields[i + 1]
         if field:sub(1, 2) == 'h:' then
             local ending, kind, owner = parse_hold(record)
             if ending and ending <= now then
                 change(field, false)
-                dropped = true
+                expired = true
             elseif kind == 'w' or not kind and lock.wcount > 0 then
                 wcount, writer = wcount + 1, owner or writer
             else
@@ -401,7 +401,7 @@ local function recount()
                 soonest = math.min(soonest or ending, ending)
             end
         elseif field ~= 'mode' then
-            there[field] = record
+            stored[field] = record
         end
     end
     if wcount == 0 then
@@ -413,30 +413,30 @@ local function recount()
     lock.soonest = soonest or now
     for _, owner in ipairs(owners) do
         local field = 'r:' .. owner
-        local count, number = (there[field] or ''):match('^(%d+) (%d+)$')
+        local count, number = (stored[field] or ''):match('^(%d+) (%d+)$')
         if tonumber(count) ~= counts[owner] then
             set_reads(owner, counts[owner],
                       number or owner == lock.writer and lock.number or 0)
         end
-        there[field] = nil
+        stored[field] = nil
     end
-    for field in pairs(there) do
+    for field in pairs(stored) do
         if field:sub(1, 2) == 'r:' or rcount == 0 then -- see remove_hold()
             change(field, false)
             reader_left = true
         end
     end
     save()
-    return dropped
+    return expired
 end
 
 -- Removes expired holds. Returns true if there were any. An owner that holds and waits
 -- for more has ticket 0, before all others. When it holds no more it gets the ticket of a
 -- newcomer.
 local function purge()
-    local dropped = false
+    local expired = false
     if lock.soonest and lock.soonest > 0 and lock.soonest <= now then
-        dropped = recount()
+        expired = recount()
     end
     for _, member in ipairs(reader_left and pcall_type('ZRANGEBYSCORE', queue, '0', '0')
                             or {}) do
@@ -452,7 +452,7 @@ local function purge()
         end
     end
     reader_left = false
-    return dropped
+    return expired
 end
 
 -- Returns true if an owner may have another hold of this kind now.
