@@ -96,11 +96,12 @@ static void encode_set(struct lw__command *command, struct lw__buffer *out)
 /* Another owner holds the lock. */
 static void refused(struct lw__claim *claim)
 {
-    struct lw__input input = {.event = LW__EV_QUEUED,
-                              .sent_us = claim->command.request.sent_us,
-                              .queued = {.remaining_ms = POLL_MS,
-                                         .position = claim->machine.in_redis ? PLACE : -1,
-                                         .ticket = claim->machine.ticket}};
+    struct lw__input input = {
+        .event = LW__EV_QUEUED,
+        .sent_us = claim->command.request.sent_us,
+        .queued = {.remaining_ms = POLL_MS,
+                   .position = claim->machine.maybe_in_redis ? PLACE : -1,
+                   .ticket = claim->machine.ticket}};
 
     claim->asking.remaining_ms = POLL_MS;
     lw__claim_step(claim, &input);
@@ -146,7 +147,7 @@ static bool set_answered(struct lw__command *command, const struct lw__reply *re
     if (type == LW__REPLY_ERROR) {
         lw__claim_error_reply(claim, reply);
     } else if (type == LW__REPLY_NIL) {
-        if (!claim->machine.in_redis || !send_command(claim, &extend_type)) {
+        if (!claim->machine.maybe_in_redis || !send_command(claim, &extend_type)) {
             refused(claim);
         }
     } else if (type != LW__REPLY_STATUS ||
@@ -165,7 +166,7 @@ static const struct lw__command_type set_type = {
 static bool acquire(struct lw__claim *claim, const char *error)
 {
     return lw__classify_moving(error) && claim->mode->plain_set &&
-           !claim->machine.abandoned && send_command(claim, &set_type);
+           !claim->machine.unwanted && send_command(claim, &set_type);
 }
 
 /* ---- releasing ---- */

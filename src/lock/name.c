@@ -109,8 +109,9 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
         grow(names);
     }
     size = offsetof(struct lw__name, text) + length + 1;
-    size = size > sizeof(*name) ? size
-                                : sizeof(*name); /* an assignment writes all of it */
+    if (size < sizeof(*name)) {
+        size = sizeof(*name); /* which the assignment below writes */
+    }
     if (names->size == 0 || (name = malloc(size)) == NULL) {
         return NULL;
     }

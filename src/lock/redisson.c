@@ -45,7 +45,7 @@ static bool is_waiting(const struct lw__claim *claim)
 static bool is_in_flight(const struct lw__claim *claim)
 {
     return lw__machine_is_acquiring(claim->machine.phase) ||
-           (claim->machine.phase == LW__RELEASING);
+           claim->machine.phase == LW__RELEASING;
 }
 
 static bool is_holding(const struct lw__claim *claim)
@@ -208,8 +208,8 @@ static void queue_changed(struct lw__name *name, bool freed)
         return;
     }
     /* a claim that sleeps without limit has just become the first */
-    if (freed ||
-        (first->machine.phase == LW__QUEUED && first->machine.due_us == LW__NEVER)) {
+    if (freed || (lw__machine_is_queued(first->machine.phase) &&
+                  first->machine.due_us == LW__NEVER)) {
         wake_first(first);
     }
 }
@@ -219,8 +219,7 @@ static bool is_releasing(const struct lw__name *name)
     const struct lw__claim *claim;
 
     DL_FOREACH(name->claims, claim) {
-        if (claim->mode->local_queue != NULL && claim->machine.phase == LW__RELEASING &&
-            is_in_flight(claim)) {
+        if (claim->mode->local_queue != NULL && claim->machine.phase == LW__RELEASING) {
             return true;
         }
     }

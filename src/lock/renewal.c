@@ -115,7 +115,8 @@ void lw__renewal_plan(struct lw__claim *claim)
         lw__renewal_now(claim);
         return;
     }
-    if (claim->machine.phase != LW__HELD || !needs_renewal(claim) || is_covered(claim)) {
+    if (!lw__machine_holds(claim->machine.phase) || !needs_renewal(claim) ||
+        is_covered(claim)) {
         lw__heap_remove(&client->renewals.due, &claim->renewal);
         return;
     }
@@ -205,8 +206,8 @@ static void encode_batch(struct lw__command *command, struct lw__buffer *out)
         };
         count++;
     }
-    batch->count = kept;
-    if (batch->mode->rw && command->type == &one_type && kept == 1) {
+    batch->count = count;
+    if (batch->mode->rw && command->type->one_key && count == 1) {
         lw__encode_rw_keepalive(out, lw__command_evals(command), args);
         return;
     }
@@ -248,7 +249,7 @@ static void batch_failed(struct lw__command *command, const char *why, bool sent
     free_batch(batch);
 }
 
-static void lw__renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us,
+static void renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us,
                                  uint32_t lease_ms)
 {
     struct lw_client *client = claim->client;
@@ -279,7 +280,7 @@ static void claim_answered(struct lw__batch *batch, unsigned i, bool renewed)
         claim->held.entered_us = 0;
     }
     claim->name->slot_migrating = false;
-    lw__renewal_answered(claim, renewed, sent_us, batch->lease_ms[i]);
+    renewal_answered(claim, renewed, sent_us, batch->lease_ms[i]);
 }
 
 static void report_error(struct lw__batch *batch, const char *text)
@@ -500,7 +501,7 @@ static void encode_call(struct lw__command *command, struct lw__buffer *out)
     }
     args.lease_ms = call->lease_ms;
     if (claim->mode->rw && command->type->one_key) {
-        lw__encode_rw_keep(out, lw__command_evals(command), &args);
+        lw__encode_rw_keepalive(out, lw__command_evals(command), &args);
         return;
     }
     claim->mode->encode_renew(out, lw__command_evals(command), 1, &args, &env);
@@ -547,7 +548,7 @@ static bool call_answered(struct lw__command *command, const struct lw__reply *r
     if (renewed) {
         lw__notify_renewed(call, LW_OK);
     } /* else the loss of the claim completes the call */
-    lw__renewal_answered(call->lock->claim, renewed, sent_us, lease_ms);
+    renewal_answered(call->lock->claim, renewed, sent_us, lease_ms);
     return true;
 }
 

@@ -221,9 +221,9 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
      ('src/redis', 'seeds_fence = node->options.clustered && !is_trusted(node, slot);',
       'seeds_fence = false;')),
     ('a number is drawn before its SET was done',
-     ('src/lock', '        tell_set_error(claim);\n',
-      '        extern uint64_t lw__early;\n        lw__early = number;\n'
-      '        tell_set_error(claim);\n'),
+     ('src/lock', '        report_set_error(claim, outcome',
+      '        extern uint64_t lw__early;\n        lw__early = fence;\n'
+      '        report_set_error(claim, outcome'),
      ('src/lock', 'static void name_acquired(struct',
       'uint64_t lw__early;\nstatic void name_acquired(struct'),
      ('src/lock', 'if (!lw__handles_want_fence(claim)) {',
@@ -291,7 +291,7 @@ SESSION_UNIT_MUTATIONS = [
 CLAIMS_UNIT = 'test/unit/unit_cluster_claims'
 CLAIMS_UNIT_MUTATIONS = [
     ('whose name it is already is not asked',
-     ('src/lock', 'if (!claim->machine.in_redis || !send_command(claim, &extend_type)) {',
+     ('src/lock', 'if (!claim->machine.maybe_in_redis || !send_command(claim, &extend_type)) {',
       'if (&extend_type != NULL) {')),
     ('who does not listen at its node queues there',
      ('src/lock', 'return lw__node_is_bound(node, claim->name->slot);',
