@@ -8,8 +8,7 @@
  *
  * A failed attempt to connect is logged and reported to the link callback; one to a
  * single node of a cluster is logged only. A client that is not drained within
- * close_timeout_ms is closed nevertheless, and its pending releases end with LW_EUNKNOWN.
- */
+ * close_timeout_ms is closed all the same; its open releases end with LW_EUNKNOWN. */
 #include "lock/lock_private.h"
 
 #include "base/check.h"
@@ -143,8 +142,7 @@ static void end_in_child(void *arg)
     struct lw_lock *lock;
 
     DL_FOREACH(client->locks, lock) {
-        lw__renewal_free_calls(
-            lock); /* the nodes, whose lists they are in, are freed now */
+        lw__renewal_free_calls(lock); /* linked in lists of the nodes, freed below */
     }
     client->inherited = client->closing = true;
     lw__log(&client->log, LOG_WARNING, "process %ld: %s", (long)getpid(), LW__INHERITED);

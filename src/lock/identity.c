@@ -42,9 +42,7 @@ static void encode_text(struct lw__command *command, struct lw__buffer *out)
     lw__encode_identity(out, client->uuid, client->closing ? NULL : text);
 }
 
-/* The command has ended. If the client was closed in the meantime the key is deleted
- * next.
- */
+/* Notes whether the key is in Redis. If the client has closed, deletes the key. */
 static void settle(struct lw__command *command, bool published)
 {
     struct lw_client *client = client_of(command);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* lw_inspect and lw_break: reports the holders and waiters of a name, and force-releases
- * its holders. Owns the pending calls. Changes no handle: each holder, also one of this
- * client, learns of a break by a renewal, which a message asks it to send at once.
+/* lw_inspect and lw_break: report the holders and waiters of a name, and force-release
+ * its holders. The file owns the pending calls. It changes no handle: each holder, also
+ * one of this client, learns of a break by a renewal, which a message asks it to send at
+ * once.
  *
  * lw_inspect parses the reply of inspect.lua (inspect_reply.c), requests the identities
  * of the clients in it (MGET), and calls back. lw_break begins with the same script, then
@@ -201,8 +202,7 @@ static void encode_break(struct lw__command *command, struct lw__buffer *out)
 static void break_next(struct lw__inspect_call *call);
 
 /* Encodes the hint to the client of a broken holder. It is published after the server has
- * confirmed the release. If it is lost the holder learns of the break at its next
- * renewal.
+ * confirmed the release. Without it the holder learns of the break at its next renewal.
  */
 static void encode_hint(struct lw__command *command, struct lw__buffer *out)
 {
@@ -292,9 +292,8 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
 static const struct lw__command_type break_type = {
     encode_break, break_replied, break_failed, .priority = LW__PRIORITY_NEW};
 
-/* Returns true if the call is to break this holder. An empty token in a read-write lock
- * stands for all tokens that are too long to be reported (inspect.lua), and matches none.
- */
+/* Returns true if the call is to break this holder. The empty token in a read-write lock
+ * stands for all that are too long to be reported (inspect.lua): only NULL selects it. */
 static bool is_selected(const struct lw__inspect_call *call,
                         const struct lw_inspected *holder)
 {

@@ -92,8 +92,7 @@ static const char *end_of_label(const char *at)
     return at + 1;
 }
 
-/* Returns true if a label before `label` has the same name. All of those are well formed.
- */
+/* Returns true if a label before `label` has the same name. Those are well formed. */
 static bool is_repeated(const char *labels, const char *label)
 {
     size_t length = strcspn(label, "=") + 1;
