@@ -250,7 +250,7 @@ static void batch_failed(struct lw__command *command, const char *why, bool sent
 }
 
 static void renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us,
-                                 uint32_t lease_ms)
+                             uint32_t lease_ms)
 {
     struct lw_client *client = claim->client;
     struct lw__input input = {.event = LW__EV_LOST_ON_SERVER, .sent_us = sent_us};
