@@ -4,7 +4,7 @@
 /*
  * lockwire: asynchronous distributed locks in Redis, on the caller's libevent loop.
  *
- * The happy path:
+ * An example:
  *
  *     lw_client_new(base, "redis://localhost", NULL, &client);
  *     lw_acquire(client, "job:42", NULL, on_acquired, arg, &lock);
@@ -18,44 +18,46 @@
  *
  * THE CALLBACK RULES
  *
- *  1. No callback runs inside an API call; all run from the event loop. (The log callback
- *     is the exception; in it only lw_strerror may be called.)
- *  2. A negative return: nothing was started, nothing will be called. Zero: exactly one
- *     callback, unless the handle is freed first.
- *  3. A handle is the caller's until lw_lock_free, in every state, also after failure or
- *     loss. After lw_lock_free nothing of it fires and `arg` may be freed. Freeing while
- *     waiting leaves the queue; freeing while held releases; both in the background.
- *  4. Any call is legal inside any callback, freeing this very handle or its client
- *     included.
- *  5. State changes at the caller's call or when a callback runs, never between.
+ *  1. Callbacks run from the event loop, never inside an API call. (Exception: the log
+ *     callback. Inside it, only lw_strerror may be called.)
+ *  2. If a function returns a negative value, nothing was started and no callback
+ *     follows. If it returns 0, exactly one callback follows, unless the handle is freed
+ *     first.
+ *  3. The caller owns a handle until lw_lock_free, in every state, also after a failure
+ *     or a loss. After lw_lock_free no callback of the handle runs, and `arg` may be
+ *     freed. Freeing a waiting handle leaves the queue; freeing a held one releases the
+ *     lock. Both happen in the background.
+ *  4. Every function may be called in every callback, also to free the callback's own
+ *     handle or client.
+ *  5. The state of a handle changes only in a call or right before a callback.
  *     lw_lock_remaining_ms is 0 from the deadline on, and from the call of lw_release or
  *     lw_client_close.
- *  6. `lost` fires at most once, only while held, at the deadline minus the margin at the
- *     latest, and before any other callback of the client after a loop that stalled past
- *     it; `at_risk` never comes after it. Its reasons: LW_ELOST (the deadline came near
- *     without a renewal), LW_ENOTHELD (the server says that somebody else has the lock,
- *     or nobody), LW_ETIMEOUT (max_hold_ms is over). A renewal pending then gets its
- *     LW_ELOST after it; one pending at lw_release gets LW_ECANCELED before the release's
- *     own callback.
- *  7. lw_client_close releases what is held (those handles become LW_DONE, silently),
- *     ends what waits with LW_ECLOSED, drains, and calls back last, within
- *     close_timeout_ms. lw_client_free is immediate and silent. Lock handles outlive
- *     their client inert: LW_DONE, every call on them but the destructor answers
- *     LW_ECLOSED.
- *  8. One thread per event_base. The library's events keep event_base_dispatch running
- *     until close or free. The client must be freed before its event_base.
- *     In a forked child (also behind daemon(3)) a client made before fork is inert.
- *     Nothing is read, sent, renewed, released or called back, and the parent does not
+ *  6. `lost` is called at most once, and only for a held lock: no later than margin_ms
+ *     before the deadline, or, if the event loop stalled past that time, before any other
+ *     callback of the client. `at_risk` is never called after `lost`. The reason is
+ *     LW_ELOST (the lease was not renewed in time), LW_ENOTHELD (the server reports that
+ *     the lock is free or has another holder) or LW_ETIMEOUT (max_hold_ms has passed). A
+ *     pending renewal completes with LW_ELOST after `lost`; if lw_release is called, it
+ *     completes with LW_ECANCELED before the release.
+ *  7. lw_client_close releases all held locks (their handles become LW_DONE without a
+ *     callback), fails all waiting ones with LW_ECLOSED, waits for outstanding replies,
+ *     and calls back last, within close_timeout_ms. lw_client_free acts at once, without
+ *     callbacks. Handles survive their client in state LW_DONE; every function that can
+ *     fail then returns LW_ECLOSED.
+ *  8. Use one thread per event_base. The library's events keep event_base_dispatch
+ *     running until the client is closed or freed. Free the client before its event_base.
+ *     In a forked child (also after daemon(3)) a client made before the fork is inert: it
+ *     reads, sends, renews, releases and calls back nothing, and the parent does not
  *     notice. If the child's event loop runs, the client's events end in it, with one log
- *     entry, and the child's copies of its descriptors are closed. lw_lock_state is
- *     LW_DONE; calls that can fail return LW_ECLOSED, except lw_client_stats; errbuf,
+ *     entry, and the child's copies of its descriptors are closed. lw_lock_state returns
+ *     LW_DONE. Functions that can fail return LW_ECLOSED, except lw_client_stats. errbuf,
  *     lw_lock_errstr and the reason of lw_client_is_up are "the client belongs to the
- *     parent process: it was made before fork". The child may free all, or leave it. A
- *     child that runs the event_base calls event_reinit first, as libevent requires. It
+ *     parent process: it was made before fork". The child may free everything or nothing.
+ *     A child that runs the event_base calls event_reinit first, as libevent requires. It
  *     should free a client before event_reinit, or after the loop has run; in between,
- *     what the kernel watches for that client stays until the parent's connections end.
+ *     the kernel watches the client's connections until the parent's end.
  *
- * WHAT EACH CALL DOES IN EACH STATE (its return value, then what its callback is told)
+ * WHAT EACH CALL DOES IN EACH STATE (its return value, then the status of its callback)
  *
  *                  LW_WAITING      LW_HELD                    LW_RELEASING  LW_LOST,
  *                                                                           LW_DONE
@@ -65,19 +67,21 @@
  *   lw_renew       LW_EINVAL       0, then LW_OK, LW_ELOST,   LW_EINVAL     LW_ENOTHELD
  *                                  LW_ECONN, LW_EREDIS or
  *                                  LW_ECANCELED
- *   lw_lock_free   leaves; a late  releases                   finishes      forgets
- *                  grant is given                             silently
- *                  back
+ *   lw_lock_free   leaves the      releases the lock          finishes      frees the
+ *                  queue; a late                              silently      handle
+ *                  grant is
+ *                  released
  *
- * Times are milliseconds on a clock that counts suspend (CLOCK_BOOTTIME). Functions
- * return 0 or a negative error of `enum lw_error`; `*ret` is untouched on failure.
- * Destructors take NULL. Strings returned live until the next call on that handle (`why`,
- * and log messages: during the callback) and are "" where there is nothing to say.
+ * The deadline of a held lock is when lw_lock_remaining_ms becomes 0 without another
+ * renewal. Times are in milliseconds on a clock that counts suspend (CLOCK_BOOTTIME).
+ * Functions return 0 or a negative error of `enum lw_error`; `*ret` is unchanged on
+ * failure. Destructors accept NULL. Returned strings are valid until the next call on
+ * their handle (`why` and log messages: during the callback), and "" if there is nothing
+ * to report.
  *
- * What a server or a socket said can be shown as it comes in a log message, an errstr or
- * a `why`: it is one line of printable UTF-8, any other byte stands as \xNN, and it is
- * cut: a `why` below 160 bytes, the others below 512. What lw_inspect finds is not: see
- * there.
+ * Text of a server or a socket is safe to display in a log message, an errstr or a `why`:
+ * one line of printable UTF-8, any other byte as \xNN, cut below 160 bytes in a `why` and
+ * below 512 bytes elsewhere. The strings of lw_inspect are not safe.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -92,13 +96,13 @@ extern "C" {
 #define LW_VERSION "0.3.0"
 
 struct event_base; /* libevent's */
-struct lw_client;  /* one client of one Redis: two connections, any number of locks */
+struct lw_client;  /* a client of one Redis or cluster, with any number of locks */
 struct lw_lock;    /* one acquisition: waiting, held, releasing, then done; or lost */
-struct lw_keep;    /* a lock held whenever it can be: one acquisition after another */
+struct lw_keep;    /* a lock held whenever possible: one acquisition after another */
 struct lw_all;     /* several locks acquired as one: all of them, or none */
 
 /* == lw_strerror(3): results, and the version == */
-/* The results, each with its text for lw_strerror. Values are fixed for ever. */
+/* The results, each with its text for lw_strerror. Their values never change. */
 #define LW_ERROR_MAP(X)                                                                  \
     X(LW_OK, 0, "success")                                                               \
     X(LW_STILLHELD, 1, "released, but this owner holds the lock otherwise")              \
@@ -123,8 +127,8 @@ enum lw_error {
         LW_ERROR_FORCE_INT_ = 0x7fffffff
 };
 
-/* An enum is as wide as int for whoever compiles this, also with -fshort-enums. (Here no
- * further enumerator widens them: a switch would be asked for it.) */
+/* Makes an enum as wide as int in every program, also with -fshort-enums. (A further
+ * enumerator would need a case in every switch.) */
 #if defined(__GNUC__)
 #define LW_INT_WIDE __attribute__((mode(SI)))
 #else
