@@ -135,127 +135,127 @@ enum lw_error {
 #define LW_INT_WIDE
 #endif
 
-/* == lw_acquire(3): asking for a lock, keeping it, letting go == */
+/* == lw_acquire(3): acquiring, renewing and releasing a lock == */
 enum lw_mode {
-    LW_MUTEX = 0,     /* one holder, not re-entrant; the key is a plain string, as every
-                         `SET name token NX PX` client writes it */
+    LW_MUTEX = 0,     /* one holder, not re-entrant; the key is a plain string, as written
+                         by every `SET name token NX PX` client */
     LW_EXCLUSIVE = 1, /* one owner, re-entrant, counted; a read-write lock's writer */
     LW_SHARED = 2,    /* many owners, re-entrant, counted; with `permits` a semaphore */
     LW_REDISSON = 3   /* shared with Redisson's RLock; see below */
 } LW_INT_WIDE;
 
 /*
- * LW_REDISSON holds the very lock that Redisson's RLock of that name is, on a single
- * server: a Java service and this client exclude each other, and wake each other by
- * Redisson's channel. One owner, re-entrant: handles of one client that name the same
- * `owner` hold it together, also those that asked while the first one waited; without an
- * owner a handle holds alone. Redis sees one hold; all that hold together have the
- * longest of their leases, and lw_release answers LW_STILLHELD until the last one. In
- * other ways it is a lesser lock than the other modes, since Redisson's format has no
- * more: no fencing token (lw_lock_fence is 0), no queue, and an owner is known to its own
- * client only. lw_inspect and lw_break take it for a stranger's.
+ * LW_REDISSON is the same lock as Redisson's RLock of that name, on a single server. A
+ * Java service and this client exclude each other, and wake each other by Redisson's
+ * channel. The lock has one owner and is re-entrant. Handles of one client with the same
+ * `owner` share one hold, including those that requested the lock while the first one
+ * waited; without an `owner` a handle holds alone. Redis stores one hold for all of them,
+ * with the longest of their leases, and lw_release completes with LW_STILLHELD for all
+ * except the last. Redisson's format has no fencing token (lw_lock_fence is 0) and no
+ * queue, and an owner is known only in its own client. lw_inspect and lw_break treat the
+ * lock as foreign.
  *
- * One handle asks for all that wait in a client, in order of arrival; wait_ms 0 is
- * LW_EBUSY while somebody of the client waits before it. Between clients there is no
- * order, but a release that others were told of is left to them for some 10 ms: asking
- * anew takes as long then, also with wait_ms 0. Who may not subscribe polls, as does
- * everybody on a server in cluster mode, where Redisson wakes by other channels: 3 s at
- * most, and when the holder's lease ends.
+ * Only the first waiter of a client sends requests; the others follow in order of
+ * arrival, and wait_ms 0 is LW_EBUSY while a handle of the client waits. There is no
+ * order between clients. After a release that woke other clients, this client leaves the
+ * lock to them for about 10 ms, which delays new requests, also with wait_ms 0. Clients
+ * that may not subscribe poll, at least every 3 s and when the holder's lease expires, as
+ * do all clients of a server in cluster mode, where Redisson uses other channels.
  *
- * Of Redisson's other locks of that name, the fenced lock excludes and wakes both ways,
- * the spin lock excludes but wakes nobody, the fair lock excludes only. A read-write lock
- * of that name is granted beside our hold, as beside an RLock's: its read lock's unlock
- * deletes our hold, its write lock's makes it a read lock of its own. Give it another
- * name.
+ * Redisson's fenced lock of that name excludes and wakes in both directions. Its spin
+ * lock and its fair lock exclude, but wake in neither direction. A read-write lock of
+ * that name is granted next to our hold, as next to an RLock's. Unlocking its read lock
+ * deletes our hold; unlocking its write lock turns our hold into a read lock. Give it
+ * another name.
  *
- * To LW_EXCLUSIVE and LW_SHARED all of Redisson's locks of that name are strangers, its
- * read-write lock as well: neither is granted beside the other, even if both only read,
- * or changes what the other wrote. Each finds the other's end by asking, Redisson when
- * the lease that it was told is over. Its RLock's forceUnlock deletes ours.
+ * For LW_EXCLUSIVE and LW_SHARED all of Redisson's locks of that name are foreign,
+ * including its read-write lock. Neither side is granted the lock while the other holds
+ * it, even if both only read, or changes what the other wrote. Neither notifies the other
+ * on release: this client polls, and Redisson retries when the lease time that it was
+ * given has expired. Its RLock's forceUnlock deletes our lock.
  */
-/* == lw_lock_state(3): what a handle tells, without I/O == */
+/* == lw_lock_state(3): the state of a handle, without I/O == */
 enum lw_state {
-    LW_WAITING = 0,   /* asked for, neither granted nor failed yet */
-    LW_HELD = 1,      /* ours while lw_lock_remaining_ms is above 0 */
-    LW_RELEASING = 2, /* lw_release was called, its callback is still to come */
+    LW_WAITING = 0,   /* requested, neither granted nor failed yet */
+    LW_HELD = 1,      /* held while lw_lock_remaining_ms is above 0 */
+    LW_RELEASING = 2, /* lw_release was called, its callback is pending */
     LW_LOST = 3,      /* was held, `lost` has been called */
     LW_DONE = 4       /* released, failed, or its client was closed */
 } LW_INT_WIDE;
 
 /* == lw_acquire(3) == */
-/* A lock's event: `status` is an lw_error (see each call). `arg` as given to that
- * call. */
+/* An event of a lock. `status` is an lw_error (see each call). `arg` is the one given to
+ * that call. */
 typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
-/* The early warning of a lock that is held. at_risk 1: no more than at_risk_ms of its
- * lease are left, since renewals fail or are not answered, or, with LW_NO_RENEW, none was
- * asked for. 0: that is over, by a renewal that was answered. The two come in turn, the 1
- * first; what is over before it could be told is not told at all. Only while held: not
- * after `lost`, lw_release, lw_client_close or lw_lock_free, nor where a stalled loop
- * finds the lock lost already. It ends nothing: the lock is ours until `lost`, and
- * lw_renew may be tried. `remaining_ms` is what lw_lock_remaining_ms says now; `arg` as
- * `lost`'s. */
+/* The early warning for a held lock. `at_risk` is 1 if no more than at_risk_ms of the
+ * lease are left, because renewals fail or are not answered, or, with LW_NO_RENEW, were
+ * not requested. It is 0 if a renewal has ended the risk. Calls alternate, starting with
+ * 1. A warning that no longer applies when it would be delivered is dropped. The callback
+ * runs only while the lock is held: not after `lost`, lw_release, lw_client_close or
+ * lw_lock_free, and not if a stalled loop finds the lock lost. The lock stays held until
+ * `lost`, and lw_renew may be tried. `remaining_ms` is the present lw_lock_remaining_ms;
+ * `arg` is that of `lost`. */
 typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
                         void *arg);
 /* == lw_keep_new(3) == */
-/* A keep's hold began or ended: see lw_keep_new. */
+/* A hold of a keep began or ended: see lw_keep_new. */
 typedef void lw_keep_cb(struct lw_keep *keep, int status, void *arg);
 /* == lw_client_new(3): a client of a Redis server, a master, a cluster == */
-/* lw_client_close is finished; the client may be freed here. */
+/* lw_client_close is finished. The client may be freed here. */
 typedef void lw_close_cb(struct lw_client *client, void *arg);
-/* The command link came up (up = 1) or went down (0); `why` is "" or what happened.
- * Called at each change, and at each failed attempt while down. A server that can serve
- * no lock (a read-only replica, one that still loads) is down. */
+/* The command link came up (`up` is 1) or went down (0); `why` is the reason, or "".
+ * Called at each change, and at each failed attempt while the link is down. A server that
+ * cannot serve locks (a replica, one that is loading) counts as down. */
 typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
-/* What a connection logs in with. The library's memory, all zeros but `size`; the arrays
- * keep their sizes for ever. A server takes no longer password from who is not logged in.
- */
+/* The credentials for one AUTH. The struct is the library's, all zeros except for `size`.
+ * The arrays never change their sizes: 16384 bytes is the most that a server accepts on a
+ * connection that has not authenticated. */
 struct lw_credentials {
-    size_t size; /* of this struct in the library that runs; later versions append */
+    size_t size;         /* of this struct in the library in use; later versions append */
     char username[1024]; /* "": the user is "default" */
     char password[16385];
 };
 /*
- * What to log in with now: called before each AUTH, of each connection of the client,
- * also while it closes. From the loop, so rule 4 holds here, too: a client that is freed
- * here logs in no more. Must not block: a token that has to be fetched is fetched
- * beforehand, and given from memory. Returns 0, or an lw_error where there is none to
- * give: the connection backs off, `log` and, of the command link, `link` say so with the
- * error's text, and the next attempt asks again. No password, or a string without its
- * end, is such a failure.
+ * Fills in the present credentials. Called before each AUTH of each of the client's
+ * connections, also while it closes. Rule 4 applies: a client that is freed here does not
+ * log in. Must not block: fetch a token beforehand, and supply it from memory. Returns 0,
+ * or an lw_error if there are no credentials. An error, an empty password and a string
+ * without a NUL fail the attempt: the connection backs off, `log` and, for the command
+ * link, `link` get the error's text, and the next attempt calls again.
  *
- * What it gives is copied when it returns, sent once, and wiped from the library's
- * memory: `ret`, the command, the output buffer. The kernel's socket buffers are not the
- * library's to wipe, nor what the caller keeps. A connection that stands is not logged in
- * anew: a server that ends it when a token expires is connected to again, which asks
- * again.
+ * The credentials are copied when the function returns, sent once, and wiped from the
+ * library's memory (`ret`, the command, the output buffer), but not from the kernel's
+ * socket buffers. A connection that is up does not authenticate again; if the server ends
+ * it when a token expires, the client reconnects and calls again.
  */
 typedef int lw_credentials_cb(struct lw_client *client, struct lw_credentials *ret,
                               void *arg);
-/* A message for the operator; level is one of syslog's, LOG_ERR (3) to LOG_DEBUG (7).
- * May be called inside an API call. Never carries a password. */
+/* A message for the operator, never with a password. `level` is one of syslog's, LOG_ERR
+ * (3) to LOG_DEBUG (7). May be called inside an API call. */
 typedef void lw_log_cb(int level, const char *message, void *arg);
 
 /*
- * Options of a client. Start from LW_CLIENT_OPTIONS_INIT; 0 or NULL in a field means its
- * default. Strings are copied. A struct smaller than this header's is accepted (absent
- * fields default), a larger one if its tail is zero, else LW_EINVAL.
+ * Options of a client. Start from LW_CLIENT_OPTIONS_INIT. A field that is 0 or NULL has
+ * its default. Strings are copied. A struct smaller than this header's is accepted
+ * (absent fields have their defaults), and a larger one if its tail is zero, else
+ * LW_EINVAL.
  */
 struct lw_client_options {
     size_t size;
-    /* Each overrides the URL's, and may come with the other one from there; a user name
-     * needs a password, which is never logged. */
+    /* Each overrides the one in the URL; the other one may come from there. A user name
+     * needs a password. A password is never logged. */
     const char *username, *password;
-    /* SELECT; overrides the URL's. 0: the URL's, or 0. */
+    /* The database (SELECT), overrides the URL's. 0: the URL's, or 0. */
     int db;
-    /* CLIENT SETNAME: 1 to 128 printable bytes without spaces. Default "lockwire". */
+    /* For CLIENT SETNAME: 1 to 128 printable bytes without spaces. Default "lockwire". */
     const char *client_name;
-    /* 5000: name resolution, connecting and AUTH together; with sentinels what they are
-     * asked before is a part of it, up to its half. */
+    /* 5000: name resolution, connecting and AUTH together. With Sentinel this includes
+     * the queries to the sentinels, which may take up to half of it. */
     uint32_t connect_timeout_ms;
-    /* 5000: for the oldest unanswered command; after it the client connects anew. */
+    /* 5000: for the oldest unanswered command; after it the client reconnects. */
     uint32_t request_timeout_ms;
-    /* 50 and 5000: the delay before connecting again doubles from the one to the other;
-     * each is drawn between its half and itself. */
+    /* 50 and 5000: the delay before a reconnection doubles from the minimum to the
+     * maximum. Each is random, from half of that to all of it. */
     uint32_t backoff_min_ms, backoff_max_ms;
     /* 5000: how long lw_client_close may take. */
     uint32_t close_timeout_ms;
@@ -264,52 +264,52 @@ struct lw_client_options {
     /* 16 (1 to 16): how many handles of this client one grant of Redis serves in turn
      * (LW_MUTEX). 1: off. */
     uint32_t local_turns;
-    /* 1024: unanswered commands on the link; more of them queue here, and what keeps a
-     * lock or lets go of it goes first. */
+    /* 1024: unanswered commands on the link. Further commands queue in the client,
+     * renewals and releases first. */
     uint32_t max_inflight;
     lw_link_cb *link;
     lw_log_cb *log;
-    /* 4 (LOG_WARNING): the least urgent level that `log` is called for. */
+    /* 4 (LOG_WARNING): the least urgent level for which `log` is called. */
     int log_level;
-    /* Of `link`, `log` and `credentials`. */
+    /* For `link`, `log` and `credentials`. */
     void *arg;
-    /* Where lw_client_new, lw_acquire, lw_keep_new, lw_acquire_all, lw_inspect, lw_list
-     * and lw_break say what was wrong, and where, when they return a negative value. Must
-     * live as long as the client. */
+    /* Gets the reason, with the field or argument that is wrong, if lw_client_new,
+     * lw_acquire, lw_keep_new, lw_acquire_all, lw_inspect, lw_list or lw_break fails.
+     * Must live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
-    /* With rediss://, rediss-sentinel:// and rediss-cluster://, and only there: PEM
-     * files, read by lw_client_new and again by each connection, so that they may be
-     * renewed meanwhile; one that is of no use by then is a failed attempt, told by
-     * `link`. The server's certificate is always verified, with its name, which must be
-     * one of its alternative names: a common name is none.
+    /* The tls_ options are for rediss://, rediss-sentinel:// and rediss-cluster:// only.
+     * The files are PEM. lw_client_new reads them, and each connection again, so that
+     * they can be replaced at any time; if a file is unusable by then, the attempt fails
+     * and `link` reports it. The server's certificate is always verified, with its name,
+     * which must be an alternative name of the certificate: its common name is ignored.
      *
-     * Whom to trust: a file of certificates, which is read again if it has changed, or a
-     * folder of them, by OpenSSL's hashes. Default: the system's. */
+     * tls_ca has the trusted certificates: a file, which is read again if it has changed,
+     * or a directory with OpenSSL's hashes. Default: the system's. */
     const char *tls_ca;
     /* The client's certificate, with its chain, and its key, without a passphrase: both,
      * or neither (the default). */
     const char *tls_cert, *tls_key;
-    /* What the server's certificate must be for, and, if it is a name, what the server is
-     * asked for (SNI). Default: the URL's host. With rediss-sentinel:// and
-     * rediss-cluster:// it is the same one for all sentinels, servers and nodes; by
-     * default each is verified as what the URL lists, or a sentinel or a node calls it:
-     * an address, unless they announce names. */
+    /* The name to verify in the server's certificate; unless it is an address, it is also
+     * sent to the server (SNI). Default: the URL's host. With rediss-sentinel:// and
+     * rediss-cluster:// one name applies to all sentinels, servers and nodes. By default
+     * each is verified as what the URL lists, or as what a sentinel or a node reports: an
+     * address, unless they announce names. */
     const char *tls_server_name;
-    /* In place of a user name and password here and in the URL: with either of them it is
-     * LW_EINVAL, since one would be ignored. */
+    /* Replaces the user name and password. LW_EINVAL if one of them is given as well,
+     * also in the URL. */
     lw_credentials_cb *credentials;
-    /* With redis-sentinel:// and rediss-sentinel://, and only there: what the sentinels
-     * themselves are logged in to with; a user name needs the password. Default: nothing;
-     * the user and password above, and `credentials`, are the servers'. A sentinel that
-     * the URL does not list gets the password after it has proved its id, unless it
+    /* The credentials for the sentinels themselves, with redis-sentinel:// and
+     * rediss-sentinel:// only. A user name needs the password. Default: none; the user
+     * name and password above, and `credentials`, are for the servers. A sentinel that
+     * the URL does not list is sent the password after it has proved its id, unless it
      * demands the password first. */
     const char *sentinel_username, *sentinel_password;
-    /* 0, the most urgent, to one less than what `base` has (event_base_priority_init,
-     * before lw_client_new; else it has 0 alone): libevent's priority of all the client's
-     * events, so of all its callbacks. While events of a more urgent one are always
-     * ready, nothing is renewed, granted or told as lost. Looking up a host's name is
-     * libevent's own, and goes by the middle priority of the base. */
+    /* libevent's priority of all the client's events, and so of its callbacks: from 0,
+     * the most urgent, to one less than the number of priorities of `base` (which is 1
+     * unless event_base_priority_init was called before lw_client_new). While events of a
+     * more urgent priority are always ready, nothing is renewed, granted or reported as
+     * lost. libevent itself looks up host names, with the middle priority of `base`. */
     int priority;
 };
 #define LW_CLIENT_OPTIONS_INIT                                                           \
