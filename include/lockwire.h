@@ -319,41 +319,41 @@ struct lw_client_options {
     }
 
 /* == lw_acquire(3) == */
-/* Options of one acquisition; the same rules as above. */
+/* Options of one acquisition. The rules of lw_client_options apply. */
 struct lw_acquire_options {
     size_t size;
     enum lw_mode mode;
-    /* Of enum lw_acquire_flags. */
+    /* Bits of enum lw_acquire_flags. */
     uint32_t flags;
-    /* 30000 (100 to 2^31 - 1): how long a grant lives without renewal. */
+    /* 30000 (100 to 2^31 - 1): how long a grant lasts without renewal. */
     uint32_t lease_ms;
-    /* 0: try once (LW_EBUSY). -1: wait for ever. Else LW_ETIMEOUT after it. */
+    /* 0: try once (LW_EBUSY). -1: wait without limit. Else LW_ETIMEOUT after so long. */
     int64_t wait_ms;
-    /* 0: no cap. Else the hold ends after it (`lost` with LW_ETIMEOUT), so that a job
-     * that never finishes cannot hold for ever. */
+    /* 0: no limit. Else the hold ends after this time (`lost` with LW_ETIMEOUT), even if
+     * a job never finishes. */
     int64_t max_hold_ms;
-    /* How long before the deadline `lost` comes; below half the lease, and below
-     * max_hold_ms. */
+    /* How long before the deadline `lost` is called: less than half of the lease, and
+     * less than max_hold_ms. */
     uint32_t margin_ms;
-    /* LW_EXCLUSIVE, LW_SHARED, LW_REDISSON: who holds, and so may enter again: 1 to 128
-     * printable bytes without spaces. Default: this handle alone. A process that
-     * restarts and gives the same string is the same owner: it enters beside what its
-     * dead self still holds, with the same fencing token. So does anybody else who gives
-     * it: make it unique, and see to it that the old process is gone. */
+    /* For LW_EXCLUSIVE, LW_SHARED and LW_REDISSON: the owner, which may enter again: 1 to
+     * 128 printable bytes without spaces. Default: this handle alone. A process that
+     * restarts with the same string enters next to its own old hold, with the same
+     * fencing token. So does any other process with this string: make it unique, and make
+     * sure that the old process is gone. */
     const char *owner;
-    /* LW_SHARED: this request enters only while fewer owners hold. 0: no bound. All users
-     * of a name should pass the same number. */
+    /* LW_SHARED: the request enters only while fewer owners hold the lock. 0: no limit.
+     * All users of a name should pass the same number. */
     uint32_t permits;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_lock_cb *lost;
-    /* What is left of the lease when `at_risk` is called: above margin_ms, below half of
-     * the lease; only with `at_risk`. Default: a third of the lease (a renewal is due
-     * when two thirds are left); where margin_ms is not below that, half way between
-     * margin_ms and half of the lease. Of what was left when the deadline moved last, or
-     * when the hold was told, half at the most: so a hand-over, which comes with
-     * claim_ms, a turn and a lease that lw_renew made shorter are renewed without a
-     * warning. Where max_hold_ms ends the hold, and the lease lasts until then, nothing
-     * is at risk. */
+    /* How much of the lease is left when `at_risk` is called: more than margin_ms, and
+     * less than half of the lease. Only with `at_risk`. Default: a third of the lease (a
+     * renewal is due when two thirds are left); if margin_ms is not below that, half way
+     * from margin_ms to half of the lease. It is limited to half of what was left when
+     * the deadline last moved or the grant was delivered. So a hand-over (which starts
+     * with claim_ms), a turn, and a lease that lw_renew has shortened are renewed without
+     * a warning. No warning is given if the lease lasts until max_hold_ms ends the hold.
+     */
     uint32_t at_risk_ms;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_risk_cb *at_risk;
@@ -365,13 +365,13 @@ struct lw_acquire_options {
     }
 
 enum lw_acquire_flags {
-    /* Do not renew: the hold ends at its lease unless lw_renew is called. */
+    /* Do not renew: the hold ends with its lease unless lw_renew is called. */
     LW_NO_RENEW = 1,
-    /* No fencing token where it would cost a command; lw_lock_fence may be 0. */
+    /* No fencing token if it would cost a command; lw_lock_fence may be 0. */
     LW_NO_FENCE = 2
 } LW_INT_WIDE;
 
-/* == lw_client_stats(3): what an operator asks of a client == */
+/* == lw_client_stats(3): statistics of a client, and its master == */
 /* Statistics: counters since lw_client_new, except for the gauges `held`, `waiting`,
  * `link_up` and `subscription_up`. */
 #define LW_WAIT_BUCKETS 16
@@ -386,24 +386,24 @@ struct lw_stats {
     uint64_t lost_deadline; /* lost with LW_ELOST */
     uint64_t lost_taken;    /* lost with LW_ENOTHELD */
     uint64_t lost_max_hold; /* lost with LW_ETIMEOUT */
-    uint64_t handed_over;   /* grants that came as another's hand-over message */
-    uint64_t passed;        /* grants passed in turn inside this client, at no command */
+    uint64_t handed_over;   /* grants by a hand-over message */
+    uint64_t passed;        /* grants by a local hand-over, without a command */
     uint64_t renewed;       /* leases renewed */
-    uint64_t renewals_late; /* sent later than a tenth of the lease after they were due */
+    uint64_t renewals_late; /* sent more than a tenth of the lease after they were due */
     uint64_t commands;      /* commands sent to Redis */
     uint64_t resent;        /* commands sent again after an unknown outcome */
     uint64_t reconnects;    /* connections made after the first */
-    uint64_t wait_us;       /* sum of the waiting times of all that were granted, in us */
-    /* Of the same: bucket i counts waits of up to 2^i ms (0: up to 1 ms), the last one
-     * all that were longer. */
+    uint64_t wait_us;       /* total waiting time of the granted acquisitions, in us */
+    /* The waiting times of wait_us: bucket i counts those of up to 2^i ms (0: up to 1
+     * ms), the last one all that were longer. */
     uint64_t wait_histogram[LW_WAIT_BUCKETS];
     uint64_t failovers; /* how often sentinels named another master than before */
-    uint64_t redirects; /* commands that a cluster's node sent on to another one */
-    uint64_t refreshes; /* how often a cluster was asked which slots its nodes have */
-    uint64_t link_up;   /* 1 while the link is up, as the link callback says; else 0 */
-    /* 1 while messages arrive, in a cluster from every node where a handle waits; else 0:
-     * waiters poll and have no place in the queue, so that they may starve while other
-     * clients queue. The log says why. */
+    uint64_t redirects; /* commands that a cluster's node redirected to another one */
+    uint64_t refreshes; /* requests for a cluster's slot map */
+    uint64_t link_up;   /* 1 while the link is up, as for the link callback; else 0 */
+    /* 1 while messages arrive, in a cluster from every node where a handle waits. Else 0:
+     * waiters poll and have no place in the queue, and may starve while other clients
+     * queue. The log has the reason. */
     uint64_t subscription_up;
 };
 #define LW_STATS_INIT                                                                    \
@@ -412,14 +412,15 @@ struct lw_stats {
             {0}, 0, 0, 0, 0, 0                                                           \
     }
 
-/* The master that a client follows. The arrays keep their sizes for ever. */
+/* The master that a client follows. The arrays never change their sizes. */
 struct lw_master {
     size_t size;
-    char service[129]; /* as the URL names it */
-    char host[254];    /* a name or an address, as the sentinels say */
+    char service[129]; /* as in the URL */
+    char host[254];    /* a name or an address, as reported by the sentinels */
     uint16_t port;
-    /* For how long it has been the master, in ms, as the sentinel says that is believed;
-     * -1: it does not say. A sentinel counts from the switch, or from its own start. */
+    /* For how long it has been the master, in ms, as reported by the sentinel that the
+     * client follows; -1 if unknown. A sentinel counts from the failover, or from its own
+     * start. */
     int64_t for_ms;
 };
 #define LW_MASTER_INIT                                                                   \
@@ -435,96 +436,104 @@ struct lw_master {
 
 /* == lw_client_new(3) == */
 /*
- * A client of the Redis at `url`: redis://[[user][:password]@]host[:port][/db] or
- * unix:///path[?db=N] (reserved characters in user, password and path as %XX; a user
- * without a password needs that of the options). Returns at once; connecting goes on in
- * the loop, and again after every loss of the connection, with exponential backoff.
- * `base` and options->errbuf must outlive the client.
+ * Creates a client of the Redis at `url`. Returns at once; the client connects in the
+ * event loop, and reconnects after every loss of the connection, with exponential
+ * backoff. `base` and options->errbuf must outlive the client. Reserved characters in
+ * user, password and path are written as %XX. A user without a password needs that of the
+ * options. The URL is one of:
  *
- * redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db]: of the
- * master that 1 to 16 sentinels (26379) have for this service, and that calls itself so;
- * further sentinels are learnt from them, and known by their ids, not by their addresses
- * (lockwire(7) says what a learnt one is trusted with). The master is followed: when they
- * name another one, both connections go there at once, every hold is verified, every
- * waiter asks with its old place. What the new master never heard of is lost: a hold with
- * LW_ENOTHELD as soon as that shows; until its deadline two may hold. The same goes while
- * two servers call themselves master. Fencing tokens tell such holders apart, and still
- * grow unless the new master's clock is behind the old one's. The link callback is told
- * of a master that was left (`why` names both) and, while there is none to be had, of
- * what each sentinel said to that; while no sentinel answers, a connection to the master
- * stays.
+ *   redis://[[user][:password]@]host[:port][/db]
+ *   unix:///path[?db=N]
+ *   redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db]
+ *   redis-cluster://[[user][:password]@]host[:port][,host[:port]...]
+ *   rediss://, rediss-sentinel://, rediss-cluster://   (the same with TLS)
  *
- * redis-cluster://[[user][:password]@]host[:port][,host[:port]...]: the cluster of which
- * 1 to 16 nodes (6379) are listed. Each name is at the master that has its slot, with a
- * fence counter for each slot; masters are connected to when a name first needs them. The
- * link is up when it is known which node has which slot, of one slot at least, and stays
- * so while a single node is away: what is at that one says why by lw_lock_errstr, and
- * with wait_ms 0 ends with LW_ECONN. While a slot moves from one node to another locks in
- * it are kept, given back and, mutexes alone, acquired; who waits keeps its place, and
- * polls. When a replica takes over, the same is promised as with sentinels. There are no
- * databases, and LW_REDISSON is LW_EINVAL. Waiting is by hand-over where servers have
- * sharded channels (Redis 7, Valkey) and this account may use them, else by polling.
+ * redis-sentinel:// lists 1 to 16 sentinels (default port 26379). The client follows the
+ * master that they report for this service, if that server also reports itself as master.
+ * It discovers further sentinels through the listed ones, and identifies them by id, not
+ * by address (lockwire(7) says what they are trusted with). When the sentinels report
+ * another master, both connections move there at once, every hold is verified, and every
+ * waiter requests again with its old place. A hold that the new master does not know is
+ * lost with LW_ENOTHELD as soon as that shows; until its deadline there may be two
+ * holders. The same is true while two servers report themselves as master. Fencing tokens
+ * distinguish such holders, and still grow unless the new master's clock is behind the
+ * old one's. The link callback is called when a master is left (`why` names both) and,
+ * while there is no master, with each sentinel's answer. While no sentinel answers, a
+ * connection to the master stays.
  *
- * rediss://, rediss-sentinel:// and rediss-cluster://: the same by TLS, the sentinels
- * too. LW_EINVAL (bad URL or option: errbuf says which), LW_ENOMEM.
+ * redis-cluster:// lists 1 to 16 nodes (default port 6379) of a cluster. Each name is
+ * stored at the master that has its slot, and each slot has a fence counter. The client
+ * connects to a master when a name first needs it. The link is up while the owner of at
+ * least one slot is known. It stays up while a single node is down: handles of names at
+ * that node have the reason in lw_lock_errstr, and end with LW_ECONN if wait_ms is 0.
+ * While a slot moves to another node, its locks are renewed and released, and mutexes are
+ * acquired; waiters keep their places, and poll. After a failover the same guarantees
+ * apply as with Sentinel. There are no databases, and LW_REDISSON is LW_EINVAL. Waiters
+ * are served by hand-over if the servers have sharded channels (Redis 7, Valkey) and this
+ * account may use them; otherwise they poll.
+ *
+ * Returns 0, LW_EINVAL (the URL or an option is invalid: errbuf says which) or LW_ENOMEM.
  */
 LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
                             const struct lw_client_options *options,
                             struct lw_client **ret);
 /*
- * Ends the client in good order: rule 7. `done` (may be NULL) is called once, from the
- * loop, within close_timeout_ms. Freeing the client remains the caller's. LW_ECLOSED if
- * it was called before.
+ * Closes the client gracefully: rule 7. `done` (may be NULL) is called once, within
+ * close_timeout_ms. The caller must still free the client. Returns 0, or LW_ECLOSED if it
+ * was called before.
  */
 LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg);
-/* Ends the client at once and in silence: no callback of it or its locks runs any more.
- * What was held ends by itself at its lease. NULL is fine. */
+/* Frees the client at once; no callback of the client or its locks runs any more. Held
+ * locks expire with their leases. */
 LW_PUBLIC void lw_client_free(struct lw_client *client);
-/* 1: the command link is up (at a cluster: it is known which node has which slot); 0: it
- * is not, nor in a forked child (rule 8). A change shows here as soon as it is known,
- * before the link callback is told. *why (`why` may be NULL): "", or what that callback
- * was, or is about to be, told last; "" also before the first attempt has ended, and the
- * text of LW_ECLOSED when closing is finished. It lives until the event loop has control
- * again.
- */
+/* Returns 1 if the command link is up (in a cluster: if the slot map is known), else 0,
+ * as in a forked child (rule 8). A change is visible here before the link callback is
+ * called. `*why` (`why` may be NULL) is the last reason given, or about to be given, to
+ * that callback; "" before the first attempt has ended; the text of LW_ECLOSED when
+ * closing is finished. It is valid until control returns to the event loop. */
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
-/* Returns the class of that `why`, for a program that has to decide what to do. LW_OK:
- * the link is up, or the first attempt has not ended. LW_ECONN: no server can be reached,
- * or the server cannot serve locks now (loading, a replica, a cluster without a slot
- * map); the client tries again. LW_EREDIS: the server rejects this account, its password
- * or this database, or one side rejects the other's TLS certificate (unless that is
- * only not valid yet), protocol version or cipher suites; the client tries again, since
- * an operator may change that. LW_ESYSTEM: this process or the system can open no more
- * files or sockets. LW_ENOMEM. LW_ECLOSED: as above, and in a forked child. */
+/* Returns the class of that `why`, for a program that has to decide what to do:
+ *   LW_OK        the link is up, or the first attempt has not ended
+ *   LW_ECONN     no server can be reached, or it cannot serve locks now (loading, a
+ *                replica, a cluster without a slot map); the client tries again
+ *   LW_EREDIS    the server rejects this account, its password or this database, or one
+ *                side rejects the other's TLS certificate (unless that is only not valid
+ *                yet), protocol version or cipher suites; the client tries again
+ *   LW_ESYSTEM   this process or the system can open no more files or sockets
+ *   LW_ENOMEM    memory is short
+ *   LW_ECLOSED   closing is finished, or this is a forked child */
 LW_PUBLIC int lw_client_error(const struct lw_client *client);
 /* == lw_client_stats(3) == */
-/* Fills `ret`, whose size field must be set (LW_STATS_INIT). LW_EINVAL. */
+/* Fills `ret`, whose size field must be set (LW_STATS_INIT). Returns 0, or LW_EINVAL if
+ * it is not. */
 LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *ret);
 /*
- * The statistics of `count` clients as one text for Prometheus (its text format 0.0.4):
- * lockwire_held, lockwire_granted_total, ..., lockwire_lost_total{reason="deadline"},
- * "taken" and "max_hold", and the histogram lockwire_wait_seconds, each with HELP and
- * TYPE. labels[i] tells the client of stats[i] from the others, as client="a" or
- * client="a",zone="b": names of letters, digits and _, values of printable UTF-8 in which
- * \\, \" and \n are escapes; "" and NULL, and a NULL for all, mean none. The text may be
- * followed by metrics of the caller's own.
+ * Writes the statistics of `count` clients as one text for Prometheus (text format
+ * 0.0.4): lockwire_held, lockwire_granted_total, ...,
+ * lockwire_lost_total{reason="deadline"}, "taken" and "max_hold", and the histogram
+ * lockwire_wait_seconds, each with HELP and TYPE. labels[i] distinguishes the client of
+ * stats[i] from the others, as client="a" or client="a",zone="b". Names consist of
+ * letters, digits and _; values are printable UTF-8 in which \\, \" and \n are escapes.
+ * Without labels labels[i] is "" or NULL, or `labels` is NULL. The caller may append
+ * further metrics.
  *
- * As snprintf: what fits into `size` bytes is written, with a NUL; returned is the length
- * of the whole without it, of which at `size` and above the end is missing. (1 client:
- * some 4 KiB.) What a struct of an earlier version does not have is left out, and so is
- * what a later one has behind this version's. No I/O, no client is touched.
+ * At most `size` bytes are written, with a NUL, as by snprintf. (One client needs about 4
+ * KiB.) Fields that a struct of an earlier version lacks, or that a later version has
+ * added, are left out. No client is accessed.
  *
- * LW_EINVAL: a struct has no size; labels are of another form, repeat a name, or have the
- * name `le`, `reason` or __something; two clients have the same text; the text is longer
- * than INT_MAX.
+ * Returns the length of the whole text without the NUL; if that is `size` or more, the
+ * end is missing. Returns LW_EINVAL if a struct has no size; if labels have another form,
+ * repeat a name, or use the name `le`, `reason` or __something; if two clients have the
+ * same labels; or if the text is longer than INT_MAX.
  */
 LW_PUBLIC int lw_stats_prometheus(const struct lw_stats *const *stats,
                                   const char *const *labels, size_t count, char *buffer,
                                   size_t size);
 /*
- * Which master is followed now, whether it can be reached or not: no I/O. Fills `ret`,
- * whose size field must be set (LW_MASTER_INIT). LW_ECONN: no sentinel has led to any so
- * far; LW_EINVAL: the URL names no service, or `ret` has no size; LW_ECLOSED.
+ * Fills `ret`, whose size field must be set (LW_MASTER_INIT), with the master that is
+ * followed now, even if it cannot be reached, without I/O. Returns 0, LW_ECONN if no
+ * sentinel has led to a master yet, LW_EINVAL if the URL names no service or `ret` has no
+ * size, or LW_ECLOSED.
  */
 LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master *ret);
 
