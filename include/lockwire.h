@@ -539,133 +539,149 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
 
 /* == lw_acquire(3) == */
 /*
- * Asks for the lock `name`: 1 to 512 bytes, none below 0x20 or 0x7f; not starting with
- * "lockwire:"; a '}' only in one valid "{tag}". options may be NULL (a mutex, try once).
- * `done` gets, once:
- *   LW_OK         held; lw_lock_fence and lw_lock_remaining_ms tell more
- *   LW_EBUSY      wait_ms 0: somebody else has it, see lw_lock_retry_ms
- *   LW_ETIMEOUT   wait_ms is over; lw_lock_errstr is "" if somebody else had it
+ * Requests the lock `name`: 1 to 512 bytes, none of them below 0x20 or 0x7f; not starting
+ * with "lockwire:"; a '}' only in one valid "{tag}". `options` may be NULL (a mutex, try
+ * once). `done` is called once, with:
+ *   LW_OK         the lock is held; see lw_lock_fence and lw_lock_remaining_ms
+ *   LW_EBUSY      wait_ms is 0, and the lock is held by another; see lw_lock_retry_ms
+ *   LW_ETIMEOUT   wait_ms has passed; lw_lock_errstr is "" if the lock was busy until
+ *                 then
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
- *   LW_ECONN      wait_ms 0: no server, or one that cannot serve any lock now, such as a
- *                 cluster without the slot (longer waits ride an outage out)
- *   LW_EREDIS     the server refuses for good (permissions) or, wait_ms 0, for now
- *                 (memory, a clock that was never set): see lw_lock_errstr
+ *   LW_ECONN      wait_ms is 0, and there is no server, or one that cannot serve any lock
+ *                 now, such as a cluster without the slot (longer waits last through an
+ *                 outage)
+ *   LW_EREDIS     the server refuses permanently (permissions) or, if wait_ms is 0, for
+ *                 the moment (memory, a clock that was never set); see lw_lock_errstr
  *   LW_ENOMEM, LW_ECLOSED
- * Returns 0, or LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED.
- * *ret (may be NULL only if `done` keeps the handle) is the caller's to lw_lock_free.
+ * The caller owns *ret, and frees it with lw_lock_free. Neither `done` nor `ret` may be
+ * NULL. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_acquire(struct lw_client *client, const char *name,
                          const struct lw_acquire_options *options, lw_lock_cb *done,
                          void *arg, struct lw_lock **ret);
 /*
- * Lets go. From this call on lw_lock_remaining_ms is 0. `done` (may be NULL) gets LW_OK;
- * LW_STILLHELD: this owner has other holds; LW_ENOTHELD: it was no longer ours;
- * LW_EREDIS: the server refuses the release (lw_lock_errstr has its words), and the lock
- * expires with its lease; LW_EUNKNOWN: no answer within request_timeout_ms, it
- * is tried on in the background and ends by itself at its lease. Returns 0 or what the
- * table says.
+ * Releases the lock. From this call on lw_lock_remaining_ms is 0. `done` (may be NULL) is
+ * called once, with:
+ *   LW_OK         the lock is released
+ *   LW_STILLHELD  released, but this owner has further holds
+ *   LW_ENOTHELD   the lock was no longer held
+ *   LW_EREDIS     the server refuses the release (lw_lock_errstr has its error); the lock
+ *                 expires with its lease
+ *   LW_EUNKNOWN   no reply within request_timeout_ms; the release is retried in the
+ *                 background, and the lock expires with its lease
+ * Returns 0, or the value in the table of states.
  */
 LW_PUBLIC int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg);
 /*
- * Extends the lease now, by a command of its own; lease_ms (0: keep the lease; else 100
- * to 2^31 - 1, above twice the margin) stays for later renewals. A shorter lease takes
- * effect on this side at once; at_risk_ms may be above its half, which counts then. Never
- * past max_hold_ms. Several may be pending, each gets its callback. After LW_ECONN or
- * LW_EREDIS the lock is still held until its deadline. Returns 0, LW_EINVAL, LW_ENOMEM or
- * what the table says.
+ * Extends the lease now, with a command of its own. `lease_ms` stays in force for later
+ * renewals: 0 keeps the present lease; otherwise it is 100 to 2^31 - 1, and more than
+ * twice margin_ms. A shorter lease takes effect locally at once; at_risk_ms is limited to
+ * half of it. A renewal never extends the hold beyond max_hold_ms. Several renewals may
+ * be pending, each with its `done` (may be NULL). After LW_ECONN or LW_EREDIS the lock is
+ * still held until its deadline. Returns 0, LW_EINVAL, LW_ENOMEM or the value in the
+ * table of states.
  */
 LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
                        void *arg);
-/* Forgets the handle: rule 3. NULL is fine. */
+/* Frees the handle: rule 3. */
 LW_PUBLIC void lw_lock_free(struct lw_lock *lock);
 
 /* == lw_lock_state(3) == */
 LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
-/* How long, in ms, the lock is still surely ours without another renewal: no I/O, no
- * callback needed. 0 = do not touch the resource. */
+/* Returns how long, in ms, the lock is certain to be held without another renewal. 0: do
+ * not touch the resource. Does no I/O, and needs no callback. */
 LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
-/* The fencing token of this grant, larger than that of every earlier grant of the name
- * (an owner's further holds repeat its own); 0 if it was not granted, with LW_REDISSON,
- * or if LW_NO_FENCE saved it. Pass it along with every write to the resource, which must
- * refuse a smaller one than it has seen. It is above 2^50, since it begins with the
- * server's time in us: a server whose clock stands before September 2005, and that kept
- * no larger number, has none to give. Then only LW_NO_FENCE and LW_REDISSON are granted;
- * the log says so, and who waits has the lock when the clock is right. */
+/* Returns the fencing token of this grant, larger than that of every earlier grant of the
+ * name (further holds of an owner repeat its token). Returns 0 if the lock was not
+ * granted, with LW_REDISSON, or if LW_NO_FENCE saved the token. Pass the token along with
+ * every write to the resource, which must reject any token smaller than the largest that
+ * it has seen. A token is above 2^50, since it begins with the server's time in us. A
+ * server whose clock is before September 2005, and which kept no larger number, has none
+ * to give. Then only LW_NO_FENCE and LW_REDISSON are granted; this is logged, and waiters
+ * get the lock when the clock is right. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 LW_PUBLIC enum lw_mode lw_lock_mode(const struct lw_lock *lock);
-/* Its client; NULL once that is freed, or its closing finished. */
+/* Returns the handle's client; NULL once it was freed or its closing has finished. */
 LW_PUBLIC struct lw_client *lw_lock_client(const struct lw_lock *lock);
-/* The `arg` that the callbacks of this handle that are still to come are given, one that
- * is due already included: `done`, `lost`, `at_risk`. From lw_release on it is that
- * call's, for its `done`. What lw_renew was given stays with that call. In any state. */
+/* Returns the `arg` for the callbacks of this handle that are still to come (`done`,
+ * `lost`, `at_risk`), including one that is already due. From lw_release on it is the
+ * `arg` of that call. May be called in any state. */
 LW_PUBLIC void *lw_lock_arg(const struct lw_lock *lock);
+/* Replaces the `arg` of lw_lock_arg, in any state. The `arg` of an lw_renew does not
+ * change. */
 LW_PUBLIC void lw_lock_set_arg(struct lw_lock *lock, void *arg);
-/* While waiting: how many wait before it, as last heard; 0: it is next. Handles of this
- * client count one by one, another client's as that client queues them: those that share
- * a turn (local_turns) as one. While one of this client has the lock, and with
- * LW_REDISSON, which keeps no order between clients, it is those of this client alone.
- * -1: not waiting, or not known: not heard yet, or it does not queue but polls. */
+/* Returns how many handles wait before this one, by the last reply; 0 if it is next.
+ * Handles of this client count one by one; those of another client that share a turn
+ * (local_turns) count as one. While a handle of this client holds the lock, and with
+ * LW_REDISSON, which keeps no order between clients, only handles of this client count.
+ * Returns -1 if the handle does not wait, or if its position is unknown: no reply yet, or
+ * it polls without a place. */
 LW_PUBLIC int64_t lw_lock_position(const struct lw_lock *lock);
-/* Who holds: the owner given, else the token as it stands in Redis (a mutex's ends in +
- * there, in place of -, once somebody queues); "" while waiting. */
+/* Returns the owner that holds: the `owner` of the options, else the token; "" while
+ * waiting. (In Redis a mutex's token ends in + in place of - once a waiter has queued.)
+ */
 LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
-/* What the server or the socket said to this handle last, where that was an error: it is
- * forgotten at an ordinary answer, and when the connection is there again. So after
- * LW_ETIMEOUT it is why the server refused until the end, or why there was no connection.
- * Copy it to keep it: it lives until the event loop has control again. */
+/* Returns the last error from the server or the socket that affected this handle; the
+ * next successful reply and a reconnection clear it. So after LW_ETIMEOUT it is why the
+ * server refused until the end, or why there was no connection. It is valid until control
+ * returns to the event loop. */
 LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
-/* Returns the class of lw_lock_errstr; LW_OK if that is "". LW_ECONN: the server, or the
- * node that has the name, was not reached or could not serve any lock (LOADING, READONLY,
- * CLUSTERDOWN, a slot that moves ...). LW_EREDIS: the server refused (a permission, a
- * password, memory). LW_ESYSTEM and LW_ENOMEM as for lw_client_error. After LW_ETIMEOUT
- * it distinguishes a lock that was busy until the end (LW_OK) from one that could not be
- * requested; in `lost`, with LW_ELOST, it is why the lock was not renewed. LW_ECLOSED in
- * a forked child. */
+/* Returns the class of lw_lock_errstr; LW_OK if that is "":
+ *   LW_ECONN     the server, or the node that has the name, was not reached or could not
+ *                serve any lock (LOADING, READONLY, CLUSTERDOWN, a slot that moves ...)
+ *   LW_EREDIS    the server refused (a permission, a password, memory)
+ *   LW_ESYSTEM, LW_ENOMEM  as for lw_client_error
+ *   LW_ECLOSED   this is a forked child
+ * After LW_ETIMEOUT it distinguishes a lock that was busy until the end (LW_OK) from one
+ * that could not be requested. In `lost` with LW_ELOST it is why the lock was not
+ * renewed. */
 LW_PUBLIC int lw_lock_error(const struct lw_lock *lock);
-/* After LW_EBUSY: the holder's remaining lease in ms, for a Retry-After; -1: it has
- * none. Else 0. Where handles of this client wait behind others it may be their claim
- * window, and while a cluster moves the name's slot it is when to ask again. */
+/* After LW_EBUSY: returns the holder's remaining lease in ms, for a Retry-After, or -1 if
+ * the key has no TTL. Otherwise returns 0. If handles of this client wait behind others
+ * it may be their claim window; while a cluster moves the name's slot it is when to try
+ * again. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
-/* == lw_keep_new(3): leadership, a lock that is held whenever it can be == */
+/* == lw_keep_new(3): leader election, a lock that is held whenever possible == */
 /*
- * Leadership: has the lock `name` whenever it can be had, until lw_keep_free. It waits
- * for ever; while it holds it renews; whenever it lost the lock it queues again, behind
- * those who wait. `gained` and `lost` (either may be NULL) take turns, `gained` first:
- *   gained   LW_OK: the lock is held now, by a fresh acquisition; its fencing token is
- *            larger than that of every earlier one, ours too (but 0 with LW_NO_FENCE and
- *            LW_REDISSON; the same again where `owner` enters beside its own old hold)
- *   lost     LW_ELOST, LW_ENOTHELD or LW_ETIMEOUT, as of any lock: rule 6
- * options as for lw_acquire (NULL: a mutex), each hold by them anew, but `lost` must be
- * NULL, and wait_ms 0 or -1, which mean the same here. max_hold_ms ends each hold, so
- * that the lock goes around among those who wait. margin_ms is what is left at `lost` to
- * step down in: the lock is given back, and asked for again, only when that is over. With
- * LW_NO_RENEW each hold ends at its lease, unless lw_renew is called. `at_risk` is given
- * the keep's `arg`.
+ * Leader election: holds the lock `name` whenever possible, until lw_keep_free. A keep
+ * waits without limit, renews the lock while it holds it, and after each loss joins the
+ * end of the queue. `gained` and `lost` alternate, starting with `gained`; either may be
+ * NULL:
+ *   gained   LW_OK: the lock is held, by a new acquisition. Its fencing token is larger
+ *            than all earlier ones, including the keep's own. (It is 0 with LW_NO_FENCE
+ *            and LW_REDISSON, and unchanged if `owner` enters next to its own old hold.)
+ *   lost     LW_ELOST, LW_ENOTHELD or LW_ETIMEOUT, as for any lock: rule 6
  *
- * An outage is waited out. Where the server refuses for good (permissions), memory is
- * short or an upgrade would wait for ever (LW_EDEADLOCK) it is tried again after 1 s,
- * then after twice as long each time, up to 30 s; the client's log says so (LOG_WARNING),
- * and meanwhile lw_keep_lock is LW_DONE, with its lw_lock_errstr.
+ * `options` are those of lw_acquire (NULL: a mutex) and apply to each acquisition, but
+ * `lost` must be NULL, and wait_ms 0 or -1, which mean the same here. max_hold_ms limits
+ * each hold, so that leadership rotates among the waiters. When `lost` is called,
+ * margin_ms remain for stepping down; the keep releases the lock, and queues again, only
+ * after that. With LW_NO_RENEW each hold ends with its lease unless lw_renew is called.
+ * `at_risk` is called with the keep's `arg`.
  *
- * Rules 1 to 8 hold for a keep as for a handle: it is the caller's until lw_keep_free, in
- * whatever callback; after that nothing of it fires. lw_client_close gives back what it
- * holds and lw_client_free leaves it to its lease, in silence both (no `lost`): the keep
- * is never called again then, and remains to be freed. Returns 0, or LW_EINVAL (errbuf
- * says what), LW_ENOMEM, LW_ECLOSED.
+ * Outages are waited out. If the server refuses permanently (permissions), if memory is
+ * short, or if an upgrade would deadlock (LW_EDEADLOCK), the keep retries after 1 s,
+ * doubling the delay up to 30 s. Each failure is logged (LOG_WARNING). Until the retry
+ * lw_keep_lock is in state LW_DONE, with the reason in its lw_lock_errstr.
+ *
+ * Rules 1 to 8 apply to a keep as to a handle: the caller owns it until lw_keep_free, in
+ * any callback, after which no callback of it runs. lw_client_close releases its hold,
+ * lw_client_free lets it expire, both without calling `lost`; the keep then calls back no
+ * more, and must still be freed. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or
+ * LW_ECLOSED.
  */
 LW_PUBLIC int lw_keep_new(struct lw_client *client, const char *name,
                           const struct lw_acquire_options *options, lw_keep_cb *gained,
                           lw_keep_cb *lost, void *arg, struct lw_keep **ret);
-/* Lets go: a hold is released, a place in the queue left, in the background. NULL is
- * fine. */
+/* Frees the keep: a hold is released, a place in the queue left, in the background. */
 LW_PUBLIC void lw_keep_free(struct lw_keep *keep);
-/* The handle of its hold (LW_HELD), of its waiting (LW_WAITING), of its last hold until
- * the margin is over (LW_LOST), or of what was refused (LW_DONE): for the getters, and
- * for lw_renew, but not for lw_release, lw_lock_free or another `arg`. It is the keep's,
- * and another one whenever it asks anew: not to be kept beyond one turn of the loop.
- * Never NULL. */
+/* Returns the handle of the keep's hold (LW_HELD), of its wait (LW_WAITING), of its last
+ * hold until the margin has passed (LW_LOST), or of the failed request (LW_DONE); never
+ * NULL. Use it for the getters and lw_renew, not for lw_release, lw_lock_free or
+ * lw_lock_set_arg. The keep owns it, and replaces it with each request: do not store it
+ * beyond one turn of the event loop. */
 LW_PUBLIC struct lw_lock *lw_keep_lock(const struct lw_keep *keep);
 
 /* == lw_acquire_all(3): several locks at once, all of them or none == */
