@@ -685,14 +685,14 @@ LW_PUBLIC void lw_keep_free(struct lw_keep *keep);
 LW_PUBLIC struct lw_lock *lw_keep_lock(const struct lw_keep *keep);
 
 /* == lw_acquire_all(3): several locks at once, all of them or none == */
-/* `status` is an lw_error (see each call). `arg` as given to that call. */
+/* `status` is an lw_error (see each call). `arg` is the one given to that call. */
 typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
 /*
  * Acquires the mutexes `names`, 1 to 16 different ones, as one: `done` is called with
- * LW_OK once all of them are held. The order of `names` makes no difference. Calls that
- * share names, in whatever order, never deadlock with one another, nor with holders of
- * one name. A caller that already holds one of the names, or that acquires another lock
- * while it holds these, can deadlock, as with any mutex.
+ * LW_OK once all of them are held. Calls that share names, in whatever order, never
+ * deadlock with one another, nor with holders of one name. A caller that already holds
+ * one of the names, or that acquires another lock while it holds these, can deadlock, as
+ * with any mutex.
  *
  * First all names are tried at once, which takes one round trip if they are free. If a
  * name is busy, the names that sort before it are kept and renewed, and the others are
@@ -701,25 +701,25 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  * them is lost in the meantime, all are released and the acquisition starts again, within
  * the same wait_ms; `lost` is not called.
  *
- * options as for lw_acquire (NULL: try once), but mode must be LW_MUTEX and `lost` must
- * be NULL. wait_ms limits the whole acquisition. Every other option applies to each name
- * by itself. max_hold_ms counts from each name's own grant, so waiting for the others is
- * part of it. `at_risk` is called with the handle of the name in question and the `arg`
- * of this call, and only after `done`: right after it for names that are at risk then.
- * `done` gets, once:
+ * `options` are those of lw_acquire (NULL: try once), but mode must be LW_MUTEX and
+ * `lost` must be NULL. wait_ms limits the whole acquisition. Every other option applies
+ * to each name by itself. max_hold_ms counts from each name's own grant, so waiting for
+ * the others is part of it. `at_risk` is called with the handle of the name and the `arg`
+ * of this call, only after `done`: right after it for names that are at risk then. `done`
+ * is called once, with:
  *   LW_OK         all are held, each with its own fencing token
- *   LW_EBUSY      wait_ms 0: a name is held by another client
+ *   LW_EBUSY      wait_ms is 0, and a name is held by another
  *   LW_ETIMEOUT   wait_ms has passed
- *   LW_ECONN, LW_EREDIS, LW_ENOMEM, LW_ECLOSED   as for lw_acquire, of one name
- * Unless it is LW_OK, all names are being released by then, in the background.
+ *   LW_ECONN, LW_EREDIS, LW_ENOMEM, LW_ECLOSED  as for lw_acquire, of one name
+ * After any status except LW_OK all names are being released, in the background.
  *
  * The names are lost together, as soon as one of them is lost: `lost` (may be NULL) is
  * called at most once, with the reason of rule 6. The caller then has margin_ms to step
  * down. After that the other names are released, whether or not the server of the lost
  * name replies, or earlier by lw_all_free.
  *
- * The callback rules are those of a handle; lw_client_close and lw_client_free end a
- * hold silently. Returns 0, or LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED.
+ * The callback rules are those of a handle; lw_client_close and lw_client_free end a hold
+ * without `lost`. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_acquire_all(struct lw_client *client, const char *const *names,
                              size_t count, const struct lw_acquire_options *options,
@@ -727,159 +727,171 @@ LW_PUBLIC int lw_acquire_all(struct lw_client *client, const char *const *names,
                              struct lw_all **ret);
 /*
  * Releases all names at once. From this call on lw_all_remaining_ms is 0. `done` (may be
- * NULL) is called after the last reply: LW_OK if all were released, LW_EREDIS if the
+ * NULL) is called after the last reply: with LW_OK if all were released, LW_EREDIS if the
  * server refused to release one of them, else LW_ENOTHELD if one was no longer held, else
- * LW_EUNKNOWN: see lw_release. Returns 0; LW_EINVAL while it waits or is being released;
- * LW_ENOTHELD if it failed, was lost or was released; LW_ECLOSED.
+ * LW_EUNKNOWN: see lw_release. Returns 0; LW_EINVAL while the acquisition waits or is
+ * being released; LW_ENOTHELD if it failed, was lost or was released; LW_ECLOSED.
  */
 LW_PUBLIC int lw_all_release(struct lw_all *all, lw_all_cb *done, void *arg);
-/* Frees it in any state, as lw_lock_free does a handle: names that are held are released
- * and queues are left, in the background. NULL is fine. */
+/* Frees the acquisition in any state, as lw_lock_free does a handle: names that are held
+ * are released and queues are left, in the background. */
 LW_PUBLIC void lw_all_free(struct lw_all *all);
-/* The handle of the name with this index in `names`, for the getters and for lw_renew,
- * but not for lw_release, lw_lock_free or another `arg`. NULL if the name has none at the
- * moment. While all are held none is NULL. After a failure only the name that caused it
- * has a handle, for lw_lock_errstr and lw_lock_retry_ms; if the wait ended between two
- * attempts, none has. After a release that did not end with LW_OK, lw_lock_errstr of each
- * name that was not released is not empty, and lw_lock_error may also be LW_ENOTHELD or
- * LW_EUNKNOWN. Do not keep it beyond one turn of the event loop before `done`. */
+/* Returns the handle of the name with this index in `names`, or NULL if the name has none
+ * at the moment. Use it for the getters and lw_renew, not for lw_release, lw_lock_free or
+ * lw_lock_set_arg. While all names are held none is NULL. After a failure only the name
+ * that caused it has a handle, for lw_lock_errstr and lw_lock_retry_ms; if the wait ended
+ * between two attempts, none has. After a release that did not end with LW_OK,
+ * lw_lock_errstr of each name that was not released is not empty, and lw_lock_error may
+ * also be LW_ENOTHELD or LW_EUNKNOWN. Before `done`, do not keep the handle beyond one
+ * turn of the event loop. */
 LW_PUBLIC struct lw_lock *lw_all_lock(const struct lw_all *all, size_t index);
-/* How long all names are certain to be held without another renewal, in ms: the least of
- * their lw_lock_remaining_ms. 0 before `done` and after a release. */
+/* Returns how long all names are certain to be held without another renewal, in ms: the
+ * least of their lw_lock_remaining_ms. Returns 0 before `done` and after a release. */
 LW_PUBLIC int64_t lw_all_remaining_ms(const struct lw_all *all);
 
-/* == lw_inspect(3): who holds a lock and who waits, taking one away == */
-/* One holder or waiter, as lw_inspect finds it. The strings are as they stand in Redis,
- * where anybody may have written them: not to be shown on a terminal as they are. Later
- * versions append fields, so an entry may be larger than this, and in an earlier one
- * smaller: entry_size below. */
+/* == lw_inspect(3): the holders and waiters of a lock; force-releasing it == */
+/* One holder or waiter, as found by lw_inspect. The strings are unchanged from Redis,
+ * where anyone may have written them: do not print them on a terminal as they are. Later
+ * versions append fields: see entry_size. */
 struct lw_inspected {
-    /* ours is `<client uuid>:<n>:<window ms>-`; of a plain string its first 1024 bytes */
+    /* `<client uuid>:<n>:<window ms>-` if it is lockwire's; of another plain string the
+     * first 1024 bytes */
     const char *token;
-    const char *owner; /* re-entrant modes; else "" */
-    /* whose it is: "<client_name> <host> <pid>"; "" if not known */
+    const char *owner; /* in re-entrant modes; else "" */
+    /* the token's client: "<client_name> <host> <pid>"; "" if unknown */
     const char *client;
-    /* of a holder's own lease; -1: it has no TTL. A waiter's: 0 */
+    /* of a holder: its own lease; -1 if it has no TTL. 0 for a waiter */
     int64_t remaining_ms;
-    /* of a waiter, on the server's clock; 0 where it is not known (a reader that wants to
-     * upgrade). A holder's: 0 */
+    /* of a waiter, by the server's clock; 0 if unknown (a reader that wants to upgrade).
+     * 0 for a holder */
     int64_t waited_ms;
     uint64_t fence;    /* of a holder in a re-entrant mode; 0: Redis does not keep it */
     uint32_t permits;  /* of a waiter in LW_SHARED */
-    enum lw_mode mode; /* how it holds, or wants to */
+    enum lw_mode mode; /* in which it holds, or wants to hold */
 };
-/* What stands behind a name at one moment; lives, with its entries and strings, during
- * the callback. */
+/* The holders and waiters of a name at one moment. Valid during the callback, as are its
+ * entries and strings. */
 struct lw_inspection {
-    size_t size; /* of this struct in the library that runs; later versions append */
+    size_t size; /* of this struct in the library in use; later versions append */
     const char *name;
-    const char *stranger; /* type of a key that is not ours to understand; else "" */
-    const void *holders_, *waiters_;   /* of the two functions below */
-    size_t holder_count, waiter_count; /* how many entries these have */
-    size_t holder_total, waiter_total; /* however many there are */
-    /* Of one lw_inspected in the library that runs. What does not end within it is not
-     * there: to be looked at by a program that may meet an earlier library than its
-     * header's. */
+    const char *stranger; /* type of a foreign key that is no known lock; else "" */
+    const void *holders_, *waiters_;   /* for the two functions below */
+    size_t holder_count, waiter_count; /* number of entries */
+    size_t holder_total, waiter_total; /* number in Redis */
+    /* The size of an lw_inspected in the library in use. Fields that extend beyond it are
+     * absent: check it if your program may run with an older library than it was compiled
+     * against. */
     size_t entry_size;
-    /* Who answered, one line of printable UTF-8: "host:port", "[::1]:6379" or the
-     * socket's path, as the URL, the sentinels or the cluster say it. */
+    /* The server that replied, one line of printable UTF-8: "host:port", "[::1]:6379" or
+     * the socket's path, as in the URL or as reported by the sentinels or the cluster. */
     const char *server;
-    /* "master" or "replica", as that server said; "" where it did not: INFO is not
-     * permitted. */
+    /* "master" or "replica", as that server reports; "" if INFO is not permitted. */
     const char *role;
 };
-/* The holder of this index, below holder_count: at most 100, in no order. Else NULL. */
+/* Returns the holder with this index, or NULL if it is not below holder_count. There are
+ * at most 100, in no order. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_holder(
     const struct lw_inspection *inspection, size_t index);
-/* The waiter of this index, below waiter_count: at most 100 of mutexes, then 100 of the
- * other modes, each in its queue's order. Else NULL. */
+/* Returns the waiter with this index, or NULL if it is not below waiter_count. At most
+ * 100 waiters in LW_MUTEX come first, then at most 100 in the other modes, each in the
+ * order of its queue. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
     const struct lw_inspection *inspection, size_t index);
-/* status: LW_OK, `inspection` tells all. Else it is NULL: LW_ECONN (no link at the
- * moment; it is not waited for, but that to a cluster's node which is being connected
- * to), LW_EREDIS (also where somebody wrote a field or a member of more than 512 bytes
- * there), LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
+/* The result of lw_inspect. `why` is the reason, or "". `status` is:
+ *   LW_OK      `inspection` has the result; in all other cases it is NULL
+ *   LW_ECONN   there is no link, or it was lost; the call waits only for a cluster's node
+ *              to which the client is connecting
+ *   LW_EREDIS  the server refused, or a field or member in Redis is longer than 512 bytes
+ *   LW_ENOMEM, LW_ECLOSED */
 typedef void lw_inspect_cb(struct lw_client *client, int status,
                            const struct lw_inspection *inspection, const char *why,
                            void *arg);
-/* status: LW_OK: taken away, and handed to the first who waits. LW_ENOTHELD: nobody holds
- * it, not by this token, or it is a stranger's. LW_ECONN: not done; LW_EUNKNOWN: it may
- * have been. LW_EREDIS, LW_ENOMEM, LW_ECLOSED; `why` is "" or tells. */
+/* The result of lw_break. `why` is the reason, or "". `status` is:
+ *   LW_OK        the lock was force-released, and handed to the first waiter
+ *   LW_ENOTHELD  the lock is free, foreign, or not held with this token
+ *   LW_ECONN     not done: there is no link
+ *   LW_EUNKNOWN  it may have been done
+ *   LW_EREDIS, LW_ENOMEM, LW_ECLOSED */
 typedef void lw_break_cb(struct lw_client *client, int status, const char *why,
                          void *arg);
 
-/* Asks who holds `name` and who waits for it. `done` is called once, from the loop,
- * unless the client is freed first. While a cluster moves the name's slot the queue is
- * not seen. LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED. */
+/* Reads the holders and waiters of `name`. `done` is called once, from the loop, unless
+ * the client is freed first. While a cluster moves the name's slot, waiters are not
+ * found. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED. */
 LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done,
                          void *arg);
 /*
- * Takes the lock away from its holder and hands it over, as if it had released: for an
- * operator who knows that the holder is gone or stuck. Breaks the promise of one holder
- * until the old holder calls `lost` with LW_ENOTHELD. A message asks its client to verify
- * the hold, so that this normally takes milliseconds; if the message is lost, refused or
- * not heard (a client of version 0.2, a client of a cluster that never queued in the
- * name's slot), it takes until the next renewal. Fencing is what protects in the
- * meantime. token: only if it is that one's; NULL: whoever holds now (of a read-write
- * lock all that hold at that moment, up to 1000). A plain string of another library's is
- * a holder, too (of more than 512 KiB: LW_EREDIS). What is too long for lw_inspect is
- * broken all the same, but a token of more than 512 bytes is nothing to be named by: such
- * go with NULL alone. While a cluster moves the name's slot it is handed to nobody, and
- * free. Returns as lw_inspect.
+ * Force-releases a lock and hands it over, as if its holder had released it: for an
+ * operator who knows that the holder is gone or stuck. `token` selects a holder; NULL
+ * selects the present one (of a read-write lock all at that moment, up to 1000).
+ *
+ * There may be two holders until the old holder's `lost` is called with LW_ENOTHELD. A
+ * message asks the old holder's client to verify the hold, so this normally takes
+ * milliseconds. If the message is lost, refused or not heard (version 0.2, or a client of
+ * a cluster that never queued in the name's slot), it takes until the next renewal. Until
+ * then only fencing protects the resource.
+ *
+ * A plain string of another library is a holder as well (LW_EREDIS if it is longer than
+ * 512 KiB). Locks that are too long for lw_inspect can be broken, but a holder whose
+ * token is longer than 512 bytes cannot be selected by token: pass NULL. While a cluster
+ * moves the name's slot, the lock is not handed over and becomes free. Returns as
+ * lw_inspect does.
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
                        lw_break_cb *done, void *arg);
 
-/* == lw_list(3): which locks are held == */
-/* How far lw_list has come; lives during the callback. */
+/* == lw_list(3): the locks that are held == */
+/* The progress of lw_list. Valid during the callback. */
 struct lw_listing {
-    size_t size;    /* of this struct in the library that runs; later versions append */
-    uint64_t found; /* locks so far, with the one that is told */
-    uint64_t seen;  /* keys looked at so far; with a pattern about so many */
-    /* Keys that there are, which changes meanwhile; 0: DBSIZE is not permitted. A
-     * cluster's masters are counted one after the other, as they are come to; one that is
-     * gone through again counts again. */
+    size_t size;    /* of this struct in the library in use; later versions append */
+    uint64_t found; /* locks so far, including the present one */
+    uint64_t seen;  /* keys examined so far; an estimate if there is a pattern */
+    /* The number of keys, which changes in the meantime; 0 if DBSIZE is not permitted. In
+     * a cluster the keys of each master are added when the list reaches it, once more if
+     * the master is scanned again. */
     uint64_t keys;
 };
 /*
- * A lock that is held, as lw_inspect would tell of it: its waiters, too. Where that is
- * refused (somebody wrote too much there; permissions), the name is told with no holder.
- * `found` NULL: some more keys were looked at. Returns 0 to go on; anything else ends the
- * list with LW_ECANCELED.
+ * Reports a held lock, as lw_inspect would, including its waiters. If the server refuses
+ * to show the lock (entries that are too long, permissions), it is reported without a
+ * holder. `found` is NULL for progress only, after each step. Returns 0 to continue; any
+ * other value ends the list with LW_ECANCELED.
  */
 typedef int lw_found_cb(struct lw_client *client, const struct lw_inspection *found,
                         const struct lw_listing *listing, void *arg);
-/* The list is complete (LW_OK), or has ended before: LW_ECANCELED; LW_ECONN (no link, or
- * it was lost: what was found is a part); LW_EREDIS; LW_ENOMEM; LW_ECLOSED; `why` is ""
- * or tells. */
+/* The end of lw_list. `why` is the reason, or "". `status` is:
+ *   LW_OK         the list is complete
+ *   LW_ECANCELED  `found` has ended it
+ *   LW_ECONN      there is no link, or it was lost; the list is incomplete
+ *   LW_EREDIS, LW_ENOMEM, LW_ECLOSED */
 typedef void lw_listed_cb(struct lw_client *client, int status,
                           const struct lw_listing *listing, const char *why, void *arg);
 /*
- * Looks for the locks that are held at the server, at the master that sentinels lead to,
- * or at all masters of a cluster, which are connected to: by SCAN, in steps of some 250
- * keys, with other commands of this client between them. `found` is called for each, from
- * the loop, in no order, and after each step; `done` once, last, unless the client is
- * freed first. `pattern` is a glob as SCAN's MATCH has it, of 1 to 512 bytes; NULL: all.
+ * Lists the locks that are held at the server, at the master that the sentinels report,
+ * or at all masters of a cluster (to which the client connects). The keys are read with
+ * SCAN, in steps of about 250, with other commands of this client in between. `found` is
+ * called from the loop for each lock, in no order, and after each step. `done` is called
+ * once, last, unless the client is freed first. `pattern` is a glob as for SCAN's MATCH,
+ * of 1 to 512 bytes, or NULL.
  *
- * What is held all the time is found, at least once: SCAN may give a key twice while the
- * server's table grows or shrinks, and so may a cluster whose slots move; of a slot that
- * is on its way all the while, what goes over at that time may be missed. What is taken
- * or given up meanwhile may be told or not. A lock in LW_REDISSON, and other libraries'
- * locks, are keys as any other and not found; nor is a name that is free and only waited
- * for. A key that this account may not read is passed over, and
- * stands in the server's ACL LOG then.
+ * A lock that is held throughout is found at least once, and possibly again while the
+ * server's table grows or shrinks, or while a cluster moves slots. In a slot that moves
+ * all the time, locks that are transferred during the list may be missed. Locks that are
+ * acquired or released in that time may be found or not. Locks in LW_REDISSON, locks of
+ * other libraries, and free names that only have waiters are not found. A key that this
+ * account may not read is skipped, and then appears in the server's ACL LOG.
  *
- * Of each string up to 100 bytes are read, which counts as a use of the key where the
- * server evicts by that. Takes an account `+scan +dbsize +getrange +hstrlen` beside what
- * locks want. LW_EINVAL (errbuf says what), LW_ENOMEM, LW_ECLOSED.
+ * Up to 100 bytes of each string are read, which counts as a use of the key if the server
+ * evicts by that. Besides the commands for locks, the account needs `+scan +dbsize
+ * +getrange +hstrlen`. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_list(struct lw_client *client, const char *pattern, lw_found_cb *found,
                       lw_listed_cb *done, void *arg);
 
 /* == lw_strerror(3) == */
-/* The text of an lw_error; "unknown error" for any other number. */
+/* Returns the text of an lw_error, or "unknown error" for any other number. */
 LW_PUBLIC const char *lw_strerror(int error);
-/* LW_VERSION of the library that runs. */
+/* Returns LW_VERSION of the library in use. */
 LW_PUBLIC const char *lw_version(void);
 
 #ifdef __cplusplus
