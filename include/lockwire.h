@@ -189,12 +189,12 @@ enum lw_state {
 typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
 /* The early warning for a held lock. `at_risk` is 1 if no more than at_risk_ms of the
  * lease are left, because renewals fail or are not answered, or, with LW_NO_RENEW, were
- * not requested. It is 0 if a renewal has ended the risk. Calls alternate, starting with
- * 1. A warning that no longer applies when it would be delivered is dropped. The callback
- * runs only while the lock is held: not after `lost`, lw_release, lw_client_close or
- * lw_lock_free, and not if a stalled loop finds the lock lost. The lock stays held until
- * `lost`, and lw_renew may be tried. `remaining_ms` is the present lw_lock_remaining_ms;
- * `arg` is that of `lost`. */
+ * not requested. It is 0 if a renewal has ended the risk. Calls with 1 and with 0
+ * alternate, 1 first. A warning that no longer applies when it would be delivered is
+ * dropped. The callback runs only while the lock is held: not after `lost`, lw_release,
+ * lw_client_close or lw_lock_free, and not if a stalled loop finds the lock lost. The
+ * lock stays held until `lost`, and lw_renew may be tried. `remaining_ms` is the present
+ * lw_lock_remaining_ms; `arg` is that of `lost`. */
 typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
                         void *arg);
 /* == lw_keep_new(3) == */
@@ -255,7 +255,7 @@ struct lw_client_options {
     /* 5000: for the oldest unanswered command; after it the client reconnects. */
     uint32_t request_timeout_ms;
     /* 50 and 5000: the delay before a reconnection doubles from the minimum to the
-     * maximum. Each is random, from half of that to all of it. */
+     * maximum. Each delay is random, from half of that to all of it. */
     uint32_t backoff_min_ms, backoff_max_ms;
     /* 5000: how long lw_client_close may take. */
     uint32_t close_timeout_ms;
@@ -281,8 +281,8 @@ struct lw_client_options {
     /* The tls_ options are for rediss://, rediss-sentinel:// and rediss-cluster:// only.
      * The files are PEM. lw_client_new reads them, and each connection again, so that
      * they can be replaced at any time; if a file is unusable by then, the attempt fails
-     * and `link` reports it. The server's certificate is always verified, with its name,
-     * which must be an alternative name of the certificate: its common name is ignored.
+     * and `link` reports it. The server's certificate is always verified, and so is its
+     * name: an alternative name of the certificate, not its common name.
      *
      * tls_ca has the trusted certificates: a file, which is read again if it has changed,
      * or a directory with OpenSSL's hashes. Default: the system's. */
@@ -349,7 +349,7 @@ struct lw_acquire_options {
     /* How much of the lease is left when `at_risk` is called: more than margin_ms, and
      * less than half of the lease. Only with `at_risk`. Default: a third of the lease (a
      * renewal is due when two thirds are left); if margin_ms is not below that, half way
-     * from margin_ms to half of the lease. It is limited to half of what was left when
+     * from margin_ms to half of the lease. It is limited to half of the time left when
      * the deadline last moved or the grant was delivered. So a hand-over (which starts
      * with claim_ms), a turn, and a lease that lw_renew has shortened are renewed without
      * a warning. No warning is given if the lease lasts until max_hold_ms ends the hold.
@@ -514,7 +514,7 @@ LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *r
  * lockwire_wait_seconds, each with HELP and TYPE. labels[i] distinguishes the client of
  * stats[i] from the others, as client="a" or client="a",zone="b". Names consist of
  * letters, digits and _; values are printable UTF-8 in which \\, \" and \n are escapes.
- * Without labels labels[i] is "" or NULL, or `labels` is NULL. The caller may append
+ * For no labels, labels[i] is "" or NULL, or `labels` is NULL. The caller may append
  * further metrics.
  *
  * At most `size` bytes are written, with a NUL, as by snprintf. (One client needs about 4
@@ -547,9 +547,9 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
  *   LW_ETIMEOUT   wait_ms has passed; lw_lock_errstr is "" if the lock was busy until
  *                 then
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
- *   LW_ECONN      wait_ms is 0, and there is no server, or one that cannot serve any lock
- *                 now, such as a cluster without the slot (longer waits last through an
- *                 outage)
+ *   LW_ECONN      wait_ms is 0, and no server replies, or only one that cannot serve any
+ *                 lock now, such as a cluster without the slot (longer waits last through
+ *                 an outage)
  *   LW_EREDIS     the server refuses permanently (permissions) or, if wait_ms is 0, for
  *                 the moment (memory, a clock that was never set); see lw_lock_errstr
  *   LW_ENOMEM, LW_ECLOSED
@@ -602,7 +602,7 @@ LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 LW_PUBLIC enum lw_mode lw_lock_mode(const struct lw_lock *lock);
-/* Returns the handle's client; NULL once it was freed or its closing has finished. */
+/* Returns the handle's client; NULL once that was freed, or its closing finished. */
 LW_PUBLIC struct lw_client *lw_lock_client(const struct lw_lock *lock);
 /* Returns the `arg` for the callbacks of this handle that are still to come (`done`,
  * `lost`, `at_risk`), including one that is already due. From lw_release on it is the
@@ -788,13 +788,13 @@ struct lw_inspection {
     /* "master" or "replica", as that server reports; "" if INFO is not permitted. */
     const char *role;
 };
-/* Returns the holder with this index, or NULL if it is not below holder_count. There are
- * at most 100, in no order. */
+/* Returns the holder with this index, or NULL if `index` is not below holder_count. There
+ * are at most 100, in no order. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_holder(
     const struct lw_inspection *inspection, size_t index);
-/* Returns the waiter with this index, or NULL if it is not below waiter_count. At most
- * 100 waiters in LW_MUTEX come first, then at most 100 in the other modes, each in the
- * order of its queue. */
+/* Returns the waiter with this index, or NULL if `index` is not below waiter_count. At
+ * most 100 waiters in LW_MUTEX come first, then at most 100 in the other modes, each in
+ * the order of its queue. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
     const struct lw_inspection *inspection, size_t index);
 /* The result of lw_inspect. `why` is the reason, or "". `status` is:
