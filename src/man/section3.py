@@ -154,7 +154,7 @@ def members(kind, body):
     """(declaration, comment) of a struct or an enum: a comment stands before it, or begins
     behind it on the same line."""
     found, before, end = [], "", 0
-    code = r"[^,/]+(?:,|$)" if kind == "enum" else r"[^;/]+;"
+    code = r"[^,/]*\w[^,/]*(?:,|$|(?=/\*))" if kind == "enum" else r"[^;/]+;"
     for match in re.finditer(rf"/\*.*?\*/|{code}", body, re.S):
         token = match.group(0).strip()
         if not token.startswith("/*"):
