@@ -55,7 +55,7 @@
  *     parent process: it was made before fork". The child may free everything or nothing.
  *     A child that runs the event_base calls event_reinit first, as libevent requires. It
  *     should free a client before event_reinit, or after the loop has run; in between,
- *     the kernel watches the client's connections until the parent's end.
+ *     the kernel keeps watching the client's sockets until the parent has closed them.
  *
  * WHAT EACH CALL DOES IN EACH STATE (its return value, then the status of its callback)
  *
@@ -96,7 +96,7 @@ extern "C" {
 #define LW_VERSION "0.3.0"
 
 struct event_base; /* libevent's */
-struct lw_client;  /* a client of one Redis or cluster, with any number of locks */
+struct lw_client;  /* any number of locks, and two connections to each server it uses */
 struct lw_lock;    /* one acquisition: waiting, held, releasing, then done; or lost */
 struct lw_keep;    /* a lock held whenever possible: one acquisition after another */
 struct lw_all;     /* several locks acquired as one: all of them, or none */
@@ -127,8 +127,8 @@ enum lw_error {
         LW_ERROR_FORCE_INT_ = 0x7fffffff
 };
 
-/* Makes an enum as wide as int in every program, also with -fshort-enums. (A further
- * enumerator would need a case in every switch.) */
+/* Makes an enum as wide as int in every program, also with -fshort-enums. (An attribute
+ * does this, since a further enumerator would need a case in every switch.) */
 #if defined(__GNUC__)
 #define LW_INT_WIDE __attribute__((mode(SI)))
 #else
@@ -170,9 +170,9 @@ enum lw_mode {
  *
  * For LW_EXCLUSIVE and LW_SHARED all of Redisson's locks of that name are foreign,
  * including its read-write lock. Neither side is granted the lock while the other holds
- * it, even if both only read, or changes what the other wrote. Neither notifies the other
- * on release: this client polls, and Redisson retries when the lease time that it was
- * given has expired. Its RLock's forceUnlock deletes our lock.
+ * it, even if both only read. Neither changes what the other wrote. Neither notifies the
+ * other on release: this client polls, and Redisson retries when the lease time that it
+ * was given has expired. Its RLock's forceUnlock deletes our lock.
  */
 /* == lw_lock_state(3): the state of a handle, without I/O == */
 enum lw_state {
@@ -225,8 +225,9 @@ struct lw_credentials {
  *
  * The credentials are copied when the function returns, sent once, and wiped from the
  * library's memory (`ret`, the command, the output buffer), but not from the kernel's
- * socket buffers. A connection that is up does not authenticate again; if the server ends
- * it when a token expires, the client reconnects and calls again.
+ * socket buffers or the caller's own memory. A connection that is up does not
+ * authenticate again; if the server ends it when a token expires, the client reconnects
+ * and calls again.
  */
 typedef int lw_credentials_cb(struct lw_client *client, struct lw_credentials *ret,
                               void *arg);
@@ -348,12 +349,12 @@ struct lw_acquire_options {
     lw_lock_cb *lost;
     /* How much of the lease is left when `at_risk` is called: more than margin_ms, and
      * less than half of the lease. Only with `at_risk`. Default: a third of the lease (a
-     * renewal is due when two thirds are left); if margin_ms is not below that, half way
-     * from margin_ms to half of the lease. It is limited to half of the time left when
-     * the deadline last moved or the grant was delivered. So a hand-over (which starts
-     * with claim_ms), a turn, and a lease that lw_renew has shortened are renewed without
-     * a warning. No warning is given if the lease lasts until max_hold_ms ends the hold.
-     */
+     * renewal is due when two thirds are left), or, if margin_ms is not below that, the
+     * middle between margin_ms and half of the lease. It is limited to half of the time
+     * left when the deadline last moved or the grant was delivered. So a hand-over (which
+     * starts with claim_ms), a turn, and a lease that lw_renew has shortened are renewed
+     * without a warning. No warning is given if the lease lasts until max_hold_ms ends
+     * the hold. */
     uint32_t at_risk_ms;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_risk_cb *at_risk;
@@ -488,9 +489,10 @@ LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void 
 LW_PUBLIC void lw_client_free(struct lw_client *client);
 /* Returns 1 if the command link is up (in a cluster: if the slot map is known), else 0,
  * as in a forked child (rule 8). A change is visible here before the link callback is
- * called. `*why` (`why` may be NULL) is the last reason given, or about to be given, to
- * that callback; "" before the first attempt has ended; the text of LW_ECLOSED when
- * closing is finished. It is valid until control returns to the event loop. */
+ * called. Sets `*why` (`why` may be NULL) to the reason that this callback was given
+ * last, or is about to be given. That is "" before the first attempt has ended. When
+ * closing is finished it is the text of LW_ECLOSED. The string is valid until control
+ * returns to the event loop. */
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
 /* Returns the class of that `why`, for a program that has to decide what to do:
  *   LW_OK        the link is up, or the first attempt has not ended
@@ -638,9 +640,9 @@ LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
  * renewed. */
 LW_PUBLIC int lw_lock_error(const struct lw_lock *lock);
 /* After LW_EBUSY: returns the holder's remaining lease in ms, for a Retry-After, or -1 if
- * the key has no TTL. Otherwise returns 0. If handles of this client wait behind others
- * it may be their claim window; while a cluster moves the name's slot it is when to try
- * again. */
+ * the key has no TTL. Otherwise returns 0. If handles of this client wait behind others,
+ * it may be their claim window. While a cluster moves the name's slot, it is the delay
+ * until the next attempt. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* == lw_keep_new(3): leader election, a lock that is held whenever possible == */
@@ -872,7 +874,7 @@ typedef void lw_listed_cb(struct lw_client *client, int status,
  * SCAN, in steps of about 250, with other commands of this client in between. `found` is
  * called from the loop for each lock, in no order, and after each step. `done` is called
  * once, last, unless the client is freed first. `pattern` is a glob as for SCAN's MATCH,
- * of 1 to 512 bytes, or NULL.
+ * of 1 to 512 bytes, or NULL (all).
  *
  * A lock that is held throughout is found at least once, and possibly again while the
  * server's table grows or shrinks, or while a cluster moves slots. In a slot that moves
