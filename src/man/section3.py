@@ -191,7 +191,11 @@ def described(comment, declaration):
     out = []
     if head:
         out += ["## " + plain(f"{head.group(1)} {head.group(2)}"), ""] + prose(comment)
-        for member, words in members(head.group(1), head.group(3)):
+        found = members(head.group(1), head.group(3))
+        named = re.findall(r"\w+(?= = )", re.sub(r"/\*.*?\*/", "", head.group(3), flags=re.S))
+        if len(named) > len(found):
+            fail("an enumerator without an entry", declaration)
+        for member, words in found:
             if not member.endswith("_INT_") and not re.match(r"const void \*\w+_", member):
                 out += term(member, " ".join(line for line in prose(words) if line))
         return out
