@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An HTTP server that never works on a payment while its first copy is still in work,
- * whichever of several servers the copies come to. Nothing ever blocks.
+ * An HTTP server that never works on a payment while an earlier copy of it is in work,
+ * even if the copies reach different servers. Nothing ever blocks.
  *
  *     cc gateway.c $(pkg-config --cflags --libs lockwire) -levent_extra -o gateway
  *     LOCKWIRE_URL=redis://localhost ./gateway PORT FOLDER [WAIT_MS [WORK_MS]]
  *     curl -i -X POST -H 'Idempotency-Key: 1f0c' http://127.0.0.1:8080/
  *
- * Happy path: requested -> lw_acquire("pay:1f0c") -> acquired: 200 if a file of that name
- * is in the folder, which the servers share; else the work, a timer here -> paid: the
- * file, 200. A copy waits in the lock's queue, for WAIT_MS (2000) at most: then 409, and
- * Retry-After has the time that the work takes (WORK_MS, 1000). If there is no server, or
- * the lock is lost: 503.
+ * requested() acquires the lock "pay:1f0c". acquired() replies 200 if the folder, which
+ * all servers share, has a file of that name. Otherwise it starts the work, here a timer;
+ * then paid() writes the file and replies 200. A copy waits in the lock's queue, for at
+ * most WAIT_MS (2000). After that the reply is 409, and Retry-After is the duration of
+ * the work (WORK_MS, 1000). If Redis cannot be reached, or the lock is lost, it is 503.
  *
- * A client that disconnects leaves the queue, or ends its work: the copy that it sends
- * next is worked on. SIGTERM ends all requests and releases their locks.
- * (bench/gateway in the source tree is this as a whole daemon.)
+ * If a client disconnects, its request leaves the queue, or its work ends, so that the
+ * next copy is worked on. SIGTERM ends all requests and releases their locks.
+ * (bench/gateway in the source tree is a complete daemon of this kind.)
  */
 #include <errno.h>
 #include <event2/bufferevent.h>
@@ -38,13 +38,13 @@ struct gateway {
 
 struct payment {
     const struct gateway *gateway;
-    struct evhttp_request *request; /* NULL: the client is gone */
+    struct evhttp_request *request; /* NULL: the client has disconnected */
     struct lw_lock *lock;
-    struct event *work, *gone; /* the end of the work; of the client */
+    struct event *work, *gone; /* the work is done; the client has disconnected */
     char key[65];
 };
 
-/* Every path ends here: answers the client, if it is still connected. Freeing the lock
+/* Every path ends here. Replies to the client, if it is still connected. Freeing the lock
  * releases it, or leaves the queue, in the background. */
 static void end(struct payment *payment, int code, const char *reason)
 {
@@ -55,7 +55,7 @@ static void end(struct payment *payment, int code, const char *reason)
         struct evkeyvalq *headers = evhttp_request_get_output_headers(payment->request);
         char seconds[24];
 
-        /* not lw_lock_retry_ms: a lease only bounds how long the other copy may work */
+        /* not lw_lock_retry_ms: the lease is only a bound for the other copy's work */
         (void)snprintf(seconds, sizeof(seconds), "%ld",
                        (payment->gateway->work_ms + 999) / 1000);
         if (code != HTTP_OK) {
@@ -72,7 +72,7 @@ static void end(struct payment *payment, int code, const char *reason)
     free(payment);
 }
 
-/* Called by evhttp: it frees the request with its connection. */
+/* Called by evhttp, which frees the request with its connection. */
 static void closed_connection(struct evhttp_connection *connection, void *arg)
 {
     struct payment *payment = arg;
@@ -82,8 +82,8 @@ static void closed_connection(struct evhttp_connection *connection, void *arg)
     end(payment, 0, NULL);
 }
 
-/* The client has disconnected. evhttp does not read while a request waits for its answer,
- * and so would only notice with the answer. */
+/* The client has disconnected. evhttp does not read while a request waits for its reply,
+ * and would notice that only when it sends the reply. */
 static void gone(evutil_socket_t fd, short what, void *arg)
 {
     struct payment *payment = arg;
@@ -92,7 +92,7 @@ static void gone(evutil_socket_t fd, short what, void *arg)
     evhttp_connection_free(evhttp_request_get_connection(payment->request));
 }
 
-/* If EV_CLOSED is not available, the client's end is noticed with the answer. */
+/* If EV_CLOSED is not available, a disconnect is noticed only with the reply. */
 static void watch_client(struct payment *payment, struct event_base *base)
 {
     struct evhttp_connection *connection =
@@ -106,8 +106,8 @@ static void watch_client(struct payment *payment, struct event_base *base)
     }
 }
 
-/* The work is done. What cannot refuse a small fencing token, as a folder, is written to
- * only while there is time left, and so that nothing is written twice. */
+/* The work is done. A folder cannot refuse a small fencing token, so the file is written
+ * only while time is left, and only if it does not exist. */
 static void paid(evutil_socket_t none, short what, void *arg)
 {
     struct payment *payment = arg;
@@ -140,7 +140,7 @@ static void acquired(struct lw_lock *lock, int status, void *arg)
     if (status == LW_EBUSY ||
         (status == LW_ETIMEOUT && lw_client_is_up(payment->gateway->client, NULL))) {
         end(payment, 409, "In work");
-    } else if (status != LW_OK) { /* no server, or it refuses: the holder is unknown */
+    } else if (status != LW_OK) { /* Redis is down or refuses: the holder is unknown */
         end(payment, HTTP_SERVUNAVAIL, lw_strerror(status));
     } else if (access(payment->key, F_OK) == 0) {
         end(payment, HTTP_OK, "Paid before");
@@ -149,7 +149,7 @@ static void acquired(struct lw_lock *lock, int status, void *arg)
     }
 }
 
-/* The key is a file's name, too. */
+/* Returns true if the key can also be the name of a file. */
 static int is_key(const char *key)
 {
     size_t length = strspn(key, "0123456789abcdefghijklmnopqrstuvwxyz-");
@@ -224,7 +224,7 @@ int main(int argc, char **argv)
         .work_ms = argc > 4 ? strtol(argv[4], NULL, 10) : 1000,
     };
     struct event *term;
-    char why[200] = "out of memory"; /* or what the library says */
+    char why[200] = "out of memory"; /* or the library's text */
 
     if (argc < 3 || argc > 5 || gateway.wait_ms < 0 || gateway.work_ms < 0) {
         fail("usage: gateway PORT FOLDER [WAIT_MS [WORK_MS]]");
@@ -241,7 +241,7 @@ int main(int argc, char **argv)
     if (url == NULL || lw_client_new(gateway.base, url, &options, &gateway.client) < 0) {
         fail(url != NULL ? why : "LOCKWIRE_URL is not set");
     }
-    (void)signal(SIGPIPE, SIG_IGN); /* evhttp's; the library takes care of its own */
+    (void)signal(SIGPIPE, SIG_IGN); /* for evhttp; the library does not need it */
     term = evsignal_new(gateway.base, SIGTERM, terminated, &gateway);
     gateway.http = evhttp_new(gateway.base);
     if (term == NULL || event_add(term, NULL) < 0 || gateway.http == NULL ||

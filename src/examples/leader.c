@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One leader among any number of processes on any hosts, and another one as soon as it is
- * gone: what only one may do is done by whoever has the lock.
+ * gone: the process that holds the lock does the work that only one may do.
  *
  *     cc leader.c $(pkg-config --cflags --libs lockwire) -o leader
  *     LOCKWIRE_URL=redis://localhost ./leader NAME [JOB_MS]
  *
- * Happy path: lw_keep_new -> gained: one job after another begins and is done, with the
- * fencing token. While the lock is at risk, no new job begins. lost: the job at hand is
- * dropped at once; the library asks for the lock again, and gained is called again.
+ * After lw_keep_new the library calls gained(): one job after another begins and is done,
+ * with the fencing token. While the lock is at risk, no new job begins. lost() drops the
+ * job at hand at once; the library requests the lock again, and calls gained() again.
  *
  * SIGTERM: the job at hand is finished; then the client is closed, which releases the
  * lock, so that the next process leads at once. After a kill, it leads when the lease has
@@ -30,8 +30,8 @@ struct leader {
     struct event *term;
     long job_ms;
     int at_risk, stopping;
-    char why[200]; /* what was wrong with an argument, as the library says it */
-    int code;      /* to exit with */
+    char why[200]; /* the library's explanation of a refused call */
+    int code;      /* the exit code */
 };
 
 static void set_timer(struct leader *leader, struct event *timer, long ms)
@@ -52,7 +52,7 @@ static void say(const char *what, const struct leader *leader)
     (void)fflush(stdout);
 }
 
-/* A job whose end this lease may not see is not begun while renewals fail. */
+/* While renewals fail, no job begins: the lease might expire before its end. */
 static void begin(evutil_socket_t fd, short what, void *arg)
 {
     struct leader *leader = arg;
@@ -66,9 +66,9 @@ static void begin(evutil_socket_t fd, short what, void *arg)
 
 static void stop(struct leader *leader);
 
-/* What only the leader does. It is over before the loop goes on, so the lock lasts long
- * enough if any time is left; a resource whose writes may be delayed has to check the
- * fencing token. */
+/* The work that only the leader does. It is done before the loop continues, so the lock
+ * lasts long enough if any time is left. A resource whose writes may be delayed has to
+ * check the fencing token. */
 static void finish(evutil_socket_t fd, short what, void *arg)
 {
     struct leader *leader = arg;
@@ -93,7 +93,7 @@ static void gained(struct lw_keep *keep, int status, void *arg)
     set_timer(leader, leader->next, PAUSE_MS);
 }
 
-/* Renewals fail, or are answered again; the lock is held until `lost`. */
+/* Renewals fail, or succeed again; the lock is held until `lost`. */
 static void risked(struct lw_lock *lock, int at_risk, int64_t remaining_ms, void *arg)
 {
     struct leader *leader = arg;
@@ -137,7 +137,7 @@ static void terminated(evutil_socket_t fd, short what, void *arg)
     struct leader *leader = arg;
 
     (void)fd, (void)what;
-    if (leader->stopping) { /* the second time it does not wait for the job */
+    if (leader->stopping) { /* the second SIGTERM does not wait for the job */
         event_base_loopbreak(event_get_base(leader->next));
         return;
     }
@@ -148,7 +148,7 @@ static void terminated(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* The link's troubles, refusals: what an operator wants to know. */
+/* Failures of the link, and refusals: an operator needs to see them. */
 static void said(int level, const char *message, void *arg)
 {
     (void)level, (void)arg;
@@ -172,7 +172,7 @@ static int start(struct leader *leader, struct event_base *base, const char *nam
     options.log = said;
     options.errbuf = leader->why;
     options.errbuf_size = sizeof(leader->why);
-    hold.lease_ms = 2000; /* for so long no process leads after the leader is killed */
+    hold.lease_ms = 2000; /* after the leader is killed, no process leads for so long */
     hold.at_risk = risked;
     if (lw_client_new(base, url, &options, &leader->client) < 0) {
         return -1;
@@ -182,7 +182,7 @@ static int start(struct leader *leader, struct event_base *base, const char *nam
 
 int main(int argc, char **argv)
 {
-    struct leader leader = {.why = "out of memory", /* or what the library says */
+    struct leader leader = {.why = "out of memory", /* or the library's text */
                             .job_ms = argc > 2 ? strtol(argv[2], NULL, 10) : 50,
                             .code = EXIT_FAILURE};
     struct event_base *base = event_base_new();

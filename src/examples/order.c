@@ -2,15 +2,15 @@
 /*
  * An order that takes several articles from stock: all of them, or none. It holds the
  * locks of all its articles at once, so that orders which share articles run one after
- * another, and others at the same time; in whatever order articles are named, no two
- * orders ever wait for each other.
+ * another, and other orders run at the same time. In whatever order the articles are
+ * named, no two orders ever wait for each other.
  *
  *     cc order.c $(pkg-config --cflags --libs lockwire) -o order
  *     LOCKWIRE_URL=redis://localhost ./order FOLDER ARTICLE COUNT [ARTICLE COUNT...]
  *
- * FOLDER has a file for each article: how many there are, and the fencing token of the
- * order that wrote it last. Prints "ordered" and exits with 0, or reports what prevented
- * the order and exits with 1.
+ * FOLDER has a file for each article, with the number in stock and the fencing token of
+ * the order that wrote it last. Prints "ordered" and exits with 0, or reports what
+ * prevented the order and exits with 1.
  */
 #include <event2/event.h>
 #include <inttypes.h>
@@ -29,10 +29,10 @@ struct order {
     const char *folder;
     const char *articles[ARTICLES];
     long wanted[ARTICLES], there[ARTICLES];
-    char names[ARTICLES][80]; /* of the locks */
+    char names[ARTICLES][80]; /* the names of the locks */
     size_t count;
     char why[200]; /* the library's explanation of a refused call */
-    int code;      /* to exit with */
+    int code;      /* the exit code */
 };
 
 static void path_of(const struct order *order, size_t i, const char *suffix,
@@ -41,8 +41,8 @@ static void path_of(const struct order *order, size_t i, const char *suffix,
     (void)snprintf(path, 300, "%s/%s%s", order->folder, order->articles[i], suffix);
 }
 
-/* Reads how many there are. Returns NULL, or what is wrong. A larger fencing token in the
- * file means that this order no longer holds its locks. */
+/* Reads the number in stock. Returns NULL, or the reason why the article cannot be taken.
+ * A larger fencing token in the file means that this order no longer holds its locks. */
 static const char *read_stock(struct order *order, size_t i, uint64_t fence)
 {
     char path[300], line[100] = "", *rest;
@@ -65,8 +65,8 @@ static const char *read_stock(struct order *order, size_t i, uint64_t fence)
     return order->there[i] < order->wanted[i] ? "not enough of it" : NULL;
 }
 
-/* Replaces the file in one step. (A database would do the whole order in one
- * transaction, and compare the fencing tokens there.) */
+/* Replaces the file atomically. Returns false if it cannot be written. (A database would
+ * do the whole order in one transaction, and compare the fencing tokens there.) */
 static bool write_stock(const struct order *order, size_t i, uint64_t fence)
 {
     char path[300], temporary[300];
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
     options.errbuf = order.why;
     options.errbuf_size = sizeof(order.why);
     if (url == NULL || lw_client_new(base, url, &options, &order.client) < 0 ||
-        ask(&order) < 0) { /* an article that is named twice, for one */
+        ask(&order) < 0) { /* an article that is named twice, for example */
         (void)fprintf(stderr, "order: %s\n",
                       url != NULL ? order.why : "LOCKWIRE_URL is not set");
         lw_client_free(order.client);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the README shows: one lock, waited for, held and released.
+ * The README's program: waits for one lock, holds it and releases it.
  *
  *     cc readme.c $(pkg-config --cflags --libs lockwire) -o readme
  *     LOCKWIRE_URL=redis://localhost ./readme

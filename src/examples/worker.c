@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker of several, on any hosts, of which one is at work at a time: it waits its
- * turn for each job, and hands its fencing token to the resource with every write.
+ * One of several workers, on any hosts, of which one works at a time. It waits in the
+ * queue for each job, and passes its fencing token to the resource with every write.
  *
  *     cc worker.c $(pkg-config --cflags --libs lockwire) -o worker
  *     LOCKWIRE_URL=redis://localhost ./worker NAME STORE WORK_MS
  *
- * Happy path: ask -> acquired -> the work, a timer here -> worked -> released -> ask ...
- * The lock lost during the work: it is given up, and asked for anew. SIGTERM: the client
- * is closed, which gives the lock back; the job in work is for whoever comes next.
+ * ask() requests the lock. acquired() starts the work, here a timer; worked() stores the
+ * result and releases the lock, and released() calls ask() again. If the lock is lost
+ * during the work, the job is dropped, and the lock requested again. SIGTERM closes the
+ * client, which releases the lock; the next worker does the job.
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -24,19 +25,19 @@
 
 struct worker {
     struct lw_client *client;
-    struct lw_lock *lock; /* NULL: neither asked for nor held */
+    struct lw_lock *lock; /* NULL: neither requested nor held */
     struct event *work, *term;
     const char *name, *store;
-    struct timeval takes; /* a job */
-    char why[200];        /* what was wrong with an argument, as the library says it */
-    int code;             /* to exit with */
+    struct timeval takes; /* the duration of a job */
+    char why[200];        /* the library's explanation of a refused call */
+    int code;             /* the exit code */
 };
 
 /*
  * The resource: a file of lines that begin with a fencing token. It refuses a token that
- * is smaller than one it has seen, which is what protects it from a worker that was
- * stopped between looking at its lock and writing. (flock makes looking and writing one
- * step; a database would say: update ... where fence <= ?.) NULL, or why not.
+ * is smaller than an earlier one. This protects it from a worker that was stopped between
+ * checking its lock and writing. (flock makes the check and the write atomic; a database
+ * has: update ... where fence <= ?.) Returns NULL, or the reason why nothing was written.
  */
 static const char *store(const char *path, uint64_t fence, const char *what)
 {
@@ -52,7 +53,7 @@ static const char *store(const char *path, uint64_t fence, const char *what)
         return why;
     }
     while (fgets(line, sizeof(line), file) != NULL) {
-        seen = strtoull(line, NULL, 10); /* they never fall: the last is the largest */
+        seen = strtoull(line, NULL, 10); /* never smaller: the last is the largest */
     }
     if (seen > fence) {
         why = "a larger fencing token was here before";
@@ -60,13 +61,13 @@ static const char *store(const char *path, uint64_t fence, const char *what)
                fprintf(file, "%" PRIu64 " %ld %s\n", fence, (long)getpid(), what) < 0) {
         why = strerror(errno);
     }
-    if (fclose(file) != 0 && why == NULL) { /* this unlocks, and is when it is written */
+    if (fclose(file) != 0 && why == NULL) { /* writes the line, and unlocks */
         why = strerror(errno);
     }
     return why;
 }
 
-/* The last callback: the loop has nothing to wait for any more. */
+/* The last callback: the loop has no further events. */
 static void closed(struct lw_client *client, void *arg)
 {
     struct worker *worker = arg;
@@ -81,8 +82,7 @@ static void stop(struct worker *worker, int code)
 {
     worker->code = code;
     (void)event_del(worker->work);
-    (void)lw_client_close(worker->client, closed,
-                          worker); /* refused: on its way already */
+    (void)lw_client_close(worker->client, closed, worker); /* fails if it is closing */
 }
 
 static void fail(struct worker *worker, const char *what, const char *why)
@@ -97,9 +97,9 @@ static void released(struct lw_lock *lock, int status, void *arg)
 {
     struct worker *worker = arg;
 
-    /* LW_ENOTHELD: somebody else had it already; what was stored is safe by its token.
-     * LW_EUNKNOWN: no answer; the library goes on trying. LW_EREDIS: the server refused,
-     * so that it stays locked until its lease ends. None of them undoes the job. */
+    /* LW_ENOTHELD: the lock was already lost; the fencing token has protected the store.
+     * LW_EUNKNOWN: no reply; the library keeps trying. LW_EREDIS: the server refused, so
+     * the lock stays held until its lease expires. None of them undoes the job. */
     if (status != LW_OK) {
         (void)fprintf(stderr, "release: %s %s\n", lw_strerror(status),
                       lw_lock_errstr(lock));
@@ -120,11 +120,11 @@ static void worked(evutil_socket_t fd, short what, void *arg)
         fail(worker, worker->store, why);
         return;
     }
-    /* cannot be refused: had the lock been lost, this timer would have been deleted */
+    /* cannot fail: had the lock been lost, lost() would have deleted this timer */
     (void)lw_release(worker->lock, released, worker);
 }
 
-/* Somebody else may hold it by now: nothing may be written, the job begins again. */
+/* Another worker may hold the lock by now: nothing is written, the job begins again. */
 static void lost(struct lw_lock *lock, int reason, void *arg)
 {
     struct worker *worker = arg;
@@ -142,10 +142,9 @@ static void acquired(struct lw_lock *lock, int status, void *arg)
     const char *why;
 
     if (status == LW_ECLOSED) {
-        return; /* stop() is at work */
+        return; /* stop() has closed the client */
     }
-    if (status !=
-        LW_OK) { /* outages are waited out: this is for good, as no permission */
+    if (status != LW_OK) { /* permanent (a missing permission): outages are waited out */
         why = lw_lock_errstr(lock);
         fail(worker, worker->name, *why != '\0' ? why : lw_strerror(status));
         return;
@@ -163,12 +162,12 @@ static void ask(struct worker *worker)
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
     int error;
 
-    options.wait_ms = -1;    /* first come, first served, however long it takes */
-    options.lease_ms = 3000; /* for so long a worker that died keeps the others out */
+    options.wait_ms = -1;    /* first come, first served; wait without a limit */
+    options.lease_ms = 3000; /* a worker that died blocks the others for so long */
     options.lost = lost;
     error = lw_acquire(worker->client, worker->name, &options, acquired, worker,
                        &worker->lock);
-    if (error < 0 && error != LW_ECLOSED) { /* that: SIGTERM came during a release */
+    if (error < 0 && error != LW_ECLOSED) { /* LW_ECLOSED: SIGTERM during a release */
         fail(worker, worker->name, worker->why);
     }
 }
@@ -184,7 +183,7 @@ int main(int argc, char **argv)
     struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
     const char *url = getenv("LOCKWIRE_URL"); /* no argument: it may have a password */
     struct event_base *base = event_base_new();
-    struct worker worker = {.why = "out of memory"}; /* or what the library says */
+    struct worker worker = {.why = "out of memory"}; /* or the library's text */
     long work_ms = argc == 4 ? strtol(argv[3], NULL, 10) : 0;
 
     if (base == NULL || work_ms <= 0) {
