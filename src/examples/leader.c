@@ -45,7 +45,7 @@ static void set_timer(struct leader *leader, struct event *timer, long ms)
     }
 }
 
-static void say(const char *what, const struct leader *leader)
+static void print_fence(const char *what, const struct leader *leader)
 {
     (void)printf("%s with fence %" PRIu64 "\n", what,
                  lw_lock_fence(lw_keep_lock(leader->keep)));
@@ -59,7 +59,7 @@ static void begin(evutil_socket_t fd, short what, void *arg)
 
     (void)fd, (void)what;
     if (!leader->at_risk) {
-        say("begun", leader);
+        print_fence("begun", leader);
         set_timer(leader, leader->done, leader->job_ms);
     }
 }
@@ -75,7 +75,7 @@ static void finish(evutil_socket_t fd, short what, void *arg)
 
     (void)fd, (void)what;
     if (lw_lock_remaining_ms(lw_keep_lock(leader->keep)) > 0) {
-        say("leading", leader);
+        print_fence("leading", leader);
     }
     if (leader->stopping) {
         stop(leader);
@@ -149,7 +149,7 @@ static void terminated(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Failures of the link, and refusals: an operator needs to see them. */
-static void said(int level, const char *message, void *arg)
+static void log_line(int level, const char *message, void *arg)
 {
     (void)level, (void)arg;
     (void)fprintf(stderr, "leader: %s\n", message);
@@ -169,7 +169,7 @@ static int start(struct leader *leader, struct event_base *base, const char *nam
         return -1;
     }
     options.client_name = "leader";
-    options.log = said;
+    options.log = log_line;
     options.errbuf = leader->why;
     options.errbuf_size = sizeof(leader->why);
     hold.lease_ms = 2000; /* after the leader is killed, no process leads for so long */

@@ -148,7 +148,7 @@ static void acquired(struct lw_all *all, int status, void *arg)
     (void)lw_all_release(all, released, order);
 }
 
-static int ask(struct order *order)
+static int request_locks(struct order *order)
 {
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
     const char *names[ARTICLES];
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
     options.errbuf = order.why;
     options.errbuf_size = sizeof(order.why);
     if (url == NULL || lw_client_new(base, url, &options, &order.client) < 0 ||
-        ask(&order) < 0) { /* an article that is named twice, for example */
+        request_locks(&order) < 0) { /* an article that is named twice, for example */
         (void)fprintf(stderr, "order: %s\n",
                       url != NULL ? order.why : "LOCKWIRE_URL is not set");
         lw_client_free(order.client);

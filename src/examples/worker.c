@@ -6,10 +6,10 @@
  *     cc worker.c $(pkg-config --cflags --libs lockwire) -o worker
  *     LOCKWIRE_URL=redis://localhost ./worker NAME STORE WORK_MS
  *
- * ask() requests the lock. acquired() starts the work, here a timer; worked() stores the
- * result and releases the lock, and released() calls ask() again. If the lock is lost
- * during the work, the job is dropped, and the lock requested again. SIGTERM closes the
- * client, which releases the lock; the next worker does the job.
+ * request_lock() requests the lock. acquired() starts the work, here a timer; worked()
+ * stores the result and releases the lock, and released() calls request_lock() again. If
+ * the lock is lost during the work, the job is dropped, and the lock requested again.
+ * SIGTERM closes the client, which releases the lock; the next worker does the job.
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -91,7 +91,7 @@ static void fail(struct worker *worker, const char *what, const char *why)
     stop(worker, EXIT_FAILURE);
 }
 
-static void ask(struct worker *worker);
+static void request_lock(struct worker *worker);
 
 static void released(struct lw_lock *lock, int status, void *arg)
 {
@@ -106,7 +106,7 @@ static void released(struct lw_lock *lock, int status, void *arg)
     }
     lw_lock_free(lock);
     worker->lock = NULL;
-    ask(worker);
+    request_lock(worker);
 }
 
 /* The job's last step. */
@@ -133,7 +133,7 @@ static void lost(struct lw_lock *lock, int reason, void *arg)
     (void)event_del(worker->work);
     lw_lock_free(lock);
     worker->lock = NULL;
-    ask(worker);
+    request_lock(worker);
 }
 
 static void acquired(struct lw_lock *lock, int status, void *arg)
@@ -157,7 +157,7 @@ static void acquired(struct lw_lock *lock, int status, void *arg)
     }
 }
 
-static void ask(struct worker *worker)
+static void request_lock(struct worker *worker)
 {
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
     int error;
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
                       url != NULL ? worker.why : "LOCKWIRE_URL is not set");
         return EXIT_FAILURE;
     }
-    ask(&worker);
+    request_lock(&worker);
     event_base_dispatch(base);
     event_base_free(base);
     return worker.code;
