@@ -33,7 +33,7 @@ same() { # WHAT EXPECTED FOUND
         exit 1
     }
 }
-same 'programs' 'gateway leader order readme worker' "$(meson introspect --targets "$root/build" | python3 -c '
+same 'programs' 'gateway leader libuv order readme worker' "$(meson introspect --targets "$root/build" | python3 -c '
 import json, sys
 print(*sorted(t["name"] for t in json.load(sys.stdin) if t["type"] == "executable"))')"
 same 'tests' '[]' "$(meson introspect --tests "$root/build")"
