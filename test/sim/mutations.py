@@ -300,9 +300,8 @@ CLAIMS_UNIT_MUTATIONS = [
      ('src/lock', "return lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
       "           strcmp(m->server, lw__node_server(name->node)) == 0;", "return *m->server != 0;")),
     ('whose clock it was says where the name leads now',
-     ('src/lock', '(struct lw__clock_pair){sent_us, server_us, lw__node_connection(node)};',
-      '(struct lw__clock_pair){sent_us, server_us,\n'
-      '                                (void)node, lw__node_connection(claim->name->node)};')),
+     ('src/lock', 'struct lw__node *node = lw__node_of_command(&claim->command);\n\n    claim->asking',
+      'struct lw__node *node = claim->name->node;\n\n    claim->asking')),
     # Each of the two covers the other: a message that names our server was true there, and by
     # its clock; and when the links are bound all have asked, which makes a new pair.
     ('an unbound message is believed, by the clock pair of another server',
