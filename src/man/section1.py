@@ -41,17 +41,15 @@ A scheduler that runs on one host, and on another one as soon as that is gone:
 
 	lockwire lead scheduler -- ./scheduler
 
-A throw-away server for trying things out, shared by all who name its folder:
+A shell with a temporary server, which the commands in it find in LOCKWIRE_URL:
 
-	lockwire run try --redis embedded:/tmp/try -- sleep 100
+	lockwire run try --redis embedded: -- bash
 
 # EMBEDDED SERVERS
 
-*--redis embedded:* starts a redis-server or valkey-server of its own, without persistence, in a
-folder that goes away with it. *embedded:/folder* is one that all commands share which name that
-folder, for as long as one of them runs. The folder is made if it is not there; one that is must be
-your own, with mode 0700 and no symbolic link. What is in it and is not yours is not used, and no
-process is killed that is not its server; the folders above it are trusted.
+*--redis embedded:* starts a redis-server or valkey-server without persistence. It listens on a unix
+socket in a directory of its own (mode 0700, in TMPDIR or /tmp). Server and directory go away when
+*lockwire* ends, also if it is killed (on Linux).
 
 # OUTAGES
 

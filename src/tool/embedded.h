@@ -1,62 +1,46 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A throw-away redis-server on a private unix socket, for trying out and for tests. Owns
- * its process and who shares it. Knows nothing of locks or event loops: starting and
- * stopping block, for some milliseconds; where another process is stopped or hangs, for
- * half a minute at most for each wait. The server keeps nothing on disk.
+/* A temporary redis-server on a private unix socket, for trying lockwire and for its
+ * tests. Starting and stopping it block, for some milliseconds as a rule. The server
+ * stores nothing on disk unless `extra_args` say so. Independent of locks and of the
+ * event loop.
  *
- * Trusted: who runs as the same user, root, and what redis-server on the PATH is (a
- * relative entry of PATH counts from the server's folder). Others may look for a way in:
- * what folder.h and listener.h do not trust is not trusted here. The server itself gets
- * no descriptor of this process along. Who connects by the URL goes by the path, and so
- * trusts the folders above.
+ * embedded_start starts the server, embedded_url is its URL, embedded_stop ends it. On
+ * Linux the server is killed when the calling process ends in any way, SIGKILL included;
+ * its directory is removed then as well, by a small process that outlives the server.
  *
- * Happy path: embedded_start, embedded_url to connect to, embedded_stop.
- */
+ * Trusted: processes of the same user, root, and the redis-server on the PATH. */
 #ifndef LW_TOOL_EMBEDDED_H
 #define LW_TOOL_EMBEDDED_H
-#include "folder.h"
-
 #include <stdbool.h>
-#include <stddef.h>
 #include <sys/types.h>
 
+#define EMBEDDED_WHY_MAX 300
+
 struct embedded {
-    pid_t pid;    /* of the server, whoever started it; 0: none that is known */
-    bool child;   /* this process started it, and so must reap it */
-    bool own_dir; /* the folder goes with the server; nobody else shares it */
-    int gate;  /* shared folder: the lock under which servers start and stop; else -1 */
-    int users; /* shared folder: our place among its users; else -1 */
-    struct folder folder;
+    pid_t pid;     /* a child of this process; 0: it has been reaped */
+    bool owns_dir; /* the directory is removed with the server */
+    char dir[96];
     char socket[108];
-    char url[340];
+    char url[340]; /* "unix:///..." */
 };
 
-/*
- * Starts a server and returns 0 when it answers; -1 with what and where in `why`.
- * `dir` NULL: in a fresh folder (0700, under TMPDIR or /tmp) that is removed at the end;
- * the server dies with the calling process. `dir` given: the folder is made if it is not
- * there, else it must be the effective user's own, with mode 0700; processes that name
- * the same one share its server, which then outlives the process that started it; the
- * last one out stops it. `extra_args` (NULL-terminated, or NULL) are put at the end of
- * redis-server's command line, and leave it in its folder (no --dir); one who joins a
- * running server cannot add any. A struct that embedded_start did not fill must not be
- * given to the others.
- */
+/* Starts a server, and returns 0 when it replies; or -1 with the reason in `why`, and
+ * then nothing is left of it. `dir` is an existing directory, which stays; NULL for a
+ * fresh one (mode 0700, in TMPDIR or /tmp), which is removed at the end. `extra_args`
+ * (NULL-terminated, or NULL) are appended to redis-server's arguments. */
 int embedded_start(struct embedded *server, const char *dir, char *const extra_args[],
-                   char *why, size_t why_size);
+                   char why[EMBEDDED_WHY_MAX]);
 
-/* Another's waitpid has met this process; true if it was the server, which from now on is
- * gone and is neither signalled nor waited for. It is still to be stopped, for its
- * folder. */
+/* To be called for a child that another waitpid has reaped. Returns true if it was the
+ * server, which is neither signaled nor waited for after that. embedded_stop is still
+ * needed, for the directory. */
 bool embedded_reaped(struct embedded *server, pid_t pid);
 
-/* Kills the server (stopped or hung ones too) unless others share it, reaps it, removes
- * its files. What listens in a shared folder and cannot be told to be its server is left
- * alone. A second call has no effect. */
+/* Kills the server, also if it is stopped or hangs, reaps it and removes its directory. A
+ * second call has no effect. Only for a server that was started. */
 void embedded_stop(struct embedded *server);
 
-/* unix:///..., as lw_client_new takes it; embedded.socket is the bare path. */
+/* Returns the URL, as lw_client_new takes it. */
 const char *embedded_url(const struct embedded *server);
 
 #endif

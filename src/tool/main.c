@@ -55,10 +55,10 @@ static int act(const struct options *options, struct embedded *server)
 static int act_embedded(struct options *options)
 {
     struct embedded server;
-    char why[300];
+    char why[EMBEDDED_WHY_MAX];
     int code;
 
-    if (embedded_start(&server, options->embedded_dir, NULL, why, sizeof(why)) < 0) {
+    if (embedded_start(&server, NULL, NULL, why) < 0) {
         (void)fprintf(stderr, "lockwire: %s\n", why);
         return STATUS_NO_SERVER;
     }

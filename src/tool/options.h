@@ -27,8 +27,7 @@ struct options {
     char *sentinel_password;
     /* files and a name for rediss://, or NULL */
     const char *tls_ca, *tls_cert, *tls_key, *tls_server_name;
-    bool embedded;            /* the server is to be started ... */
-    const char *embedded_dir; /* ... there; NULL: in a folder of its own */
+    bool embedded; /* a server is to be started */
     /* run, lead, hold */
     enum lw_mode mode;
     const char *owner; /* or NULL */

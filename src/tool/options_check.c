@@ -86,7 +86,13 @@ int options_check_server(struct options *options)
     }
     options->embedded = strncmp(options->url, EMBEDDED, strlen(EMBEDDED)) == 0;
     if (options->embedded && options->url[strlen(EMBEDDED)]) {
-        options->embedded_dir = options->url + strlen(EMBEDDED);
+        return options_refuse(
+            options->subcommand,
+            "'%s': \"" EMBEDDED "\" takes no directory. To share a temporary server, run "
+            "other commands in `lockwire run NAME --redis embedded: -- bash`, where "
+            "LOCKWIRE_URL is its URL; or start redis-server --unixsocket FILE, and write "
+            "--redis unix://FILE",
+            options->url);
     }
     if (options->embedded && options->password_file != NULL) {
         return options_refuse(options->subcommand,

@@ -97,9 +97,7 @@ static const char about[] =
     "                 of the place in the queue. A terminal shows that without it, in\n" \
     "                 a line that goes away\n"
 #define EMBEDDED_OPTION                                                                  \
-    "                 embedded: (a throw-away redis-server for as long as this runs)\n"  \
-    "                 or embedded:/path (the same, shared by all who name that\n"        \
-    "                 folder, which is theirs alone, with mode 0700)\n"
+    "                 embedded: (a temporary redis-server for this run)\n"
 #define ENTRY_OPTIONS                                                                    \
     REDIS_OPTION EMBEDDED_OPTION PASSWORD_OPTION SENTINEL_OPTIONS TLS_OPTIONS HELP_OPTION
 
@@ -201,10 +199,7 @@ static const char hold_codes[] =
     "   70  the lock was lost              77  the server refuses (password, write)\n"
     "  128 + n  signal n came while waiting\n" REFUSED_LATER "\n" URL_ENVIRONMENT ".\n";
 
-#define ASK_OPTIONS                                                                      \
-    REDIS_OPTION                                                                         \
-    "                 embedded:/path (see run)\n" PASSWORD_OPTION SENTINEL_OPTIONS       \
-        TLS_OPTIONS HELP_OPTION
+#define ASK_OPTIONS REDIS_OPTION PASSWORD_OPTION SENTINEL_OPTIONS TLS_OPTIONS HELP_OPTION
 
 static const char status_text[] =
     "\n"

@@ -17,10 +17,10 @@
 /* A folder stands where a save would put its file. */
 static int open_stage(void **state)
 {
-    char path[sizeof(stage.server.process.folder.path) + 16];
+    char path[sizeof(stage.server.process.dir) + 16];
 
     stage_open(state);
-    (void)snprintf(path, sizeof(path), "%s/dump.rdb", stage.server.process.folder.path);
+    (void)snprintf(path, sizeof(path), "%s/dump.rdb", stage.server.process.dir);
     return mkdir(path, 0700);
 }
 

@@ -114,10 +114,10 @@ static void listen_with_tls(struct server *server)
 
 static void run(struct server *server)
 {
-    char why[300];
+    char why[EMBEDDED_WHY_MAX];
 
     if (embedded_start(&server->process, server->keeps ? server->dir : NULL, server->args,
-                       why, sizeof(why)) < 0) {
+                       why) < 0) {
         stage_fail("%s", why);
     }
     server->running = true;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`--redis embedded:`: a server for one command, or shared by those who name its folder.
+"""`--redis embedded:`: a temporary server of one lockwire process.
 
-Happy path: the command finds a working server at LOCKWIRE_URL, and afterwards there is
-neither process nor folder.
+The command finds a working server at LOCKWIRE_URL. Afterwards there is neither process nor
+directory, also if lockwire was killed.
 """
 import contextlib
 import os
@@ -16,7 +16,7 @@ from support import COMMAND, ToolTest, alive, until
 
 
 def servers(folder):
-    """The redis-servers (pids) that stand in the folder or below it."""
+    """The redis-servers (pids) that run in the folder or below it."""
     found, folder = [], os.path.realpath(folder)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -52,7 +52,13 @@ class EmbeddedTest(ToolTest):
         return process, int(self.wait_for_file(mark))
 
 
-class Alone(EmbeddedTest):
+    @staticmethod
+    def children_of(pid):
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return file.read().split()
+
+
+class Embedded(EmbeddedTest):
     def test_a_server_for_one_command(self):
         code, out, err = self.end_of(self.run_(
             "embedded:", "job", "--", "sh", "-c",
@@ -81,6 +87,37 @@ class Alone(EmbeddedTest):
         self.assertEqual(len(servers(self.folder)), 1)
         process.kill()
         until(lambda: not servers(self.folder) and not alive(pid), "both are gone")
+        until(lambda: os.listdir(self.folder) == ["job"], "the directory is gone")
+
+    def test_directories_in_the_directory_are_removed(self):
+        """Whatever the server or the command has made in it; links are not followed."""
+        script = ('cd "$1"/lockwire-*; mkdir -p deep/er; ln -s "$1/kept" deep/link; '
+                  'ln -s "$1/other" deep/er/link; echo > deep/er/file; kill -9 $2')
+        os.mkdir(self.path("other"))
+        for name in ("kept", "other/too"):
+            with open(self.path(name), "w", encoding="ascii") as file:
+                file.write("kept")
+        for killed, code in (("", 1), ("$PPID", -signal.SIGKILL)):
+            got, _, _ = self.end_of(self.run_("embedded:", "job", "--", "sh", "-c",
+                                              script.replace("$2", killed), "sh",
+                                              self.folder))
+            self.assertEqual(got != 0, code != 0)
+            until(lambda: sorted(os.listdir(self.folder)) == ["kept", "other"], "it is gone")
+            self.assertEqual(os.listdir(self.path("other")), ["too"])
+
+    def test_the_server_inherits_no_descriptor(self):
+        """The lock of a caller's is free when the caller and its command have ended."""
+        lock = os.open(self.path("lock"), os.O_RDWR | os.O_CREAT)
+        self.addCleanup(os.close, lock)
+        self.spawn(COMMAND, "run", "job", "--redis", "embedded:", "--", "sh", "-c",
+                   "echo $$ > held; exec sleep 1000", cwd=self.folder, pass_fds=[lock])
+        self.wait_for_file("held")
+        server, = servers(self.folder)
+        for pid in (server, *map(int, self.children_of(server))):
+            links = {os.readlink(f"/proc/{pid}/fd/{fd}")
+                     for fd in os.listdir(f"/proc/{pid}/fd")}
+            self.assertEqual({link for link in links if link.endswith("/lock")}, set())
+            self.assertIn("/dev/null", links)
 
     def test_a_terminals_interrupt_does_not_reach_the_server(self):
         process = self.spawn(
@@ -100,81 +137,24 @@ class Alone(EmbeddedTest):
         self.assertIn("redis-server", err)
         self.assertEqual(os.listdir(self.folder), [])
 
-    def test_a_folder_that_cannot_be(self):
+    def test_a_directory_that_cannot_be(self):
         for folder, said in (("/nonexistent/x/y", "/nonexistent/x/y"),
                              ("/tmp/" + "x" * 200, "longer")):
-            code, _, err = self.end_of(self.run_(f"embedded:{folder}", "job", "--", "true"))
+            self.environment["TMPDIR"] = folder
+            code, _, err = self.end_of(self.run_("embedded:", "job", "--", "true"))
             self.assertEqual(code, 69)
             self.assertIn(said, err)
 
-
-class Shared(EmbeddedTest):
-    """Two commands that name the same folder; its name has a blank and a per cent sign."""
-
-    def setUp(self):
-        super().setUp()
-        self.shared = self.path("a b%41")
-        self.url = f"embedded:{self.shared}"
-
-    def test_they_exclude_each_other(self):
-        _, pid = self.holder(self.url, "job")
-        code, _, _ = self.end_of(self.run_(self.url, "job", "--wait", "0", "--", "true"))
-        self.assertEqual(code, 75)
-        waiter = self.run_(self.url, "job", "--", "true")
-        os.kill(pid, signal.SIGTERM)
-        self.assertEqual(self.end_of(waiter)[0], 0)
-        self.assertEqual(len(servers(self.shared)), 0)
-
-    def test_the_server_outlives_the_one_who_started_it(self):
-        first, first_pid = self.holder(self.url, "one")
-        second, second_pid = self.holder(self.url, "two")
-        self.assertEqual(len(servers(self.shared)), 1)
-        os.kill(first_pid, signal.SIGTERM)
-        self.assertEqual(self.end_of(first)[0], 128 + signal.SIGTERM)
-        code, _, _ = self.end_of(self.run_(self.url, "two", "--wait", "0", "--", "true"))
-        self.assertEqual(code, 75)
-        os.kill(second_pid, signal.SIGTERM)
-        self.assertEqual(self.end_of(second)[::2], (128 + signal.SIGTERM, ""))
-        self.assertEqual(servers(self.shared), [])
-
-    def test_one_that_crashed_does_not_block_the_next(self):
-        crashed, pid = self.holder(self.url, "one")
-        crashed.kill()
-        until(lambda: not alive(pid), "its program is gone")
-        self.assertEqual(self.end_of(self.run_(self.url, "two", "--", "true"))[0], 0)
-        self.assertEqual(servers(self.shared), [])
-
-    def test_a_server_that_crashed_is_replaced(self):
-        crashed, pid = self.holder(self.url, "one")
-        os.kill(servers(self.shared)[0], signal.SIGKILL)
-        crashed.kill()
-        until(lambda: not alive(pid), "its program is gone")
-        self.assertEqual(self.end_of(self.run_(self.url, "two", "--", "true"))[0], 0)
-
-    def test_the_last_one_stops_the_server_that_replaced_its_own(self):
-        first = self.spawn(COMMAND, "watch", "job", "--redis", self.url)
-        self.assertRegex(first.stdout.readline(), "job: free$")
-        os.kill(servers(self.shared)[0], signal.SIGKILL)
-        until(lambda: not servers(self.shared), "its server is gone")
-        second, pid = self.holder(self.url, "two")
-        os.kill(pid, signal.SIGTERM)
-        self.assertEqual(self.end_of(second)[0], 128 + signal.SIGTERM)
-        self.assertEqual(len(servers(self.shared)), 1, "one user is left")
-        first.send_signal(signal.SIGTERM)
-        self.assertEqual(self.end_of(first)[0], 0)
-        self.assertEqual(servers(self.shared), [])
-
-    def test_many_at_once_come_and_go(self):
-        count = self.path("count")
-        with open(count, "w", encoding="ascii") as file:
-            file.write("0")
-        script = 'n=$(cat "$0"); echo $((n + 1)) > "$0"'
-        runs = [self.run_(self.url, "job", "--", "sh", "-c", script, count)
-                for _ in range(12)]
-        self.assertEqual([self.end_of(run)[0] for run in runs], [0] * 12)
-        with open(count, encoding="ascii") as file:
-            self.assertEqual(int(file.read()), 12)
-        self.assertEqual(servers(self.shared), [])
+    def test_none_to_be_shared(self):
+        url = f"embedded:{self.path('shared')}"
+        for words, env in ((("--redis", url), {}), ((), {"LOCKWIRE_URL": url})):
+            for subcommand, rest in (("run", ("--", "true")), ("status", ())):
+                code, _, err = self.end_of(self.spawn(COMMAND, subcommand, "job", *words,
+                                                      *rest, env=env))
+                self.assertEqual(code, 64, err)
+                self.assertIn(f"'{url}': \"embedded:\" takes no directory", err)
+                self.assertIn("--redis unix://FILE", err)
+        self.assertEqual(os.listdir(self.folder), [])
 
 
 if __name__ == "__main__":

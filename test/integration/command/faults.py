@@ -60,18 +60,6 @@ class Shortage(FaultTest):
     def test_run_without_descriptors(self):
         self.check("run", "job", "--wait", "0", "--", "true")
 
-    def test_embedded_without_descriptors(self):
-        """A server of that few does not run; but one is there already, for a shared folder."""
-        process = self.spawn(COMMAND, "run", "one", "--redis", f"embedded:{self.path('s')}",
-                             "--", "sh", "-c", "echo > held; exec sleep 1000",
-                             cwd=self.folder)
-        self.wait_for_file("held")
-        self.check("run", "two", "--wait", "0", "--redis", f"embedded:{self.path('s')}", "--",
-                   "true")
-        self.assertIsNone(process.poll())
-        process.send_signal(signal.SIGTERM)
-        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
-
     def test_status_without_descriptors(self):
         for limit in range(4, 28):
             code, out, err = self.end_of(
@@ -254,37 +242,14 @@ class Embedded(FaultTest):
             self.assertIn(said, err)
             self.assertEqual(os.listdir(self.folder), ["redis-server"])
 
-    def test_a_shared_one_that_cannot_start(self):
-        process = self.spawn(COMMAND, "status", "job", "--redis", "embedded:shared",
-                             env=self.fake_server("exit 1"), cwd=self.folder)
-        code, _, err = self.end_of(process)
-        self.assertEqual(code, 69)
-        self.assertIn("ended at once", err)
-
-    def test_a_relative_folder_is_below_the_present_one(self):
-        process = self.spawn(COMMAND, "run", "job", "--redis", "embedded:here", "--", "sh",
-                             "-c", 'echo "$LOCKWIRE_URL"', cwd=self.folder)
-        code, out, err = self.end_of(process)
-        self.assertEqual(code, 0, err)
-        self.assertEqual(unquote(out), f"unix://{os.path.realpath(self.folder)}/here/socket\n")
-
     def test_folders_for_what_is_temporary(self):
         for folder, code, said in (("relative", 0, "unix:///tmp/lockwire-"),
-                                   ("/nonexistent", 69, "cannot make a folder")):
+                                   ("/nonexistent", 69, "cannot make a directory")):
             process = self.spawn(COMMAND, "run", "job", "--redis", "embedded:", "--", "sh",
                                  "-c", 'echo "$LOCKWIRE_URL"', env={"TMPDIR": folder})
             got, out, err = self.end_of(process)
             self.assertEqual(got, code, err)
             self.assertIn(said, out + err)
-
-    def test_a_folder_that_is_none(self):
-        with open(self.path("file"), "w", encoding="ascii"):
-            pass
-        process = self.spawn(COMMAND, "status", "job", "--redis",
-                             f"embedded:{self.path('file')}")
-        code, _, err = self.end_of(process)
-        self.assertEqual(code, 69)
-        self.assertIn("Not a directory", err)
 
     def test_looks_and_breaks_end_their_server(self):
         for subcommand in ("status", "break"):
