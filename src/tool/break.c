@@ -9,13 +9,12 @@
  * next one.
  */
 #include "base/escape.h"
-#include "codes.h"
+#include "report.h"
 #include "lockwire.h"
-#include "look.h"
+#include "subcommands.h"
 #include "options.h"
-#include "picture.h"
-#include "reach.h"
-#include "say.h"
+#include "status_format.h"
+#include "query.h"
 
 #include <stdbool.h>
 #include <stdio.h>

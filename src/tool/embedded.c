@@ -4,8 +4,7 @@
 #include "embedded.h"
 
 #include "base/escape.h"
-#include "descriptors.h"
-#include "patience.h"
+#include "system.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,9 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -27,6 +23,7 @@
 #define START_LIMIT_MS 30000
 #define KILL_LIMIT_MS 10000
 #define EXIT_NOT_FOUND 127
+#define PAUSE_MS 2
 #define MAX_ARGS 64
 
 /* ---- the directory ---- */
@@ -129,8 +126,8 @@ static void start_cleaner(const char *dir)
     sigprocmask(SIG_SETMASK, &all, NULL);
     sigemptyset(&end);
     sigaddset(&end, SIGTERM);
-    prctl(PR_SET_NAME, "lw-cleaner"); /* not to be found by `pkill -9 lockwire` */
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    system_set_name("lw-cleaner"); /* not to be found by `pkill -9 lockwire` */
+    system_die_with_parent(SIGTERM);
     while (getppid() == server) {
         (void)sigwait(&end, &number);
     }
@@ -180,13 +177,11 @@ static _Noreturn void become_server(const struct embedded *server,
     for (int fd = 0; fd <= 2; fd++) {
         dup2(null, fd);
     }
-    descriptors_close_above(2);
+    system_close_descriptors_above(2);
     if (server->owns_dir) {
         start_cleaner(server->dir);
     }
-#ifdef __linux__
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
+    system_die_with_parent(SIGKILL);
     if (getppid() == parent) {
         exec_server(extra_args);
     }
@@ -237,8 +232,7 @@ static bool replies(const struct embedded *server, int limit_ms)
     bool replied;
 
     memcpy(address.sun_path, server->socket, sizeof(server->socket));
-    replied = limit_ms > 0 &&
-              setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0 &&
+    replied = setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0 &&
               connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&
               send(fd, ping, sizeof(ping) - 1, MSG_NOSIGNAL) == sizeof(ping) - 1 &&
               recv(fd, &byte, 1, 0) == 1;
@@ -251,11 +245,11 @@ static bool replies(const struct embedded *server, int limit_ms)
 /* Returns 0 when the server replies; or -1 with the reason in `why`. */
 static int await_reply(struct embedded *server, FILE *log, char *why)
 {
-    struct patience patience = patience_for(START_LIMIT_MS);
+    int64_t left_ms, end_ms = system_now_ms() + START_LIMIT_MS;
     int status;
 
-    do {
-        if (replies(server, patience_left_ms(&patience))) {
+    while ((left_ms = end_ms - system_now_ms()) > 0) {
+        if (replies(server, (int)left_ms)) {
             return 0;
         }
         if (waitpid(server->pid, &status, WNOHANG) == server->pid) {
@@ -263,7 +257,8 @@ static int await_reply(struct embedded *server, FILE *log, char *why)
             explain_death(server, status, log, why);
             return -1;
         }
-    } while (patience_pause(&patience));
+        system_sleep_ms(PAUSE_MS);
+    }
     (void)snprintf(why, EMBEDDED_WHY_MAX, "redis-server in %s did not reply within %d s",
                    server->dir, START_LIMIT_MS / 1000);
     return -1;
@@ -323,12 +318,12 @@ bool embedded_reaped(struct embedded *server, pid_t pid)
 
 void embedded_stop(struct embedded *server)
 {
-    struct patience patience = patience_for(KILL_LIMIT_MS);
+    int64_t end_ms = system_now_ms() + KILL_LIMIT_MS;
 
     if (server->pid > 0) {
         kill(server->pid, SIGKILL);
-        while (waitpid(server->pid, NULL, WNOHANG) == 0 && patience_pause(&patience)) {
-            /* the system may take a moment */
+        while (waitpid(server->pid, NULL, WNOHANG) == 0 && system_now_ms() < end_ms) {
+            system_sleep_ms(PAUSE_MS);
         }
         server->pid = 0;
     }

@@ -4,13 +4,11 @@
  * passwords, signals, the embedded server if one is asked for, the subcommand, the
  * server's end.
  */
-#include "codes.h"
+#include "report.h"
 #include "embedded.h"
-#include "hold.h"
-#include "look.h"
+#include "subcommands.h"
 #include "options.h"
 #include "password.h"
-#include "run.h"
 #include "signals.h"
 
 #include <errno.h>

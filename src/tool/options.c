@@ -1,21 +1,361 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * See options.h. Options may stand before and after NAME; a program to run begins after
- * "--" or with the first word after NAME, and its own options are left alone. What an
- * option's text means is options_values.c's to say, what they mean together
- * options_check.c's.
- *
- * Happy path: parse reads the subcommand's options, then checks what must be there.
- */
-#include "options_inside.h"
+/* See options.h. Options may stand before and after NAME. The command begins after "--"
+ * or with the first word after NAME, and its own options are left alone. */
+#include "options.h"
 
-#include "codes.h"
-#include "usage.h"
+#include "duration.h"
+#include "report.h"
 
 #include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#define GO_ON (-1)
+#define MIN_LEASE_MS 100
+#define KILL_MS 500 /* from SIGKILL to the end of the lease; of a short lease a part */
+/* The longest lease has room for it. */
+#define MAX_GRACE_MS (INT32_MAX / 2 - 2 * KILL_MS)
+#define MIN_INTERVAL_MS 10
+
+int refuse(enum subcommand subcommand, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)fputs("lockwire: ", stderr);
+    (void)vfprintf(stderr, format, args);
+    (void)fputs("\n", stderr);
+    va_end(args);
+    usage_brief(stderr, subcommand);
+    return STATUS_USAGE;
+}
+
+static int parse_time(const struct options *options, const char *option, const char *text,
+                      int64_t *ms)
+{
+    char why[200];
+
+    if (duration_parse(text, ms, why, sizeof(why)) < 0) {
+        return refuse(options->subcommand, "%s %s", option, why);
+    }
+    return GO_ON;
+}
+
+/* A number and nothing else, at most `most`. */
+static bool parse_number(const char *text, unsigned long most, unsigned long *number)
+{
+    char *end;
+
+    if (*text < '0' || *text > '9') {
+        return false;
+    }
+    *number = strtoul(text, &end, 10);
+    return *end == '\0' && *number <= most;
+}
+
+int parse_wait(const char *text, struct options *options)
+{
+    if (strcmp(text, "forever") != 0) {
+        return parse_time(options, "--wait", text, &options->wait_ms);
+    }
+    options->wait_ms = -1;
+    return GO_ON;
+}
+
+int parse_lease(const char *text, struct options *options)
+{
+    int64_t lease = 0;
+    int result = parse_time(options, "--lease", text, &lease);
+
+    if (result != GO_ON) {
+        return result;
+    }
+    if (lease < MIN_LEASE_MS || lease > INT32_MAX) {
+        return refuse(options->subcommand, "--lease '%s': must be between 100ms and 596h",
+                      text);
+    }
+    options->lease_ms = (uint32_t)lease;
+    return GO_ON;
+}
+
+int parse_grace(const char *text, struct options *options)
+{
+    int result = parse_time(options, "--grace", text, &options->grace_ms);
+
+    if (result == GO_ON && options->grace_ms > MAX_GRACE_MS) {
+        return refuse(options->subcommand, "--grace '%s': must be at most 298h", text);
+    }
+    return result;
+}
+
+int parse_max_hold(const char *text, struct options *options)
+{
+    int result = parse_time(options, "--max-hold", text, &options->max_hold_ms);
+
+    if (result == GO_ON && options->max_hold_ms < MIN_LEASE_MS) {
+        return refuse(options->subcommand, "--max-hold '%s': must be at least 100ms",
+                      text);
+    }
+    return result;
+}
+
+int parse_mode(enum lw_mode mode, struct options *options)
+{
+    if (options->mode != LW_MUTEX && options->mode != mode) {
+        return refuse(options->subcommand,
+                      "--exclusive, --shared and --redisson exclude each other");
+    }
+    options->mode = mode;
+    return GO_ON;
+}
+
+int parse_permits(const char *text, struct options *options)
+{
+    unsigned long number;
+
+    if (!parse_number(text, INT32_MAX, &number) || number < 1) {
+        return refuse(options->subcommand,
+                      "--permits '%s': must be a number from 1 to 2147483647", text);
+    }
+    options->permits = (uint32_t)number;
+    return GO_ON;
+}
+
+int parse_busy_code(const char *text, struct options *options)
+{
+    unsigned long number;
+
+    if (!parse_number(text, UINT8_MAX, &number)) {
+        return refuse(options->subcommand,
+                      "--conflict-exit-code '%s': must be a number from 0 to 255", text);
+    }
+    options->busy_code = (int)number;
+    return GO_ON;
+}
+
+int parse_and(const char *text, struct options *options)
+{
+    if (options->more_count == MORE_NAMES) {
+        return refuse(options->subcommand,
+                      "--and '%s': at most %d locks are acquired together", text,
+                      MORE_NAMES + 1);
+    }
+    options->more_names[options->more_count++] = text;
+    return GO_ON;
+}
+
+int parse_interval(const char *text, struct options *options)
+{
+    int result = parse_time(options, "--interval", text, &options->interval_ms);
+
+    if (result == GO_ON &&
+        (options->interval_ms < MIN_INTERVAL_MS || options->interval_ms > INT32_MAX)) {
+        return refuse(options->subcommand,
+                      "--interval '%s': must be between 10ms and 596h", text);
+    }
+    return result;
+}
+
+#define EMBEDDED "embedded:"
+#define DEFAULT_GRACE_MS 5000
+
+/* The first of the options for rediss:// that was given; NULL: none. */
+static const char *tls_option(const struct options *options)
+{
+    return options->tls_ca != NULL            ? "--cacert"
+           : options->tls_cert != NULL        ? "--cert"
+           : options->tls_key != NULL         ? "--key"
+           : options->tls_server_name != NULL ? "--sni"
+                                              : NULL;
+}
+
+static bool begins(const char *url, const char *scheme)
+{
+    return strncasecmp(url, scheme, strlen(scheme)) == 0;
+}
+
+static int check_sentinel(const struct options *options)
+{
+    const char *user = options->sentinel_user, *file = options->sentinel_password_file;
+    const char *option = user != NULL   ? "--sentinel-user"
+                         : file != NULL ? "--sentinel-password-file"
+                                        : NULL;
+
+    if (option != NULL && !begins(options->url, "redis-sentinel://") &&
+        !begins(options->url, "rediss-sentinel://")) {
+        return refuse(options->subcommand,
+                      "%s needs a URL that begins with redis-sentinel:// or "
+                      "rediss-sentinel://",
+                      option);
+    }
+    if (user != NULL && file == NULL) {
+        return refuse(options->subcommand,
+                      "--sentinel-user needs --sentinel-password-file");
+    }
+    if (file != NULL && strcmp(file, "-") == 0 && options->password_file != NULL &&
+        strcmp(options->password_file, "-") == 0) {
+        return refuse(options->subcommand,
+                      "--password-file and --sentinel-password-file: only one of them "
+                      "can be the standard input (-)");
+    }
+    return GO_ON;
+}
+
+static int check_tls(const struct options *options)
+{
+    if (tls_option(options) != NULL && !begins(options->url, "rediss")) {
+        return refuse(options->subcommand,
+                      "%s needs a URL that begins with rediss://, rediss-sentinel:// or "
+                      "rediss-cluster://",
+                      tls_option(options));
+    }
+    if ((options->tls_cert != NULL) != (options->tls_key != NULL)) {
+        return refuse(options->subcommand, "--cert and --key need each other");
+    }
+    return GO_ON;
+}
+
+int check_server(struct options *options)
+{
+    const char *environment = getenv("LOCKWIRE_URL");
+    int result;
+
+    if (options->url == NULL) {
+        options->url = environment != NULL && *environment ? environment : DEFAULT_URL;
+    }
+    options->embedded = strncmp(options->url, EMBEDDED, strlen(EMBEDDED)) == 0;
+    if (options->embedded && options->url[strlen(EMBEDDED)]) {
+        return refuse(
+            options->subcommand,
+            "'%s': \"" EMBEDDED "\" takes no directory. To share a temporary server, run "
+            "other commands in `lockwire run NAME --redis embedded: -- bash`, where "
+            "LOCKWIRE_URL is its URL; or start redis-server --unixsocket FILE, and write "
+            "--redis unix://FILE",
+            options->url);
+    }
+    if (options->embedded && options->password_file != NULL) {
+        return refuse(options->subcommand,
+                      "--password-file: the server of %s has no password", EMBEDDED);
+    }
+    result = check_sentinel(options);
+    return result == GO_ON ? check_tls(options) : result;
+}
+
+/* The time that is surely there once the lock is granted. */
+static int64_t shortest_hold(const struct options *options)
+{
+    return options->max_hold_ms > 0 && options->max_hold_ms < options->lease_ms
+               ? options->max_hold_ms
+               : options->lease_ms;
+}
+
+/* A hold that ends by itself needs no lease beyond its end, which would keep others out
+ * where nothing is given back; but a little, so that the end comes first. */
+static uint32_t shortest_lease(const struct options *options)
+{
+    int64_t enough = options->max_hold_ms + options->max_hold_ms / 10 + MIN_LEASE_MS;
+
+    return options->max_hold_ms > 0 && enough < options->lease_ms ? (uint32_t)enough
+                                                                  : options->lease_ms;
+}
+
+/*
+ * If the lock is lost, SIGTERM, the grace time and SIGKILL have to come to their end
+ * while the lease is still ours: they are the margin of the hold, and a margin is below
+ * half the lease. Of a hold that has an end of its own before that: likewise.
+ */
+static int check_times(struct options *options)
+{
+    int64_t hold = shortest_hold(options);
+    int64_t kill = hold / 20 < KILL_MS ? hold / 20 : KILL_MS;
+    int64_t most = (hold - 1) / 2 - kill, least;
+    const char *option = hold < options->lease_ms ? "--max-hold" : "--lease";
+
+    if (options->grace_ms < 0) {
+        options->grace_ms = hold / 4 < DEFAULT_GRACE_MS ? hold / 4 : DEFAULT_GRACE_MS;
+    }
+    options->margin_ms = options->grace_ms + kill;
+    if (options->grace_ms <= most) {
+        options->lease_ms = shortest_lease(options);
+        return GO_ON;
+    }
+    least = 2 * (options->grace_ms + KILL_MS) + 1;
+    return refuse(options->subcommand,
+                  "a %s of %" PRId64 "ms is too short for a --grace of %" PRId64
+                  "ms, which must be over before it is: a %s of %" PRId64
+                  "ms would do, or a grace of %" PRId64 "ms",
+                  option, hold, options->grace_ms, option + 2, least, most);
+}
+
+static int check_more_names(const struct options *options)
+{
+    if (options->more_count > 0 && options->mode != LW_MUTEX) {
+        return refuse(options->subcommand,
+                      "--and is for mutexes, not for --exclusive, --shared or "
+                      "--redisson");
+    }
+    for (int i = 0; i < options->more_count; i++) {
+        for (int j = -1; j < i; j++) {
+            const char *other = j < 0 ? options->name : options->more_names[j];
+
+            if (strcmp(options->more_names[i], other) == 0) {
+                return refuse(options->subcommand, "--and: '%s' is given twice", other);
+            }
+        }
+    }
+    return GO_ON;
+}
+
+int check_holding(struct options *options)
+{
+    if (options->owner != NULL && options->mode != LW_EXCLUSIVE &&
+        options->mode != LW_SHARED) {
+        return refuse(options->subcommand, "--owner needs --exclusive or --shared");
+    }
+    if (options->permits && options->mode != LW_SHARED) {
+        return refuse(options->subcommand, "--permits needs --shared");
+    }
+    if (check_more_names(options) != GO_ON) {
+        return STATUS_USAGE;
+    }
+    return check_times(options);
+}
+
+int check_command(char **words, int count, struct options *options)
+{
+    const char *subcommand = usage_names[options->subcommand];
+
+    if (count == 0) {
+        return refuse(options->subcommand, "%s: the COMMAND to run is missing",
+                      subcommand);
+    }
+    if (strcmp(words[0], "--") == 0) {
+        return refuse(options->subcommand,
+                      "%s: a second \"--\" stands where COMMAND should begin",
+                      subcommand);
+    }
+    options->command = words;
+    return check_holding(options);
+}
+
+int check_alone(char **words, int count, const struct options *options)
+{
+    if (count > 0) {
+        return refuse(options->subcommand, "'%s': there is one %s only", words[0],
+                      options->subcommand == LIST ? "PATTERN" : "NAME");
+    }
+    if (options->subcommand == LIST && options->name != NULL && *options->name == '\0') {
+        return refuse(LIST, "PATTERN is empty");
+    }
+    if (options->token != NULL && *options->token == '\0') {
+        return refuse(options->subcommand, "--token is empty");
+    }
+    return GO_ON;
+}
 
 #define DEFAULT_LEASE_MS 30000
 #define DEFAULT_INTERVAL_MS 1000
@@ -37,18 +377,18 @@ static int parse_option(int option, const char *word, struct options *options)
 {
     switch (option) {
     case 'l':
-        return options_lease(optarg, options);
+        return parse_lease(optarg, options);
     case 'w':
-        return options_wait(optarg, options);
+        return parse_wait(optarg, options);
     case 'n':
         options->wait_ms = 0;
         return GO_ON;
     case 'E':
-        return options_busy_code(optarg, options);
+        return parse_busy_code(optarg, options);
     case 'g':
-        return options_grace(optarg, options);
+        return parse_grace(optarg, options);
     case 'm':
-        return options_max_hold(optarg, options);
+        return parse_max_hold(optarg, options);
     case 'd':
         options->direct = true;
         return GO_ON;
@@ -57,18 +397,18 @@ static int parse_option(int option, const char *word, struct options *options)
         return GO_ON;
     case 'e':
     case 'x':
-        return options_mode(LW_EXCLUSIVE, options);
+        return parse_mode(LW_EXCLUSIVE, options);
     case 's':
-        return options_mode(LW_SHARED, options);
+        return parse_mode(LW_SHARED, options);
     case 'J':
-        return options_mode(LW_REDISSON, options);
+        return parse_mode(LW_REDISSON, options);
     case '&':
-        return options_and(optarg, options);
+        return parse_and(optarg, options);
     case 'o':
         options->owner = optarg;
         return GO_ON;
     case 'p':
-        return options_permits(optarg, options);
+        return parse_permits(optarg, options);
     case 'j':
         options->json = true;
         return GO_ON;
@@ -82,7 +422,7 @@ static int parse_option(int option, const char *word, struct options *options)
         options->foreign = true;
         return GO_ON;
     case 'i':
-        return options_interval(optarg, options);
+        return parse_interval(optarg, options);
     case 'r':
         options->url = optarg;
         return GO_ON;
@@ -110,10 +450,10 @@ static int parse_option(int option, const char *word, struct options *options)
     case 'h':
         return help(options->subcommand);
     case ':':
-        return options_refuse(options->subcommand, "%s needs a value", word);
+        return refuse(options->subcommand, "%s needs a value", word);
     default:
-        return options_refuse(options->subcommand,
-                              "%s: no such option, or an ambiguous one", word);
+        return refuse(options->subcommand, "%s: no such option, or an ambiguous one",
+                      word);
     }
 }
 
@@ -213,14 +553,13 @@ static const char *read_of(const char *word, char letter[3])
 
 static int check(char **words, int count, struct options *options)
 {
-    int result = has_command(options->subcommand)
-                     ? options_check_command(words, count, options)
-                     : options_check_alone(words, count, options);
+    int result = has_command(options->subcommand) ? check_command(words, count, options)
+                                                  : check_alone(words, count, options);
 
     if (result == GO_ON && options->subcommand == HOLD) {
-        result = options_check_holding(options);
+        result = check_holding(options);
     }
-    return result == GO_ON ? options_check_server(options) : result;
+    return result == GO_ON ? check_server(options) : result;
 }
 
 static int parse(int argc, char **argv, struct options *options)
@@ -250,8 +589,8 @@ static int parse(int argc, char **argv, struct options *options)
         options->name = argv[optind++];
     }
     if (options->name == NULL && subcommand != LIST) {
-        return options_refuse(subcommand, "%s: the lock's NAME is missing",
-                              usage_names[subcommand]);
+        return refuse(subcommand, "%s: the lock's NAME is missing",
+                      usage_names[subcommand]);
     }
     return check(argv + optind, argc - optind, options);
 }
@@ -286,8 +625,8 @@ int options_parse(int argc, char **argv, struct options *options)
         return help(SUBCOMMANDS);
     }
     if (strcmp(what, "--version") != 0 && strcmp(what, "-V") != 0) {
-        return *what ? options_refuse(SUBCOMMANDS, "'%s': no such subcommand", what)
-                     : options_refuse(SUBCOMMANDS, "a subcommand is missing");
+        return *what ? refuse(SUBCOMMANDS, "'%s': no such subcommand", what)
+                     : refuse(SUBCOMMANDS, "a subcommand is missing");
     }
     (void)printf("lockwire %s (library %s)\n", LW_VERSION, lw_version());
     return all_written() ? EXIT_SUCCESS : STATUS_SYSTEM;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The command line: argv in, a struct or an exit code out. Knows nothing of locks beyond
- * their bounds; usage.h has the texts.
+/* The command line: its options, and all texts about usage (usage.c). Independent of
+ * locks except for their limits.
  *
- * Happy path: options_parse fills the struct and returns -1: go on.
- */
+ * options_parse fills the struct and returns -1, or the exit code after --help or an
+ * error, which has been reported. */
 #ifndef LW_TOOL_OPTIONS_H
 #define LW_TOOL_OPTIONS_H
 #include "lockwire.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum subcommand { RUN, LEAD, HOLD, STATUS, WATCH, LIST, BREAK, SUBCOMMANDS };
 
@@ -59,5 +59,14 @@ struct options {
 int options_parse(int argc, char **argv, struct options *options);
 /* What they say of how a client gets in. */
 void options_client(const struct options *options, struct lw_client_options *client);
+
+#define DEFAULT_URL "redis://localhost"
+
+extern const char *const usage_names[SUBCOMMANDS]; /* as they are typed */
+
+/* The lines of this subcommand, or of all where it is SUBCOMMANDS. */
+void usage_brief(FILE *out, enum subcommand subcommand);
+/* The same, and everything else there is to tell. */
+void usage_help(FILE *out, enum subcommand subcommand);
 
 #endif

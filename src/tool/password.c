@@ -4,8 +4,7 @@
  */
 #include "password.h"
 
-#include "codes.h"
-#include "say.h"
+#include "report.h"
 
 #include <errno.h>
 #include <fcntl.h>

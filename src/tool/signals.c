@@ -7,7 +7,7 @@
  */
 #include "signals.h"
 
-#include "codes.h"
+#include "report.h"
 
 #include <errno.h>
 #include <event2/event.h>

@@ -7,15 +7,14 @@
  * if this account or server does not allow it, or PUBLISH, the library's warning is
  * written, since waiting for a lock is slow then.
  */
-#include "codes.h"
+#include "report.h"
 #include "lockwire.h"
-#include "look.h"
+#include "subcommands.h"
 #include "options.h"
-#include "patience.h"
-#include "picture.h"
-#include "reach.h"
-#include "say.h"
-#include "screen.h"
+#include "system.h"
+#include "status_format.h"
+#include "query.h"
+#include "terminal.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -31,7 +30,7 @@ struct looking {
     struct reach reach;
     int code; /* to end with */
     int shown;
-    struct patience patience;
+    int64_t messages_until_ms;
 };
 
 static void on_look(evutil_socket_t fd, short what, void *arg);
@@ -46,7 +45,7 @@ static int write_picture(const struct reach *reach, const struct lw_inspection *
     if (picture_take(&picture, seen, master, width) < 0) {
         return -1;
     }
-    picture_show(stdout, &picture, patience_now_ms() - reach->asked_ms, "", "", width);
+    picture_show(stdout, &picture, system_now_ms() - reach->asked_ms, "", "", width);
     picture_forget(&picture);
     return 0;
 }
@@ -59,7 +58,7 @@ static void await_messages(struct looking *looking)
 
     (void)lw_client_stats(looking->reach.client, &stats);
     if (stats.subscription_up || looking->reach.warned ||
-        patience_left_ms(&looking->patience) == 0 ||
+        system_now_ms() >= looking->messages_until_ms ||
         event_base_once(looking->reach.base, -1, EV_TIMEOUT, on_look, looking, &soon) <
             0) {
         reach_end(&looking->reach, looking->code);
@@ -105,7 +104,7 @@ static void on_inspected(struct lw_client *client, int result,
     looking->shown = 1;
     looking->code = seen->holder_total > 0 || *seen->stranger ? EXIT_SUCCESS
                                                               : STATUS_NOT_HELD;
-    looking->patience = patience_for(MESSAGES_MS);
+    looking->messages_until_ms = system_now_ms() + MESSAGES_MS;
     await_messages(looking);
 }
 

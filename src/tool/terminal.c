@@ -71,3 +71,13 @@ void terminal_restore(const struct terminal *terminal)
         tcsetattr(terminal->fd, TCSANOW, &terminal->modes);
     }
 }
+
+struct winsize screen_size(int fd)
+{
+    struct winsize size = {0};
+
+    if (ioctl(fd, TIOCGWINSZ, &size) < 0 || size.ws_row == 0 || size.ws_col == 0) {
+        size = (struct winsize){.ws_row = 24, .ws_col = 80};
+    }
+    return size;
+}

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The terminal that lockwire was started from, and whose it is: a terminal is read, and
- * its keys' signals are received, by one process group, and the command's is not
- * lockwire's. Owns the handing back and forth. Knows nothing of the command but its
- * group.
+/* The terminal: its size, its foreground process group, its modes. The command runs in a
+ * process group of its own, and only the foreground group may read the terminal and gets
+ * the signals of its keys. Independent of the command except for its group.
  *
- * Happy path: terminal_open; terminal_give when the command is to read; terminal_take
- * when it was stopped or has ended.
- */
+ * terminal_open opens it; terminal_give makes the command's group the foreground when it
+ * starts or continues; terminal_take takes it back when it has stopped or ended. */
 #ifndef LW_TOOL_TERMINAL_H
 #define LW_TOOL_TERMINAL_H
 #include <stdbool.h>
+#include <sys/ioctl.h>
 #include <sys/types.h>
 #include <termios.h>
 
@@ -40,5 +38,8 @@ bool terminal_read_keys(struct terminal *terminal);
 /* Its modes as they were found, by terminal_open or by terminal_read_keys: also for a
  * command that was killed, and could not do it. */
 void terminal_restore(const struct terminal *terminal);
+
+/* 24 rows of 80 columns where this is no terminal, or one that does not know. */
+struct winsize screen_size(int fd);
 
 #endif

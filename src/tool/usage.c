@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* See usage.h. */
-#include "usage.h"
+#include "options.h"
 
 const char *const usage_names[SUBCOMMANDS] = {
     [RUN] = "run",     [LEAD] = "lead",   [HOLD] = "hold", [STATUS] = "status",

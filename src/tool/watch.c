@@ -1,36 +1,368 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * `lockwire watch`: follows a lock. In a terminal the picture is drawn anew at each look;
- * else each change is a line, or a JSON object. Owns the looks' rhythm, and what is wrong
- * when there is no answer: then the last picture stays, and its age grows. Outages are
- * shown and ridden out.
+/* watch: follows a lock in one of three forms: a screen that is redrawn, a line for each
+ * change, a JSON object for each change. An outage of the server is shown and waited for:
+ * the last state stays on the screen, with its age.
  *
- * Happy path: the link comes up, look(); on_inspected shows it, the timer has it look
- * again; a signal ends it, or the key q.
- *
- * Keys are read from the terminal only while this job is in its foreground, which each
- * tick looks at; the terminal's modes are restored whenever this job leaves it.
- */
+ * When the link is up, look() asks; on_inspected shows the reply, and the timer asks
+ * again. A signal or the key q ends it. Keys are read only while this job is in the
+ * foreground of the terminal, which each tick checks. The modes of the terminal are
+ * restored whenever this job leaves the foreground. */
 #include "base/escape.h"
-#include "codes.h"
+#include "columns.h"
 #include "lockwire.h"
-#include "look.h"
 #include "options.h"
-#include "patience.h"
-#include "reach.h"
-#include "say.h"
+#include "query.h"
+#include "report.h"
 #include "signals.h"
+#include "status_format.h"
+#include "subcommands.h"
+#include "system.h"
 #include "terminal.h"
-#include "watch_inside.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+
+#define WATCH_WORDS 13000
+
+struct lw_inspection;
+struct lw_master;
+
+/* Why nothing newer is to be seen. */
+struct watch_outage {
+    const char *what; /* "no answer", "no connection"; NULL: all is well */
+    char why[2000];   /* "" or more of it */
+};
+
+/* ---- lines (watch_lines.c) ---- */
+
+struct watch_known;
+struct watch_lines {
+    struct watch_known *known; /* who held and waited at the last look */
+    size_t count;
+    bool cut_off;               /* an outage was told, its end not yet */
+    char master[300];           /* "": there are no sentinels */
+    char headline[WATCH_WORDS]; /* the last one without holders, so that it is written
+                                 * once */
+};
+
+/* False: no memory. */
+static bool lines_seen(struct watch_lines *lines, const struct lw_inspection *seen,
+                       const struct lw_master *master);
+/* At its beginning, and when it is another one. age_ms: of the last look; -1: none. */
+static void lines_outage(struct watch_lines *lines, const struct watch_outage *outage,
+                         int64_t age_ms);
+static void lines_forget(struct watch_lines *lines);
+
+/* ---- JSON (watch_json.c) ---- */
+
+struct watch_json {
+    char *last; /* what was seen, without times; NULL: nothing, or an outage since */
+};
+
+static bool json_seen(struct watch_json *json, const struct lw_inspection *seen,
+                      const struct lw_master *master);
+static bool json_outage(struct watch_json *json, const char *name,
+                        const struct watch_outage *outage, int64_t age_ms);
+static void json_forget(struct watch_json *json);
+
+/* ---- the screen (watch_screen.c) ---- */
+
+struct watch_screen {
+    struct picture picture; /* of the last look that was answered */
+    bool drawn;
+};
+
+static bool screen_seen(struct watch_screen *screen, const struct lw_inspection *seen,
+                        const struct lw_master *master);
+/* The last picture, with its age; without one, what the outage is. False: no memory. */
+static bool screen_draw(struct watch_screen *screen, const char *name,
+                        const struct watch_outage *outage, int64_t age_ms);
+static void screen_forget(struct watch_screen *screen);
+
+struct watch_known {
+    bool holds, named; /* it is known whose it is */
+    char *token, *words;
+};
+
+static void write_event(const char *what, const char *words)
+{
+    char stamp[40];
+    time_t now = time(NULL);
+    struct tm local;
+
+    localtime_r(&now, &local);
+    (void)strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S%z", &local);
+    (void)printf("%s %s%s%s\n", stamp, what, *words ? " " : "", words);
+}
+
+static struct watch_known *find(struct watch_known *list, size_t count, const char *token,
+                                bool holds)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].holds == holds && strcmp(list[i].token, token) == 0) {
+            return &list[i];
+        }
+    }
+    return NULL;
+}
+
+static void free_known(struct watch_known *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(list[i].token);
+        free(list[i].words);
+    }
+    free(list);
+}
+
+static bool note(struct watch_known *known, const struct lw_inspected *entry, bool holds)
+{
+    char words[WATCH_WORDS];
+
+    picture_words(entry, words, sizeof(words));
+    *known = (struct watch_known){holds, *entry->client != '\0', strdup(entry->token),
+                                  strdup(words)};
+    return known->token != NULL && known->words != NULL;
+}
+
+/* Who ends takes back first what it said of itself: what was known stays. */
+static void stay_named(struct watch_lines *lines, struct watch_known *now)
+{
+    struct watch_known *before = find(lines->known, lines->count, now->token, now->holds);
+
+    if (before != NULL && before->named && !now->named) {
+        struct watch_known nameless = *now;
+        *now = *before;
+        *before = nameless;
+    }
+}
+
+/* Takes over `now`, which has as many as the inspection. */
+static void write_changes(struct watch_lines *lines, struct watch_known *now,
+                          size_t count)
+{
+    for (size_t i = 0; i < lines->count; i++) {
+        const struct watch_known *before = &lines->known[i];
+
+        if (find(now, count, before->token, true) == NULL &&
+            find(now, count, before->token, false) == NULL) {
+            write_event("left", before->words);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (find(lines->known, lines->count, now[i].token, now[i].holds) == NULL) {
+            write_event(now[i].holds ? "holds" : "waits", now[i].words);
+        }
+        stay_named(lines, &now[i]);
+    }
+    free_known(lines->known, lines->count);
+    lines->known = now;
+    lines->count = count;
+}
+
+static void write_headline(struct watch_lines *lines, const char *headline)
+{
+    if (strcmp(headline, lines->headline) == 0) {
+        return;
+    }
+    if (*headline) {
+        write_event(headline, "");
+    }
+    (void)snprintf(lines->headline, sizeof(lines->headline), "%s", headline);
+}
+
+static void write_master(struct watch_lines *lines, const struct lw_master *master)
+{
+    char place[sizeof(lines->master)], words[WATCH_WORDS];
+
+    picture_place(master, place, sizeof(place));
+    if (*lines->master && strcmp(place, lines->master) != 0) {
+        (void)snprintf(words, sizeof(words), "%s, of %s, was %s", place, master->service,
+                       lines->master);
+        write_event("master", words);
+    }
+    (void)snprintf(lines->master, sizeof(lines->master), "%s", place);
+}
+
+static bool lines_seen(struct watch_lines *lines, const struct lw_inspection *seen,
+                       const struct lw_master *master)
+{
+    size_t count = seen->holder_count + seen->waiter_count;
+    struct watch_known *now = calloc(count + 1, sizeof(*now));
+    char headline[WATCH_WORDS], server[1000];
+    bool done = now != NULL;
+
+    for (size_t i = 0; done && i < count; i++) {
+        done = i < seen->holder_count
+                   ? note(&now[i], lw_inspection_holder(seen, i), true)
+                   : note(&now[i], lw_inspection_waiter(seen, i - seen->holder_count),
+                          false);
+    }
+    if (!done) {
+        if (now != NULL) {
+            free_known(now, count);
+        }
+        return false;
+    }
+    if (lines->cut_off) {
+        picture_server(seen, server, sizeof(server));
+        write_event("answers:", server);
+        lines->cut_off = false;
+    }
+    if (master != NULL) {
+        write_master(lines, master);
+    }
+    write_changes(lines, now, count);
+    headline[0] = '\0';
+    if (seen->holder_total == 0) {
+        picture_headline(seen, 0, headline, sizeof(headline));
+    }
+    write_headline(lines, headline);
+    return true;
+}
+
+static void lines_outage(struct watch_lines *lines, const struct watch_outage *outage,
+                         int64_t age_ms)
+{
+    char age[40], words[WATCH_WORDS];
+
+    if (*outage->why) {
+        (void)snprintf(words, sizeof(words), "%s: %s", outage->what, outage->why);
+    } else if (age_ms >= 0) {
+        picture_age(age_ms, age, sizeof(age));
+        (void)snprintf(words, sizeof(words), "%s, the last one %s ago", outage->what,
+                       age);
+    } else {
+        (void)snprintf(words, sizeof(words), "%s", outage->what);
+    }
+    write_headline(lines, words);
+    lines->cut_off = true;
+}
+
+static void lines_forget(struct watch_lines *lines)
+{
+    free_known(lines->known, lines->count);
+}
+
+static bool write_json(char *line)
+{
+    if (line == NULL) {
+        return false;
+    }
+    (void)printf("%s\n", line);
+    free(line);
+    return true;
+}
+
+static bool json_seen(struct watch_json *json, const struct lw_inspection *seen,
+                      const struct lw_master *master)
+{
+    char *lasting = picture_json_line(seen, master, true);
+
+    if (lasting == NULL) {
+        return false;
+    }
+    if (json->last != NULL && strcmp(json->last, lasting) == 0) {
+        free(lasting);
+        return true;
+    }
+    json_forget(json);
+    json->last = lasting;
+    return write_json(picture_json_line(seen, master, false));
+}
+
+static bool json_outage(struct watch_json *json, const char *name,
+                        const struct watch_outage *outage, int64_t age_ms)
+{
+    json_forget(json);
+    return write_json(picture_json_outage(name, outage->what, outage->why, age_ms));
+}
+
+static void json_forget(struct watch_json *json)
+{
+    free(json->last);
+    json->last = NULL;
+}
+
+static bool screen_seen(struct watch_screen *screen, const struct lw_inspection *seen,
+                        const struct lw_master *master)
+{
+    return picture_take(&screen->picture, seen, master,
+                        screen_size(STDOUT_FILENO).ws_col) == 0;
+}
+
+/* NULL: no memory. */
+static char *make_text(const struct watch_screen *screen, const char *name,
+                       const struct watch_outage *outage, int64_t age_ms)
+{
+    char remark[40] = "", shown[2000], *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL) {
+        return NULL;
+    }
+    if (outage->what != NULL) {
+        (void)snprintf(remark, sizeof(remark), "%s since", outage->what);
+    }
+    if (screen->picture.tables != NULL) {
+        picture_show(out, &screen->picture, age_ms, remark, outage->why,
+                     screen_size(STDOUT_FILENO).ws_col);
+    } else if (outage->what != NULL) {
+        lw__escape(name, shown, sizeof(shown));
+        (void)fprintf(out, "%s: %s%s%s\n", shown, outage->what, *outage->why ? ": " : "",
+                      outage->why);
+    }
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* No line too long, none below the last one. */
+static void draw_text(struct watch_screen *screen, const char *text)
+{
+    struct winsize size = screen_size(STDOUT_FILENO);
+
+    (void)fputs(screen->drawn ? "\033[H" : "\033[2J\033[H", stdout);
+    screen->drawn = true;
+    for (int rows = size.ws_row - 1; *text && rows > 0; rows--) {
+        size_t length = strcspn(text, "\n");
+
+        (void)fwrite(text, 1, columns_fitting(text, length, size.ws_col), stdout);
+        (void)fputs("\033[K\n", stdout);
+        text += length + (text[length] == '\n');
+    }
+    (void)fputs("\033[J", stdout);
+}
+
+static bool screen_draw(struct watch_screen *screen, const char *name,
+                        const struct watch_outage *outage, int64_t age_ms)
+{
+    char *text = make_text(screen, name, outage, age_ms);
+
+    if (text == NULL) {
+        return false;
+    }
+    draw_text(screen, text);
+    free(text);
+    return true;
+}
+
+static void screen_forget(struct watch_screen *screen)
+{
+    picture_forget(&screen->picture);
+}
 
 #define SILENCE_MS 1000 /* a look that has no answer by then is told of */
 #define TICK_MS 1000    /* so often, or at each interval, a picture's age is drawn */
@@ -46,7 +378,7 @@ struct watch {
     struct watch_json json;
     bool up, asking;
     int failures;      /* looks in a row that came to nothing */
-    int64_t due_ms;    /* when to look again, by patience_now_ms */
+    int64_t due_ms;    /* when to look again, by system_now_ms */
     int64_t answer_ms; /* when the last look that was answered began; -1: none was */
     struct watch_outage outage;
     struct terminal terminal; /* in the form SCREEN, where its keys are read */
@@ -80,13 +412,13 @@ static void shown(struct watch *watch, bool done)
 
 static int64_t age_ms(const struct watch *watch)
 {
-    return watch->answer_ms < 0 ? -1 : patience_now_ms() - watch->answer_ms;
+    return watch->answer_ms < 0 ? -1 : system_now_ms() - watch->answer_ms;
 }
 
-static bool draw(struct watch *watch)
+static bool draw_screen(struct watch *watch)
 {
-    return watch_screen_draw(&watch->screen, watch->reach.options->name, &watch->outage,
-                             age_ms(watch));
+    return screen_draw(&watch->screen, watch->reach.options->name, &watch->outage,
+                       age_ms(watch));
 }
 
 /* ---- keys ---- */
@@ -160,15 +492,15 @@ static void show_outage(struct watch *watch)
 {
     switch (watch->form) {
     case SCREEN:
-        shown(watch, draw(watch));
+        shown(watch, draw_screen(watch));
         break;
     case LINES:
-        watch_lines_outage(&watch->lines, &watch->outage, age_ms(watch));
+        lines_outage(&watch->lines, &watch->outage, age_ms(watch));
         shown(watch, true);
         break;
     case JSON:
-        shown(watch, watch_json_outage(&watch->json, watch->reach.options->name,
-                                       &watch->outage, age_ms(watch)));
+        shown(watch, json_outage(&watch->json, watch->reach.options->name, &watch->outage,
+                                 age_ms(watch)));
     }
 }
 
@@ -199,11 +531,11 @@ static bool show(struct watch *watch, const struct lw_inspection *seen)
 
     switch (watch->form) {
     case SCREEN:
-        return watch_screen_seen(&watch->screen, seen, master) && draw(watch);
+        return screen_seen(&watch->screen, seen, master) && draw_screen(watch);
     case LINES:
-        return watch_lines_seen(&watch->lines, seen, master);
+        return lines_seen(&watch->lines, seen, master);
     default:
-        return watch_json_seen(&watch->json, seen, master);
+        return json_seen(&watch->json, seen, master);
     }
 }
 
@@ -216,7 +548,7 @@ static int64_t interval_ms(const struct watch *watch, int64_t most)
 
 static void schedule(struct watch *watch)
 {
-    int64_t ms = interval_ms(watch, TICK_MS), due = watch->due_ms - patience_now_ms();
+    int64_t ms = interval_ms(watch, TICK_MS), due = watch->due_ms - system_now_ms();
     struct timeval wait;
 
     if (watch->up && !watch->asking && due < ms) {
@@ -241,13 +573,13 @@ static void on_inspected(struct lw_client *client, int result,
     if (result == LW_OK) {
         watch->failures = 0;
         watch->answer_ms = watch->reach.asked_ms;
-        watch->due_ms = patience_now_ms() + watch->reach.options->interval_ms;
+        watch->due_ms = system_now_ms() + watch->reach.options->interval_ms;
         watch->outage = (struct watch_outage){.what = NULL};
         shown(watch, show(watch, seen));
     } else if (result != LW_ECONN) {
         reach_fail(&watch->reach, result, why);
     } else if (watch->up) { /* at first `down` is waited for, which knows more */
-        watch->due_ms = patience_now_ms() + interval_ms(watch, TICK_MS);
+        watch->due_ms = system_now_ms() + interval_ms(watch, TICK_MS);
         if (watch->failures++ > 0) {
             note_no_connection(watch, why);
         }
@@ -264,7 +596,7 @@ static void look(struct watch *watch)
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
     struct watch *watch = arg;
-    int64_t now = patience_now_ms();
+    int64_t now = system_now_ms();
 
     (void)fd, (void)what;
     if (watch->reach.ending) {
@@ -277,7 +609,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
                now - watch->reach.asked_ms >= SILENCE_MS) {
         note_outage(watch, "no answer", "");
     } else if (watch->form == SCREEN) {
-        shown(watch, draw(watch));
+        shown(watch, draw_screen(watch));
     }
     schedule(watch);
 }
@@ -287,7 +619,7 @@ static void on_up(struct reach *reach)
     struct watch *watch = reach->arg;
 
     watch->up = true;
-    watch->due_ms = patience_now_ms();
+    watch->due_ms = system_now_ms();
     if (!watch->asking) {
         look(watch);
     }
@@ -322,9 +654,9 @@ static void on_signal(int number, bool from_terminal, void *arg)
 
 static void forget(struct watch *watch)
 {
-    watch_screen_forget(&watch->screen);
-    watch_lines_forget(&watch->lines);
-    watch_json_forget(&watch->json);
+    screen_forget(&watch->screen);
+    lines_forget(&watch->lines);
+    json_forget(&watch->json);
 }
 
 int watch(const struct options *options)

@@ -401,8 +401,8 @@ ESCAPE_UNIT_MUTATIONS = [
      ('src/base', 'if (!fresh && now_us - cause->logged_us < MINUTE_US) {',
       'if (!fresh && now_us < 0) {')),
 ]
-CODES_UNIT = 'test/unit/unit_codes'
-CODES_UNIT_MUTATIONS = [
+REPORT_UNIT = 'test/unit/unit_report'
+REPORT_UNIT_MUTATIONS = [
     ('a wait that ends was busy, whatever the cause',
      ('src/tool', 'return code_of_cause(cause, busy);', 'return busy;')),
 ]
@@ -577,7 +577,7 @@ COMMAND_MUTATIONS = [
       ('src/tool', 'if (stats.subscription_up || ', 'if (looking->code >= 0 || '))),
     ('causes.py', 'Away.test_a_single_try_at_a_silent_server_has_one_limit',
      ('a single try that was not answered is followed by a second limit',
-      ('src/tool', 'locked->options->wait_ms == 0 ?', 'false ?'))),
+      ('src/tool', 'once ? locked->once_until_ms', 'false ? locked->once_until_ms'))),
     ('causes.py', 'Later.test_the_release_is_not_answered',
      ('a release that is not answered is waited for twice',
       ('src/tool', '    released(arg, status);\n}\n\nstatic void on_all_released',
@@ -617,7 +617,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (ATTEMPTS_UNIT_MUTATIONS, ATTEMPTS_UNIT, ()),
     (CLASSIFY_UNIT_MUTATIONS, CLASSIFY_UNIT, ()),
     (ESCAPE_UNIT_MUTATIONS, ESCAPE_UNIT, ()),
-    (CODES_UNIT_MUTATIONS, CODES_UNIT, ()),
+    (REPORT_UNIT_MUTATIONS, REPORT_UNIT, ()),
     (WINDOW_UNIT_MUTATIONS, WINDOW_UNIT, ()),
     (REFUSED_MUTATIONS, REFUSED, ()),
     (SCRIPT_FAULTS_MUTATIONS, SCRIPT_FAULTS, ()),

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* See report.h. Whether a transient line is displayed is static: there is one standard
+ * error output. */
+#include "report.h"
+
+#include "lockwire.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PASSING 4096
+#define PATIENCE_MS 200
+
+static bool passing;
+
+void say_passing(const char *line)
+{
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    char text[PASSING];
+    int length = snprintf(text, sizeof(text), "\r%s\033[K", line);
+
+    if ((!passing && !*line) || length >= PASSING || poll(&out, 1, 0) != 1 ||
+        (out.revents & POLLOUT) == 0) {
+        return;
+    }
+    passing = write(STDERR_FILENO, text, (size_t)length) > 0 && *line;
+}
+
+bool say_is_no_connection(const char *message)
+{
+    static const char begin[] = "no connection: ";
+
+    return strncmp(message, begin, sizeof(begin) - 1) == 0;
+}
+
+void say(const char *format, ...)
+{
+    static const char begin[] = "lockwire: ";
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    char text[PIPE_BUF] = "lockwire: "; /* so much is written at once, or nothing */
+    size_t length;
+    va_list args;
+
+    say_passing("");
+    va_start(args, format);
+    (void)vsnprintf(text + sizeof(begin) - 1, sizeof(text) - sizeof(begin), format, args);
+    va_end(args);
+    length = strlen(text);
+    text[length++] = '\n';
+    if (poll(&out, 1, PATIENCE_MS) == 1) {
+        passing = write(STDERR_FILENO, text, length) < 0 && passing;
+    }
+}
+
+static int code_of_cause(int cause, int otherwise)
+{
+    switch (cause) {
+    case LW_ECONN:
+        return STATUS_NO_SERVER;
+    case LW_EREDIS:
+        return STATUS_REFUSED;
+    case LW_ESYSTEM:
+    case LW_ENOMEM:
+        return STATUS_SYSTEM;
+    default:
+        return otherwise;
+    }
+}
+
+int codes_for(int status, int cause, int busy)
+{
+    switch (status) {
+    case LW_EINVAL:
+        return STATUS_USAGE;
+    case LW_EBUSY:
+    case LW_EDEADLOCK:
+        return busy;
+    case LW_ETIMEOUT: /* busy until the end, or never asked for with success */
+        return code_of_cause(cause, busy);
+    case LW_ELOST:
+    case LW_ENOTHELD:
+        return code_of_cause(cause == LW_EREDIS ? cause : LW_OK, STATUS_LOST);
+    case LW_ECONN:
+        return code_of_cause(cause, STATUS_NO_SERVER);
+    case LW_EREDIS: /* a cluster without the slot, a server that loads ... */
+        return code_of_cause(cause, STATUS_REFUSED);
+    default:
+        return STATUS_SYSTEM;
+    }
+}

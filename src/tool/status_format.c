@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: MIT */
+/* See status_format.h. */
+#include "status_format.h"
+
+#include "base/escape.h"
+#include "columns.h"
+#include "lockwire.h"
+
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void picture_time(int64_t ms, char *text, size_t size)
+{
+    int64_t s = ms / 1000;
+
+    if (ms < 0) {
+        (void)snprintf(text, size, "no limit");
+    } else if (s < 60) {
+        (void)snprintf(text, size, "%" PRId64 ".%" PRId64 "s", s, ms % 1000 / 100);
+    } else if (s < 3600) {
+        (void)snprintf(text, size, "%" PRId64 "m%02" PRId64 "s", s / 60, s % 60);
+    } else {
+        (void)snprintf(text, size, "%" PRId64 "h%02" PRId64 "m", s / 3600, s / 60 % 60);
+    }
+}
+
+void picture_age(int64_t ms, char *text, size_t size)
+{
+    int64_t hours = ms / 3600000;
+
+    if (hours < 24) {
+        picture_time(ms, text, size);
+    } else {
+        (void)snprintf(text, size, "%" PRId64 "d%02" PRId64 "h", hours / 24, hours % 24);
+    }
+}
+
+const char *picture_mode(const struct lw_inspected *entry)
+{
+    static const char *const modes[] = {"mutex", "write", "read"};
+
+    return modes[entry->mode];
+}
+
+const char *picture_owner(const struct lw_inspected *entry)
+{
+    return strcmp(entry->owner, entry->token) != 0 ? entry->owner : "";
+}
+
+static int by_number(const void *left, const void *right)
+{
+    const struct lw_inspected *one = *(const struct lw_inspected *const *)left;
+    const struct lw_inspected *other = *(const struct lw_inspected *const *)right;
+
+    return one->fence != other->fence ? (one->fence < other->fence ? -1 : 1)
+                                      : strcmp(one->token, other->token);
+}
+
+const struct lw_inspected **picture_holders(const struct lw_inspection *seen)
+{
+    const struct lw_inspected **holders =
+        calloc(seen->holder_count + 1, sizeof(const struct lw_inspected *));
+
+    for (size_t i = 0; holders != NULL && i < seen->holder_count; i++) {
+        holders[i] = lw_inspection_holder(seen, i);
+    }
+    if (holders != NULL) {
+        qsort(holders, seen->holder_count, sizeof(const struct lw_inspected *),
+              by_number);
+    }
+    return holders;
+}
+
+void picture_text(const char *from, char *text, size_t size)
+{
+    lw__escape(*from ? from : "-", text, size);
+}
+
+void picture_words(const struct lw_inspected *entry, char *text, size_t size)
+{
+    char owner[COLUMNS_CELL], client[COLUMNS_CELL], token[COLUMNS_CELL];
+
+    picture_text(picture_owner(entry), owner, sizeof(owner));
+    picture_text(entry->client, client, sizeof(client));
+    picture_text(entry->token, token, sizeof(token));
+    (void)snprintf(text, size, "%s %s %s %s", picture_mode(entry), owner, client, token);
+}
+
+void picture_place(const struct lw_master *master, char *text, size_t size)
+{
+    bool bracketed = strchr(master->host, ':') != NULL;
+
+    (void)snprintf(text, size, "%s%s%s:%u", bracketed ? "[" : "", master->host,
+                   bracketed ? "]" : "", (unsigned)master->port);
+}
+
+void picture_server(const struct lw_inspection *seen, char *text, size_t size)
+{
+    (void)snprintf(text, size, "redis %s%s%s", seen->server, *seen->role ? ", " : "",
+                   seen->role);
+}
+
+void picture_headline(const struct lw_inspection *seen, int width, char *text,
+                      size_t size)
+{
+    char name[COLUMNS_CELL], shown[COLUMNS_CELL], type[COLUMNS_CELL],
+        said[COLUMNS_CELL + 100], waiting[40] = "";
+
+    lw__escape(seen->name, name, sizeof(name));
+    lw__escape(seen->stranger, type, sizeof(type));
+    if (seen->waiter_total > 0) {
+        (void)snprintf(waiting, sizeof(waiting), ", %zu waiting", seen->waiter_total);
+    }
+    if (*type) {
+        (void)snprintf(said, sizeof(said), ": held by a stranger, the key is a %s%s",
+                       type, waiting);
+    } else if (seen->holder_total > 0) {
+        (void)snprintf(said, sizeof(said), ": held by %zu%s", seen->holder_total,
+                       waiting);
+    } else {
+        (void)snprintf(said, sizeof(said), ": free%s", waiting);
+    }
+    columns_cut(name, width > 0 ? width - columns_width(said) : columns_width(name),
+                shown, sizeof(shown));
+    (void)snprintf(text, size, "%s%s", shown, said);
+}
+
+#define COMPACT (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
+#define PRETTY (JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)
+
+static const char *const json_modes[] = {"mutex", "exclusive", "shared"};
+
+/* An object that is being made; NULL once memory was not to be had for a part of it. */
+struct json {
+    struct json_object *object;
+};
+
+static void put(struct json *json, const char *key, struct json_object *value)
+{
+    if (json->object != NULL && json_object_object_add(json->object, key, value) == 0) {
+        return;
+    }
+    json_object_put(value);
+    json_object_put(json->object);
+    json->object = NULL;
+}
+
+static void put_made(struct json *json, const char *key, struct json_object *value)
+{
+    if (value == NULL) {
+        json_object_put(json->object);
+        json->object = NULL;
+    }
+    put(json, key, value);
+}
+
+/* "" and what is not known are null, which json-c has no object for. */
+static void put_text(struct json *json, const char *key, const char *from)
+{
+    char text[COLUMNS_CELL];
+
+    lw__escape(from, text, sizeof(text));
+    if (*from) {
+        put_made(json, key, json_object_new_string(text));
+    } else {
+        put(json, key, NULL);
+    }
+}
+
+static void put_number(struct json *json, const char *key, int64_t number, bool known)
+{
+    if (known) {
+        put_made(json, key, json_object_new_int64(number));
+    } else {
+        put(json, key, NULL);
+    }
+}
+
+static void put_who(struct json *json, const struct lw_inspected *entry)
+{
+    put_text(json, "mode", json_modes[entry->mode]);
+    put_text(json, "token", entry->token);
+    put_text(json, "owner", picture_owner(entry));
+    put_text(json, "client", entry->client);
+}
+
+static struct json_object *make_holder(const struct lw_inspected *entry, bool lasting)
+{
+    struct json json = {json_object_new_object()};
+
+    put_who(&json, entry);
+    if (!lasting) {
+        put_number(&json, "remaining_ms", entry->remaining_ms, entry->remaining_ms >= 0);
+    }
+    put_number(&json, "fence", (int64_t)entry->fence, entry->fence > 0);
+    return json.object;
+}
+
+static struct json_object *make_waiter(const struct lw_inspected *entry, size_t index,
+                                       bool lasting)
+{
+    struct json json = {json_object_new_object()};
+
+    put_who(&json, entry);
+    put_number(&json, "position", (int64_t)index + 1, true);
+    if (!lasting) {
+        put_number(&json, "waited_ms", entry->waited_ms, true);
+    }
+    put_number(&json, "permits", entry->permits, entry->permits > 0);
+    return json.object;
+}
+
+/* *array is NULL once memory was not to be had for an entry. */
+static void add(struct json_object **array, struct json_object *entry)
+{
+    if (*array != NULL && entry != NULL && json_object_array_add(*array, entry) == 0) {
+        return;
+    }
+    json_object_put(entry);
+    json_object_put(*array);
+    *array = NULL;
+}
+
+static struct json_object *make_holders(const struct lw_inspection *seen, bool lasting)
+{
+    const struct lw_inspected **holders = picture_holders(seen);
+    struct json_object *array = holders != NULL ? json_object_new_array() : NULL;
+
+    for (size_t i = 0; array != NULL && i < seen->holder_count; i++) {
+        add(&array, make_holder(holders[i], lasting));
+    }
+    free(holders);
+    return array;
+}
+
+static struct json_object *make_waiters(const struct lw_inspection *seen, bool lasting)
+{
+    struct json_object *array = json_object_new_array();
+
+    for (size_t i = 0; array != NULL && i < seen->waiter_count; i++) {
+        add(&array, make_waiter(lw_inspection_waiter(seen, i), i, lasting));
+    }
+    return array;
+}
+
+static struct json_object *make_master(const struct lw_master *master, bool lasting)
+{
+    struct json json = {json_object_new_object()};
+
+    put_text(&json, "service", master->service);
+    put_text(&json, "host", master->host);
+    put_number(&json, "port", master->port, true);
+    if (!lasting) {
+        put_number(&json, "for_ms", master->for_ms, master->for_ms >= 0);
+    }
+    return json.object;
+}
+
+static void put_seen(struct json *json, const struct lw_inspection *seen,
+                     const struct lw_master *master, bool lasting)
+{
+    put_text(json, "name", seen->name);
+    put_text(json, "stranger", seen->stranger);
+    put_number(json, "holder_total", (int64_t)seen->holder_total, true);
+    put_made(json, "holders", make_holders(seen, lasting));
+    put_number(json, "waiter_total", (int64_t)seen->waiter_total, true);
+    put_made(json, "waiters", make_waiters(seen, lasting));
+    put_text(json, "server", seen->server);
+    put_text(json, "role", seen->role);
+    if (master != NULL) {
+        put_made(json, "master", make_master(master, lasting));
+    } else {
+        put(json, "master", NULL);
+    }
+}
+
+/* The time of day, as RFC 3339 has it. */
+static void put_now(struct json *json)
+{
+    char second[30], text[60];
+    struct timespec now;
+    struct tm utc;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    (void)strftime(second, sizeof(second), "%Y-%m-%dT%H:%M:%S", &utc);
+    (void)snprintf(text, sizeof(text), "%s.%03ldZ", second, now.tv_nsec / 1000000);
+    put_text(json, "time", text);
+}
+
+static char *text_of(struct json *json, int flags)
+{
+    const char *text =
+        json->object != NULL ? json_object_to_json_string_ext(json->object, flags) : NULL;
+    char *copy = text != NULL ? strdup(text) : NULL;
+
+    json_object_put(json->object);
+    return copy;
+}
+
+int picture_json(FILE *out, const struct lw_inspection *seen,
+                 const struct lw_master *master)
+{
+    struct json json = {json_object_new_object()};
+    char *text;
+
+    put_seen(&json, seen, master, false);
+    text = text_of(&json, PRETTY);
+    if (text == NULL) {
+        return -1;
+    }
+    (void)fprintf(out, "%s\n", text);
+    free(text);
+    return 0;
+}
+
+char *picture_json_line(const struct lw_inspection *seen, const struct lw_master *master,
+                        bool lasting)
+{
+    struct json json = {json_object_new_object()};
+
+    if (!lasting) {
+        put_now(&json);
+    }
+    put_seen(&json, seen, master, lasting);
+    return text_of(&json, COMPACT);
+}
+
+char *picture_json_outage(const char *name, const char *outage, const char *why,
+                          int64_t age_ms)
+{
+    struct json json = {json_object_new_object()};
+
+    put_now(&json);
+    put_text(&json, "name", name);
+    put_text(&json, "outage", outage);
+    put_text(&json, "why", why);
+    put_number(&json, "age_ms", age_ms, age_ms >= 0);
+    return text_of(&json, COMPACT);
+}
+
+/* ---- columns ---- */
+
+static void cell_position(const void *row, size_t index, char *text, size_t size)
+{
+    (void)row;
+    (void)snprintf(text, size, "%zu", index + 1);
+}
+
+static void cell_mode(const void *row, size_t index, char *text, size_t size)
+{
+    (void)index;
+    (void)snprintf(text, size, "%s", picture_mode(row));
+}
+
+static void cell_owner(const void *row, size_t index, char *text, size_t size)
+{
+    (void)index;
+    picture_text(picture_owner(row), text, size);
+}
+
+static void cell_left(const void *row, size_t index, char *text, size_t size)
+{
+    const struct lw_inspected *entry = row;
+
+    (void)index;
+    picture_time(entry->remaining_ms, text, size);
+}
+
+static void cell_waited(const void *row, size_t index, char *text, size_t size)
+{
+    const struct lw_inspected *entry = row;
+
+    (void)index;
+    picture_time(entry->waited_ms, text, size);
+}
+
+static void write_number(uint64_t number, char *text, size_t size)
+{
+    if (number > 0) {
+        (void)snprintf(text, size, "%" PRIu64, number);
+    } else {
+        (void)snprintf(text, size, "-");
+    }
+}
+
+static void cell_fence(const void *row, size_t index, char *text, size_t size)
+{
+    const struct lw_inspected *entry = row;
+
+    (void)index;
+    write_number(entry->fence, text, size);
+}
+
+static void cell_permits(const void *row, size_t index, char *text, size_t size)
+{
+    const struct lw_inspected *entry = row;
+
+    (void)index;
+    write_number(entry->permits, text, size);
+}
+
+static void cell_client(const void *row, size_t index, char *text, size_t size)
+{
+    const struct lw_inspected *entry = row;
+
+    (void)index;
+    picture_text(entry->client, text, size);
+}
+
+static void cell_token(const void *row, size_t index, char *text, size_t size)
+{
+    const struct lw_inspected *entry = row;
+
+    (void)index;
+    picture_text(entry->token, text, size);
+}
+
+/* Of a client's name its beginning is to be seen, and the pid; of a token as much as
+ * tells one from the others. */
+#define LEAST_OWNER 10
+#define LEAST_CLIENT 16
+#define LEAST_TOKEN 17
+
+static const struct column holders[] = {
+    {"HELD", cell_mode, 0},
+    {"OWNER", cell_owner, LEAST_OWNER},
+    {"LEFT", cell_left, 0},
+    {"FENCE", cell_fence, 0},
+    {"CLIENT", cell_client, LEAST_CLIENT},
+    {"TOKEN", cell_token, LEAST_TOKEN},
+    {NULL, NULL, 0},
+};
+static const struct column waiters[] = {
+    {"#", cell_position, 0},
+    {"WAITS", cell_mode, 0},
+    {"OWNER", cell_owner, LEAST_OWNER},
+    {"WAITED", cell_waited, 0},
+    {"PERMITS", cell_permits, 0},
+    {"CLIENT", cell_client, LEAST_CLIENT},
+    {"TOKEN", cell_token, LEAST_TOKEN},
+    {NULL, NULL, 0},
+};
+
+/* ---- tables ---- */
+
+static const void *holder_at(const void *holders, size_t index)
+{
+    return ((const struct lw_inspected *const *)holders)[index];
+}
+
+static const void *waiter_at(const void *seen, size_t index)
+{
+    return lw_inspection_waiter(seen, index);
+}
+
+static void write_table(FILE *out, const struct column *columns, columns_row *at,
+                        const void *rows, size_t count, size_t total, int width)
+{
+    if (count == 0) {
+        return;
+    }
+    (void)fputc('\n', out);
+    columns_write(out, columns, at, rows, count, width);
+    if (total > count) {
+        (void)fprintf(out, "... and %zu more\n", total - count);
+    }
+}
+
+/* NULL: no memory. */
+static char *make_tables(const struct lw_inspection *seen, int width)
+{
+    const struct lw_inspected **sorted = picture_holders(seen);
+    char *text = NULL;
+    size_t size;
+    FILE *out = sorted != NULL ? open_memstream(&text, &size) : NULL;
+    bool made = false;
+
+    if (out != NULL) {
+        write_table(out, holders, holder_at, sorted, seen->holder_count,
+                    seen->holder_total, width);
+        write_table(out, waiters, waiter_at, seen, seen->waiter_count, seen->waiter_total,
+                    width);
+        made = fclose(out) == 0;
+    }
+    free(sorted);
+    if (!made) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* ---- pictures ---- */
+
+static void write_server(const struct lw_inspection *seen, const struct lw_master *master,
+                         char *text, size_t size)
+{
+    char place[300], since[40] = "";
+
+    if (master == NULL) {
+        picture_server(seen, text, size);
+        return;
+    }
+    picture_place(master, place, sizeof(place));
+    if (master->for_ms >= 0) {
+        picture_age(master->for_ms, since, sizeof(since));
+    }
+    (void)snprintf(text, size, "service %s, master %s%s%s", master->service, place,
+                   *since ? " for " : "", since);
+}
+
+void picture_forget(struct picture *picture)
+{
+    free(picture->headline);
+    free(picture->server);
+    free(picture->tables);
+    *picture = (struct picture){0};
+}
+
+int picture_take(struct picture *picture, const struct lw_inspection *seen,
+                 const struct lw_master *master, int width)
+{
+    char headline[3 * COLUMNS_CELL], server[1000];
+    struct picture taken;
+
+    picture_headline(seen, width, headline, sizeof(headline));
+    write_server(seen, master, server, sizeof(server));
+    taken = (struct picture){strdup(headline), strdup(server), make_tables(seen, width)};
+    if (taken.headline == NULL || taken.server == NULL || taken.tables == NULL) {
+        picture_forget(&taken);
+        return -1;
+    }
+    picture_forget(picture);
+    *picture = taken;
+    return 0;
+}
+
+static void write_line(FILE *out, const char *text, int width)
+{
+    size_t length = strlen(text);
+
+    if (width > 0) {
+        length = columns_fitting(text, length, width);
+    }
+    (void)fprintf(out, "%.*s\n", (int)length, text);
+}
+
+void picture_show(FILE *out, const struct picture *picture, int64_t age_ms,
+                  const char *remark, const char *why, int width)
+{
+    char age[40], said[200], server[1000], line[sizeof(server) + sizeof(said)];
+
+    picture_age(age_ms, age, sizeof(age));
+    (void)snprintf(said, sizeof(said), "; %s ago%s%s", age, *remark ? ", " : "", remark);
+    columns_cut(picture->server,
+                width > 0 ? width - columns_width(said) : columns_width(picture->server),
+                server, sizeof(server));
+    (void)snprintf(line, sizeof(line), "%s%s", server, said);
+    write_line(out, picture->headline, width);
+    write_line(out, line, width);
+    if (*why) {
+        write_line(out, why, width);
+    }
+    (void)fputs(picture->tables, out);
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* See wait_status.h. The first look is delayed, so that a free lock costs none. Nothing
+ * is written to a terminal while this process is in its background. Failures to look are
+ * not reported: the line is erased until a look succeeds. */
+#include "wait_status.h"
+
+#include "base/escape.h"
+#include "columns.h"
+#include "lockwire.h"
+#include "options.h"
+#include "report.h"
+#include "system.h"
+#include "terminal.h"
+
+#include <event2/event.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FIRST_LOOK_MS 300
+#define LOOK_MS 1000
+#define WORDS 600 /* of a name or a client, or as much of it as there is room for */
+
+static void arm(struct waiting *waiting, int64_t ms)
+{
+    struct timeval time = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)};
+
+    event_add(waiting->again, &time);
+}
+
+/* ---- the words ---- */
+
+/* As the library says it of this client. */
+static void name_self(const struct waiting *waiting, char *text, size_t size)
+{
+    char host[65] = "";
+
+    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
+        memcpy(host, "-", 2);
+    }
+    (void)snprintf(text, size, "%s %s %ld", waiting->client_name, host, (long)getpid());
+}
+
+/* From 1; 0: not among those that are listed, as always in LW_REDISSON. `total`: how many
+ * wait in its queue, which mutexes do not share with the other modes. */
+static size_t place_of(const struct waiting *waiting, const struct lw_inspection *seen,
+                       size_t *total)
+{
+    enum lw_mode mode = waiting->options->mode;
+    const struct lw_inspected *entry;
+    size_t place = 0, before = 0;
+    char self[WORDS];
+
+    name_self(waiting, self, sizeof(self));
+    *total = seen->waiter_total;
+    for (size_t i = 0; (entry = lw_inspection_waiter(seen, i)) != NULL; i++) {
+        if ((entry->mode == LW_MUTEX) != (mode == LW_MUTEX)) {
+            --*total;
+            continue;
+        }
+        before++;
+        if (place == 0 && mode != LW_REDISSON && strcmp(entry->client, self) == 0) {
+            place = before;
+        }
+    }
+    return place;
+}
+
+static void put_place(const struct waiting *waiting, const struct lw_inspection *seen,
+                      char *text, size_t size)
+{
+    size_t total, place = place_of(waiting, seen, &total);
+
+    if (place > 0) {
+        (void)snprintf(text, size, "place %zu of %zu", place, total);
+    } else {
+        (void)snprintf(text, size, "waiting");
+    }
+}
+
+/* Locks of two kinds exclude each other, but are never handed over from one to the other:
+ * all users of a name are to ask for the same. */
+static bool same_kind(enum lw_mode a, enum lw_mode b)
+{
+    bool reads_a = a == LW_SHARED || a == LW_EXCLUSIVE;
+    bool reads_b = b == LW_SHARED || b == LW_EXCLUSIVE;
+
+    return reads_a ? reads_b : a == b;
+}
+
+static const char *kind_wanted(enum lw_mode mode)
+{
+    switch (mode) {
+    case LW_EXCLUSIVE:
+        return "--exclusive";
+    case LW_SHARED:
+        return "--shared";
+    case LW_REDISSON:
+        return "--redisson";
+    default:
+        return "a mutex";
+    }
+}
+
+/* Whose it is; where that is not known, what stands there. lw_inspect takes Redisson's
+ * lock for a stranger's. */
+static void put_holder(const struct waiting *waiting, const struct lw_inspection *seen,
+                       char *text, size_t size)
+{
+    const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
+    char who[WORDS];
+    int used;
+
+    if (*seen->stranger && waiting->options->mode == LW_REDISSON) {
+        (void)snprintf(text, size, "held by somebody else");
+    } else if (*seen->stranger) {
+        lw__escape(seen->stranger, who, sizeof(who));
+        (void)snprintf(text, size, "held by a stranger, the key is a %s", who);
+    } else if (holder == NULL) {
+        (void)snprintf(text, size, "free at the moment");
+    } else {
+        lw__escape(*holder->client  ? holder->client
+                   : *holder->owner ? holder->owner
+                                    : holder->token,
+                   who, sizeof(who));
+        if (!same_kind(holder->mode, waiting->options->mode)) {
+            used = snprintf(text, size, "held as a %s, while this is %s; by %s",
+                            holder->mode == LW_MUTEX ? "mutex" : "read-write lock",
+                            kind_wanted(waiting->options->mode), who);
+        } else {
+            used = snprintf(text, size, "held by %s", who);
+        }
+        if (seen->holder_total > 1) {
+            (void)snprintf(text + used, size - (size_t)used, " and %zu more",
+                           seen->holder_total - 1);
+        }
+    }
+}
+
+static void put_lease(const struct lw_inspection *seen, char *text, size_t size)
+{
+    const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
+
+    if (holder != NULL && holder->remaining_ms >= 0) {
+        (void)snprintf(text, size, ", lease %" PRId64 "s", holder->remaining_ms / 1000);
+    }
+}
+
+/* ---- the lines ---- */
+
+static void draw(const struct waiting *waiting, const char *name, const char *place,
+                 const char *holder, const char *lease)
+{
+    char line[3 * WORDS];
+
+    (void)snprintf(line, sizeof(line), "lockwire: %s: %s for %" PRId64 "s; %s%s", name,
+                   place, (system_now_ms() - waiting->since_ms) / 1000, holder, lease);
+    line[columns_fitting(line, strlen(line), screen_size(STDERR_FILENO).ws_col - 1)] =
+        '\0';
+    say_passing(line);
+}
+
+static void write_change(struct waiting *waiting, const char *name, const char *place,
+                         const char *holder)
+{
+    char line[sizeof(waiting->told)];
+
+    (void)snprintf(line, sizeof(line), "%s: %s; %s", name, place, holder);
+    if (strcmp(line, waiting->told) != 0) {
+        memcpy(waiting->told, line, sizeof(line));
+        say("%s", line);
+    }
+}
+
+static void show(struct waiting *waiting, const struct lw_inspection *seen)
+{
+    char name[WORDS], place[80], holder[WORDS + 80], lease[40] = "";
+
+    lw__escape(seen->name, name, sizeof(name));
+    put_place(waiting, seen, place, sizeof(place));
+    put_holder(waiting, seen, holder, sizeof(holder));
+    put_lease(seen, lease, sizeof(lease));
+    if (waiting->terminal) {
+        draw(waiting, name, place, holder, lease);
+    } else {
+        write_change(waiting, name, place, holder);
+    }
+}
+
+/* ---- the looks ---- */
+
+static void on_seen(struct lw_client *client, int status,
+                    const struct lw_inspection *seen, const char *why, void *arg)
+{
+    struct waiting *waiting = arg;
+
+    (void)client, (void)why;
+    waiting->asking = false;
+    if (!waiting->begun) {
+        return;
+    }
+    if (status == LW_OK) {
+        show(waiting, seen);
+    } else {
+        say_passing("");
+    }
+    arm(waiting, LOOK_MS);
+}
+
+/* Of a terminal that is not the one of this session nobody can tell: then it is. */
+static bool in_foreground(void)
+{
+    pid_t group = tcgetpgrp(STDERR_FILENO);
+
+    return group < 0 || group == getpgrp();
+}
+
+/* Returns the name to show: with --and the one that is waited for at the moment. */
+static const char *awaited_name(const struct waiting *waiting)
+{
+    for (int i = 0; i < waiting->options->more_count + 1; i++) {
+        const struct lw_lock *lock =
+            waiting->all != NULL ? lw_all_lock(waiting->all, (size_t)i) : NULL;
+
+        if (lock != NULL && lw_lock_state(lock) == LW_WAITING) {
+            return lw_lock_name(lock);
+        }
+    }
+    return waiting->options->name;
+}
+
+static void on_again(evutil_socket_t fd, short what, void *arg)
+{
+    struct waiting *waiting = arg;
+
+    (void)fd, (void)what;
+    if (waiting->asking) {
+        return; /* its answer sets the timer */
+    }
+    waiting->asking =
+        (!waiting->terminal || in_foreground()) &&
+        lw_inspect(waiting->client, awaited_name(waiting), on_seen, waiting) == 0;
+    if (!waiting->asking) {
+        arm(waiting, LOOK_MS);
+    }
+}
+
+int waiting_open(struct waiting *waiting, struct event_base *base,
+                 const struct options *options, const char *client_name)
+{
+    *waiting = (struct waiting){.options = options, .client_name = client_name};
+    waiting->terminal = isatty(STDERR_FILENO) == 1;
+    if (waiting->terminal || options->verbose) {
+        waiting->again = event_new(base, -1, 0, on_again, waiting);
+        return waiting->again != NULL ? 0 : -1;
+    }
+    return 0;
+}
+
+void waiting_begin(struct waiting *waiting, struct lw_client *client)
+{
+    if (waiting->again == NULL || waiting->options->wait_ms == 0) {
+        return;
+    }
+    waiting->client = client;
+    waiting->begun = true;
+    waiting->since_ms = system_now_ms();
+    waiting->told[0] = '\0';
+    arm(waiting, FIRST_LOOK_MS);
+}
+
+void waiting_end(struct waiting *waiting)
+{
+    if (waiting->begun) {
+        waiting->begun = false;
+        event_del(waiting->again);
+        say_passing("");
+    }
+}
+
+void waiting_close(struct waiting *waiting)
+{
+    if (waiting->again != NULL) {
+        event_free(waiting->again);
+    }
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* What is displayed while a lock is waited for: the place in the queue, for how long, the
+ * holder, and the rest of its lease. On a terminal it is one line, which is erased at the
+ * end; otherwise, with --verbose, a line for each change.
+ *
+ * wait_status_open; wait_status_begin when the lock has been requested; wait_status_end
+ * when it is held or given up; wait_status_close. */
+#ifndef LW_TOOL_WAIT_STATUS_H
+#define LW_TOOL_WAIT_STATUS_H
+#include <stdbool.h>
+#include <stdint.h>
+
+struct event;
+struct event_base;
+struct lw_all;
+struct lw_client;
+struct options;
+
+struct waiting {
+    const struct options *options;
+    const char *client_name; /* that of `client` */
+    struct lw_client *client;
+    const struct lw_all *all; /* of --and; or NULL */
+    struct event *again;      /* the next look; NULL: nothing is to be shown */
+    bool terminal;
+    bool begun;       /* and not ended */
+    bool asking;      /* a look is not answered yet */
+    int64_t since_ms; /* by system_now_ms */
+    char told[1500];  /* the last line of those for changes */
+};
+
+/* 0, or -1: no memory. */
+int waiting_open(struct waiting *waiting, struct event_base *base,
+                 const struct options *options, const char *client_name);
+void waiting_begin(struct waiting *waiting, struct lw_client *client);
+/* Erases what stands there. More than once is fine. */
+void waiting_end(struct waiting *waiting);
+/* A struct of zeros is fine. */
+void waiting_close(struct waiting *waiting);
+
+#endif

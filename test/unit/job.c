@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command at work, with nobody else's processes. Knows job.h alone.
+ *
+ * Happy path: its child ends, work_signal is told, `over`.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "job.h"
+
+#include <event2/event.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TURNS 1000 /* of the loop: a look takes one */
+
+struct scene {
+    struct event_base *base;
+    struct work work;
+    int turns, code;
+};
+
+static void on_over(int code, void *arg)
+{
+    struct scene *scene = arg;
+
+    scene->code = code;
+    event_base_loopbreak(scene->base);
+}
+
+static int64_t left_ms(void *arg)
+{
+    (void)arg;
+    return 60000;
+}
+
+static void on_child_signal(evutil_socket_t fd, short what, void *arg)
+{
+    struct scene *scene = arg;
+
+    (void)fd, (void)what;
+    work_signal(&scene->work, SIGCHLD, false);
+    if (++scene->turns == TURNS) {
+        event_base_loopbreak(scene->base);
+    }
+}
+
+/* Its child has ended, and nobody has looked. */
+static void begin(struct scene *scene)
+{
+    static char *argv[] = {"true", NULL};
+    struct work_plan plan = {.child = {.argv = argv, .name = "n"},
+                             .direct = true,
+                             .over = on_over,
+                             .left_ms = left_ms,
+                             .arg = scene};
+    siginfo_t ended;
+
+    *scene = (struct scene){.base = event_base_new(), .code = -1};
+    assert_int_equal(work_start(&scene->work, scene->base, &plan), 0);
+    assert_int_equal(waitid(P_PID, (id_t)scene->work.child, &ended, WEXITED | WNOWAIT),
+                     0);
+}
+
+static void end(struct scene *scene)
+{
+    work_free(&scene->work);
+    event_base_free(scene->base);
+}
+
+/* More of them end in every turn of the loop: that puts off no look. */
+static void test_signals_without_end(void **state)
+{
+    struct scene scene;
+    struct event *always;
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    begin(&scene);
+    always =
+        event_new(scene.base, ends[0], EV_READ | EV_PERSIST, on_child_signal, &scene);
+    event_add(always, NULL);
+    event_base_dispatch(scene.base);
+    assert_int_equal(scene.code, 0);
+    event_free(always);
+    end(&scene);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* Nobody is left who could stop: it is over, whichever signal is handled first. */
+static void test_stop_after_its_end(void **state)
+{
+    struct scene scene;
+
+    (void)state;
+    begin(&scene);
+    work_signal(&scene.work, SIGTSTP, false);
+    assert_int_equal(scene.code, 0);
+    end(&scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_signals_without_end),
+        cmocka_unit_test(test_stop_after_its_end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
