@@ -48,7 +48,7 @@ void gateway_drained(struct gateway *gateway);
 
 void metrics_reply(struct gateway *gateway, struct evhttp_request *http);
 /* A line for the operator. */
-void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A JSON text as the answer; headers may have been added before. */
 void reply_json(struct evhttp_request *http, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

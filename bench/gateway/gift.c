@@ -116,7 +116,7 @@ static const char *told(const char *file)
 {
     const char *why = strerror(errno);
 
-    say("the %s: %s", file, why);
+    report("the %s: %s", file, why);
     return why;
 }
 

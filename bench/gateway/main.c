@@ -34,7 +34,7 @@
 #define HEADERS_MAX 8192 /* bytes */
 #define BODY_MAX 1024    /* no request needs any */
 
-void say(const char *format, ...)
+void report(const char *format, ...)
 {
     va_list args;
 
@@ -134,7 +134,7 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
 
     (void)client;
     if (!up && (gateway->link_up || strcmp(why, gateway->why_down) != 0)) {
-        say("no connection to Redis: %s", why);
+        report("no connection to Redis: %s", why);
     }
     gateway->link_up = up;
     (void)snprintf(gateway->why_down, sizeof(gateway->why_down), "%s", why);
@@ -143,7 +143,7 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
 static void on_log(int level, const char *message, void *arg)
 {
     (void)level, (void)arg;
-    say("%s", message);
+    report("%s", message);
 }
 
 static void on_client_closed(struct lw_client *client, void *arg)
@@ -171,7 +171,7 @@ static void on_stop(evutil_socket_t number, short what, void *arg)
         event_base_loopbreak(gateway->base);
         return;
     }
-    say("signal %d: finishing", (int)number);
+    report("signal %d: finishing", (int)number);
     gateway->stopping = true;
     evhttp_del_accept_socket(gateway->http, gateway->listener);
     if (gateway->gifts != NULL) {
@@ -186,9 +186,9 @@ static int open_file(struct ledger *file, const char *option, const char *path)
     int torn = ledger_open(file, path);
 
     if (torn < 0) {
-        say("%s %s: %s", option, path, strerror(errno));
+        report("%s %s: %s", option, path, strerror(errno));
     } else if (torn > 0) {
-        say("%s %s: its last line was torn, and counts for nothing", option, path);
+        report("%s %s: its last line was torn, and counts for nothing", option, path);
     }
     return torn < 0 ? -1 : 0;
 }
@@ -237,7 +237,7 @@ static int connect_to_redis(struct gateway *gateway, const struct options *optio
     password_wipe(password);
     password_wipe(sentinel_password);
     if (error < 0) {
-        say("%s", *gateway->error ? gateway->error : lw_strerror(error));
+        report("%s", *gateway->error ? gateway->error : lw_strerror(error));
     }
     return error;
 }
@@ -288,7 +288,8 @@ static int listen_at(struct gateway *gateway, const struct options *options)
     if (gateway->listener == NULL ||
         getsockname(evhttp_bound_socket_get_fd(gateway->listener),
                     (struct sockaddr *)&address, &size) < 0) {
-        say("cannot listen at %s:%u: %s", options->host, options->port, strerror(errno));
+        report("cannot listen at %s:%u: %s", options->host, options->port,
+               strerror(errno));
         return -1;
     }
     evhttp_set_gencb(gateway->http, on_request, gateway);
@@ -296,7 +297,7 @@ static int listen_at(struct gateway *gateway, const struct options *options)
                      ? ((struct sockaddr_in6 *)&address)->sin6_port
                      : ((struct sockaddr_in *)&address)->sin_port);
     if (options->port_file != NULL && write_port(options->port_file, port) < 0) {
-        say("--port-file %s: %s", options->port_file, strerror(errno));
+        report("--port-file %s: %s", options->port_file, strerror(errno));
         return -1;
     }
     (void)printf("listening at %s:%d\n", options->host, port);
@@ -311,7 +312,7 @@ static int serve(struct gateway *gateway, const struct options *options)
 
     if (term == NULL || interrupt == NULL || event_add(term, NULL) < 0 ||
         event_add(interrupt, NULL) < 0) {
-        say("cannot watch for signals");
+        report("cannot watch for signals");
     } else if (connect_to_redis(gateway, options) == 0 &&
                listen_at(gateway, options) == 0) {
         result = event_base_dispatch(gateway->base);

@@ -71,7 +71,7 @@ static bool parse_time(const char *option, const char *text, int64_t *ms)
     if (duration_parse(text, ms, why, sizeof(why)) == 0 && *ms <= INT32_MAX) {
         return true;
     }
-    say("--%s %s", option, *ms > INT32_MAX ? "is too long" : why);
+    report("--%s %s", option, *ms > INT32_MAX ? "is too long" : why);
     return false;
 }
 
@@ -112,7 +112,7 @@ static bool parse_option(int option, struct options *options)
         if (parse_listen(optarg, options)) {
             return true;
         }
-        say("--listen '%s': HOST:PORT was expected, PORT from 0 to 65535", optarg);
+        report("--listen '%s': HOST:PORT was expected, PORT from 0 to 65535", optarg);
         return false;
     default:
         return false; /* getopt_long has said why */

@@ -4,7 +4,7 @@
  * it looks, each by its own token, so that whoever comes after is left alone; and what
  * another library made only if that is wanted. Must not know how.
  *
- * Happy path: the link comes up, reach_look; on_inspected keeps the tokens; lw_break
+ * Happy path: the link comes up, query_inspect; on_inspected keeps the tokens; lw_break
  * answers LW_OK for each. Of more holders than a look shows the others are found by the
  * next one.
  */
@@ -25,28 +25,28 @@
 #define PADDED 23  /* digits of a number that has zeros before it */
 #define SHOWN 1024 /* bytes of a plain string: what is as long may be longer */
 
-struct breaking {
-    struct reach *reach;
+struct operation {
+    struct query *query;
     char **tokens;      /* of the last look, to break in turn */
     size_t count, next; /* of these */
-    size_t left; /* of those that held at the first look, how many it did not show */
-    bool looked, any_broken;
+    size_t remaining; /* of those that held at the first look, how many it did not show */
+    bool inspected, any_broken;
 };
 
-static void finish(struct breaking *breaking, const char *why)
+static void finish(struct operation *operation, const char *why)
 {
-    struct reach *reach = breaking->reach;
+    struct query *query = operation->query;
 
-    if (!breaking->any_broken) {
-        say("'%s' is not broken: %s", reach->options->name, why);
+    if (!operation->any_broken) {
+        report("'%s' is not broken: %s", query->options->name, why);
     }
-    reach_end(reach, breaking->any_broken ? EXIT_SUCCESS : STATUS_NOT_HELD);
+    query_end(query, operation->any_broken ? EXIT_SUCCESS : EXIT_NOT_HELD);
 }
 
 /* ---- whose it is ---- */
 
 /* A number and what ends it; NULL: it is none. */
-static const char *behind_number(const char *text, char end)
+static const char *skip_number(const char *text, char end)
 {
     size_t digits = strspn(text, "0123456789");
 
@@ -71,8 +71,8 @@ static bool is_our_token(const char *token)
     if (strspn(token, "0123456789") == PADDED) {
         token += strspn(token, "0");
     }
-    token = behind_number(token, ':');
-    token = token != NULL ? behind_number(token, '-') : NULL;
+    token = skip_number(token, ':');
+    token = token != NULL ? skip_number(token, '-') : NULL;
     return token != NULL && *token == '\0';
 }
 
@@ -102,7 +102,7 @@ static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
 
 /* Of ours it may also be given as it stands in Redis while others queue: with a + at its
  * end. */
-static bool means(const char *given, const char *token)
+static bool token_matches(const char *given, const char *token)
 {
     size_t length = strlen(token);
 
@@ -112,62 +112,63 @@ static bool means(const char *given, const char *token)
 }
 
 /* Does --token mean another one? */
-static bool is_spared(const struct breaking *breaking, const struct lw_inspection *seen)
+static bool token_differs(const struct operation *operation,
+                          const struct lw_inspection *seen)
 {
-    const char *token = breaking->reach->options->token;
+    const char *token = operation->query->options->token;
 
     return token != NULL && seen->holder_count == 1 &&
-           !means(token, lw_inspection_holder(seen, 0)->token);
+           !token_matches(token, lw_inspection_holder(seen, 0)->token);
 }
 
 /* ---- one after the other ---- */
 
-static void forget(struct breaking *breaking)
+static void free_tokens(struct operation *operation)
 {
-    for (size_t i = 0; i < breaking->count; i++) {
-        free(breaking->tokens[i]);
+    for (size_t i = 0; i < operation->count; i++) {
+        free(operation->tokens[i]);
     }
-    free(breaking->tokens);
-    breaking->tokens = NULL;
-    breaking->count = breaking->next = 0;
+    free(operation->tokens);
+    operation->tokens = NULL;
+    operation->count = operation->next = 0;
 }
 
-static bool add(struct breaking *breaking, const char *token)
+static bool add(struct operation *operation, const char *token)
 {
     char *copy = strdup(token);
 
     if (copy != NULL) {
-        breaking->tokens[breaking->count++] = copy;
+        operation->tokens[operation->count++] = copy;
     }
     return copy != NULL;
 }
 
 /* At most as many as held at the first look: those who followed them are not meant. */
-static bool keep(struct breaking *breaking, const struct lw_inspection *seen)
+static bool keep_tokens(struct operation *operation, const struct lw_inspection *seen)
 {
-    const char *only = breaking->reach->options->token;
+    const char *only = operation->query->options->token;
     bool kept = true;
 
-    if (!breaking->looked && only == NULL) {
-        breaking->left = seen->holder_total;
+    if (!operation->inspected && only == NULL) {
+        operation->remaining = seen->holder_total;
     }
-    breaking->looked = true;
-    forget(breaking);
-    breaking->tokens = calloc(seen->holder_count + 1, sizeof(*breaking->tokens));
-    if (breaking->tokens == NULL) {
+    operation->inspected = true;
+    free_tokens(operation);
+    operation->tokens = calloc(seen->holder_count + 1, sizeof(*operation->tokens));
+    if (operation->tokens == NULL) {
         return false;
     }
     if (only != NULL) {
-        return add(breaking, only);
+        return add(operation, only);
     }
-    for (size_t i = 0; kept && i < seen->holder_count && breaking->left > 0; i++) {
-        kept = add(breaking, lw_inspection_holder(seen, i)->token);
-        breaking->left--;
+    for (size_t i = 0; kept && i < seen->holder_count && operation->remaining > 0; i++) {
+        kept = add(operation, lw_inspection_holder(seen, i)->token);
+        operation->remaining--;
     }
     return kept;
 }
 
-static bool is_cut(const struct lw_inspection *seen)
+static bool is_truncated(const struct lw_inspection *seen)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
 
@@ -176,112 +177,112 @@ static bool is_cut(const struct lw_inspection *seen)
 
 /* What stands there is too long to be shown (or the server does not let us look): with
  * --foreign the operator means it as it is. */
-static bool keep_unseen(struct breaking *breaking)
+static bool keep_unknown_token(struct operation *operation)
 {
-    const char *only = breaking->reach->options->token;
+    const char *only = operation->query->options->token;
 
-    forget(breaking);
-    breaking->looked = true;
-    breaking->tokens = calloc(1, sizeof(*breaking->tokens));
-    if (breaking->tokens == NULL) {
+    free_tokens(operation);
+    operation->inspected = true;
+    operation->tokens = calloc(1, sizeof(*operation->tokens));
+    if (operation->tokens == NULL) {
         return false;
     }
     if (only != NULL) {
-        return add(breaking, only);
+        return add(operation, only);
     }
-    breaking->count = 1; /* NULL: whoever holds it */
+    operation->count = 1; /* NULL: whoever holds it */
     return true;
 }
 
-static void go_on(struct breaking *breaking);
+static void break_next(struct operation *operation);
 
 static void on_broken(struct lw_client *client, int result, const char *why, void *arg)
 {
-    struct breaking *breaking = arg;
+    struct operation *operation = arg;
 
     (void)client;
-    if (breaking->reach->ending) {
+    if (operation->query->ending) {
         return;
     }
     if (result != LW_OK && result != LW_ENOTHELD) {
-        bool unknown = result == LW_ECONN && breaking->any_broken;
+        bool unknown = result == LW_ECONN && operation->any_broken;
 
-        reach_fail(breaking->reach, unknown ? LW_EUNKNOWN : result, why);
+        query_fail(operation->query, unknown ? LW_EUNKNOWN : result, why);
         return;
     }
-    breaking->any_broken = breaking->any_broken || result == LW_OK;
-    breaking->next++;
-    go_on(breaking);
+    operation->any_broken = operation->any_broken || result == LW_OK;
+    operation->next++;
+    break_next(operation);
 }
 
 static void on_inspected(struct lw_client *client, int result,
                          const struct lw_inspection *seen, const char *why, void *arg)
 {
-    struct breaking *breaking = arg;
+    struct operation *operation = arg;
     char foreign[1200];
 
     (void)client;
-    if (breaking->reach->ending) {
+    if (operation->query->ending) {
         return;
     }
-    if ((result == LW_EREDIS || (result == LW_OK && is_cut(seen))) &&
-        breaking->reach->options->foreign && !breaking->looked) {
-        if (keep_unseen(breaking)) {
-            go_on(breaking);
+    if ((result == LW_EREDIS || (result == LW_OK && is_truncated(seen))) &&
+        operation->query->options->foreign && !operation->inspected) {
+        if (keep_unknown_token(operation)) {
+            break_next(operation);
         } else {
-            reach_fail(breaking->reach, LW_ENOMEM, "");
+            query_fail(operation->query, LW_ENOMEM, "");
         }
         return;
     }
     if (result != LW_OK) {
-        reach_fail(breaking->reach, result, why);
+        query_fail(operation->query, result, why);
     } else if (*seen->stranger) {
-        finish(breaking, "the key is a stranger's, and is not touched");
-    } else if (!breaking->reach->options->foreign && !is_spared(breaking, seen) &&
+        finish(operation, "the key is a stranger's, and is not touched");
+    } else if (!operation->query->options->foreign && !token_differs(operation, seen) &&
                is_foreign(seen, foreign, sizeof(foreign))) {
-        finish(breaking, foreign);
-    } else if (!keep(breaking, seen)) {
-        reach_fail(breaking->reach, LW_ENOMEM, "");
+        finish(operation, foreign);
+    } else if (!keep_tokens(operation, seen)) {
+        query_fail(operation->query, LW_ENOMEM, "");
     } else {
-        go_on(breaking);
+        break_next(operation);
     }
 }
 
-static void go_on(struct breaking *breaking)
+static void break_next(struct operation *operation)
 {
-    struct reach *reach = breaking->reach;
+    struct query *query = operation->query;
     int error;
 
-    if (breaking->next < breaking->count) {
-        error = lw_break(reach->client, reach->options->name,
-                         breaking->tokens[breaking->next], on_broken, breaking);
+    if (operation->next < operation->count) {
+        error = lw_break(query->client, query->options->name,
+                         operation->tokens[operation->next], on_broken, operation);
         if (error != 0) {
-            reach_fail(reach, error, "");
+            query_fail(query, error, "");
         }
-    } else if (breaking->count > 0 && breaking->left > 0) {
-        reach_look(reach, on_inspected, breaking);
-    } else if (breaking->count == 0) {
-        finish(breaking, "nobody holds it");
+    } else if (operation->count > 0 && operation->remaining > 0) {
+        query_inspect(query, on_inspected, operation);
+    } else if (operation->count == 0) {
+        finish(operation, "nobody holds it");
     } else {
-        finish(breaking, reach->options->token != NULL ? "that token does not hold it"
-                                                       : "it changed hands meanwhile");
+        finish(operation, query->options->token != NULL ? "that token does not hold it"
+                                                        : "it changed hands meanwhile");
     }
 }
 
-static void on_up(struct reach *reach)
+static void on_up(struct query *query)
 {
-    struct breaking *breaking = reach->arg;
+    struct operation *operation = query->arg;
 
-    breaking->reach = reach;
-    reach_look(reach, on_inspected, breaking);
+    operation->query = query;
+    query_inspect(query, on_inspected, operation);
 }
 
 int break_lock(const struct options *options)
 {
-    static const struct reach_events events = {.up = on_up};
-    struct breaking breaking = {0};
-    int code = reach(options, &events, "lockwire-break", &breaking);
+    static const struct query_events events = {.up = on_up};
+    struct operation operation = {0};
+    int code = query(options, &events, "lockwire-break", &operation);
 
-    forget(&breaking);
+    free_tokens(&operation);
     return code;
 }

@@ -80,7 +80,7 @@ int columns_width(const char *text)
     return width;
 }
 
-size_t columns_fitting(const char *text, size_t length, int width)
+size_t columns_fit(const char *text, size_t length, int width)
 {
     size_t at = 0, bytes;
 
@@ -118,18 +118,18 @@ void columns_cut(const char *from, int width, char *text, size_t size)
         (void)snprintf(text, size, "%s", from);
         return;
     }
-    head = columns_fitting(from, strlen(from), room - room / 2);
+    head = columns_fit(from, strlen(from), room - room / 2);
     (void)snprintf(text, size, "%.*s%s%s", (int)head, from, width > 0 ? ELLIPSIS : "",
                    ending(from, room / 2));
 }
 
 /* ---- the table ---- */
 
-static int count_of(const struct column *columns)
+static int column_count(const struct column *columns)
 {
     int count = 0;
 
-    while (count < COLUMNS_MOST && columns[count].title != NULL) {
+    while (count < COLUMNS_MAX && columns[count].title != NULL) {
         count++;
     }
     return count;
@@ -137,24 +137,24 @@ static int count_of(const struct column *columns)
 
 /* What each column would take, and whether anything is said in it. */
 static void measure(const struct column *columns, columns_row *row, const void *rows,
-                    size_t count, int *widths, bool *says)
+                    size_t count, int *widths, bool *has_content)
 {
-    char text[COLUMNS_CELL];
+    char text[COLUMNS_CELL_MAX];
     int wide;
 
-    for (int i = 0; i < count_of(columns); i++) {
+    for (int i = 0; i < column_count(columns); i++) {
         widths[i] = columns_width(columns[i].title);
-        says[i] = false;
+        has_content[i] = false;
         for (size_t j = 0; j < count; j++) {
             columns[i].cell(row(rows, j), j, text, sizeof(text));
             wide = columns_width(text);
             widths[i] = wide > widths[i] ? wide : widths[i];
-            says[i] = says[i] || strcmp(text, "-") != 0;
+            has_content[i] = has_content[i] || strcmp(text, "-") != 0;
         }
     }
 }
 
-static int whole(const int *widths, int count)
+static int full_width(const int *widths, int count)
 {
     int sum = -GAP;
 
@@ -164,17 +164,18 @@ static int whole(const int *widths, int count)
     return sum;
 }
 
-static int least(const struct column *column)
+static int min_width(const struct column *column)
 {
     int title = columns_width(column->title);
 
-    return column->least > title ? column->least : title;
+    return column->min_width > title ? column->min_width : title;
 }
 
 /* By how much it can be cut. */
-static int spare(const struct column *column, int width)
+static int slack(const struct column *column, int width)
 {
-    return column->least > 0 && width > least(column) ? width - least(column) : 0;
+    return column->min_width > 0 && width > min_width(column) ? width - min_width(column)
+                                                              : 0;
 }
 
 static int widest_to_cut(const struct column *columns, const int *widths, int count)
@@ -182,7 +183,7 @@ static int widest_to_cut(const struct column *columns, const int *widths, int co
     int widest = -1;
 
     for (int i = 0; i < count; i++) {
-        if (spare(&columns[i], widths[i]) > 0 &&
+        if (slack(&columns[i], widths[i]) > 0 &&
             (widest < 0 || widths[i] > widths[widest])) {
             widest = i;
         }
@@ -193,21 +194,22 @@ static int widest_to_cut(const struct column *columns, const int *widths, int co
 /* By so much, or it is left out. */
 static void shrink_last(const struct column *column, int *width, int over)
 {
-    if (over > 0 && column->least > 0 && *width != LEFT_OUT) {
-        *width = over <= spare(column, *width) ? *width - over : LEFT_OUT;
+    if (over > 0 && column->min_width > 0 && *width != LEFT_OUT) {
+        *width = over <= slack(column, *width) ? *width - over : LEFT_OUT;
     }
 }
 
 /* In the order that columns.h tells, until the table is no wider. */
-static void fit(const struct column *columns, int *widths, const bool *says, int width)
+static void fit(const struct column *columns, int *widths, const bool *has_content,
+                int width)
 {
-    int count = count_of(columns), last = count - 1, widest;
+    int count = column_count(columns), last = count - 1, widest;
 
-    for (int i = 0; i < count && whole(widths, count) > width; i++) {
-        widths[i] = says[i] ? widths[i] : LEFT_OUT;
+    for (int i = 0; i < count && full_width(widths, count) > width; i++) {
+        widths[i] = has_content[i] ? widths[i] : LEFT_OUT;
     }
-    shrink_last(&columns[last], &widths[last], whole(widths, count) - width);
-    while (whole(widths, count) > width &&
+    shrink_last(&columns[last], &widths[last], full_width(widths, count) - width);
+    while (full_width(widths, count) > width &&
            (widest = widest_to_cut(columns, widths, count)) >= 0) {
         widths[widest]--;
     }
@@ -216,10 +218,10 @@ static void fit(const struct column *columns, int *widths, const bool *says, int
 static void write_row(FILE *out, const struct column *columns, const int *widths,
                       const void *row, size_t index, int width)
 {
-    char text[COLUMNS_CELL], shown[COLUMNS_CELL];
+    char text[COLUMNS_CELL_MAX], shown[COLUMNS_CELL_MAX];
     int used = 0, to = 0; /* where the row is, and where its next cell begins */
 
-    for (int i = 0; i < count_of(columns); i++) {
+    for (int i = 0; i < column_count(columns); i++) {
         if (widths[i] == LEFT_OUT || (width > 0 && to >= width)) {
             continue;
         }
@@ -240,12 +242,12 @@ static void write_row(FILE *out, const struct column *columns, const int *widths
 void columns_write(FILE *out, const struct column *columns, columns_row *row,
                    const void *rows, size_t count, int width)
 {
-    int widths[COLUMNS_MOST] = {0};
-    bool says[COLUMNS_MOST] = {false};
+    int widths[COLUMNS_MAX] = {0};
+    bool has_content[COLUMNS_MAX] = {false};
 
-    measure(columns, row, rows, count, widths, says);
+    measure(columns, row, rows, count, widths, has_content);
     if (width > 0) {
-        fit(columns, widths, says, width);
+        fit(columns, widths, has_content, width);
     }
     write_row(out, columns, widths, NULL, 0, width);
     for (size_t i = 0; i < count; i++) {

@@ -12,8 +12,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define COLUMNS_CELL 4200 /* bytes of a cell: 1024 bytes of somebody's, each as \xNN */
-#define COLUMNS_MOST 8    /* of a table */
+#define COLUMNS_CELL_MAX                                                                 \
+    4200              /* bytes of a cell: 1024 bytes of somebody's, each as \xNN */
+#define COLUMNS_MAX 8 /* of a table */
 
 /* Where a table is too wide, those columns give way first in which nothing but "-"
  * stands. Then the last one, if it may be cut: down to `least`, or altogether where that
@@ -23,7 +24,7 @@ struct column {
     const char *title; /* NULL ends a list of columns */
     /* UTF-8 that can be shown (base/escape.h), in `size` bytes; "-": nothing */
     void (*cell)(const void *row, size_t index, char *text, size_t size);
-    int least; /* it may be cut to so few, or to its title; 0: it is never cut */
+    int min_width; /* it may be cut to so few, or to its title; 0: it is never cut */
 };
 typedef const void *columns_row(const void *rows, size_t index);
 
@@ -33,7 +34,7 @@ void columns_write(FILE *out, const struct column *columns, columns_row *row,
 
 int columns_width(const char *text);
 /* How many of these bytes can stand within `width`, no character split. */
-size_t columns_fitting(const char *text, size_t length, int width);
+size_t columns_fit(const char *text, size_t length, int width);
 /* The text, or what is left of it in `width` columns when an ellipsis stands for its
  * middle: names and tokens differ at their ends. `from` and `text` do not overlap. */
 void columns_cut(const char *from, int width, char *text, size_t size);

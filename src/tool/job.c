@@ -37,7 +37,7 @@ static bool set_environment(const struct child *child)
 {
     char variable[32];
 
-    for (int i = 0; i < CHILD_FENCES; i++) {
+    for (int i = 0; i < JOB_FENCES; i++) {
         (void)snprintf(variable, sizeof(variable), "LOCKWIRE_FENCE_%d", i + 2);
         if (!set_fence(variable, child->more_fences[i])) {
             return false;
@@ -56,20 +56,20 @@ static void die_with(pid_t parent, const struct child *child)
         system_die_with_parent(SIGTERM);
     }
     if (getppid() != parent) {
-        _exit(STATUS_SYSTEM);
+        _exit(EXIT_SYSTEM);
     }
 }
 
 static void enter_group(const struct child *child)
 {
-    struct order order = child->order;
+    struct watchdog_order order = child->order;
 
     setpgid(0, 0);
     if (child->terminal >= 0) {
         tcsetpgrp(child->terminal, getpid());
     }
     order.group = getpid();
-    keeper_tell(child->keeper, &order);
+    watchdog_send(child->watchdog, &order);
 }
 
 static _Noreturn void execute(char *const argv[])
@@ -80,11 +80,12 @@ static _Noreturn void execute(char *const argv[])
     execvp(argv[0], argv);
     error = errno;
     (void)fprintf(stderr, "lockwire: cannot execute %s: %s\n", argv[0], strerror(error));
-    _exit(error == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_EXECUTE);
+    _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE);
 }
 
 /* Starts the command. Returns its pid, or -1 with errno set. A command that cannot be
- * executed ends as with a shell, with a message: code 126, or 127 if it does not exist. */
+ * executed ends as with a shell, with a message: code 126, or 127 if it does not exist.
+ */
 static pid_t child_start(const struct child *child)
 {
     sigset_t all, before;
@@ -101,7 +102,7 @@ static pid_t child_start(const struct child *child)
         }
         die_with(parent, child);
         if (!set_environment(child)) {
-            _exit(STATUS_SYSTEM);
+            _exit(EXIT_SYSTEM);
         }
         execute(child->argv);
     }
@@ -117,7 +118,7 @@ static pid_t child_start(const struct child *child)
 /* Returns the exit code of a process that has ended: 128 + n after signal n. */
 static int child_code(int status)
 {
-    return WIFSIGNALED(status) ? STATUS_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+    return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 #define LOOK_MS 100
@@ -138,108 +139,108 @@ static void arm(struct event *timer, int64_t ms)
 /* ---- what the keeper knows ---- */
 
 /* A little after lockwire itself would act, and before the lock is over. */
-static struct order order_of(const struct work *work)
+static struct watchdog_order current_order(const struct job *job)
 {
-    struct order order = {.group = work->family.group, .phase = ORDER_RUN};
+    struct watchdog_order order = {.group = job->tree.group, .phase = WATCHDOG_RUN};
 
-    if (work->ending) {
-        order.phase = ORDER_END;
-        order.until_ms = work->kill_at_ms;
+    if (job->ending) {
+        order.phase = WATCHDOG_END;
+        order.until_ms = job->kill_at_ms;
         return order;
     }
-    if (work->stopped) {
-        order.phase = ORDER_STOPPED;
+    if (job->stopped) {
+        order.phase = WATCHDOG_STOPPED;
     }
-    order.until_ms = system_now_ms() + work->plan.left_ms(work->plan.arg) +
-                     work->plan.kill_ms / 4;
+    order.until_ms = system_now_ms() + job->plan.left_ms(job->plan.arg) +
+                     job->plan.kill_ms / 4;
     return order;
 }
 
-static bool tell(const struct work *work)
+static bool order_watchdog(const struct job *job)
 {
-    struct order order = order_of(work);
+    struct watchdog_order order = current_order(job);
 
-    return keeper_tell(&work->keeper, &order);
+    return watchdog_send(&job->watchdog, &order);
 }
 
-static void arm_beat(struct work *work)
+static void arm_beat(struct job *job)
 {
-    int64_t ms = work->plan.left_ms(work->plan.arg) / BEATS;
+    int64_t ms = job->plan.left_ms(job->plan.arg) / BEATS;
 
     if (ms > LONGEST_BEAT_MS) {
         ms = LONGEST_BEAT_MS;
     }
-    arm(work->beat, ms < SHORTEST_BEAT_MS ? SHORTEST_BEAT_MS : ms);
+    arm(job->beat_timer, ms < SHORTEST_BEAT_MS ? SHORTEST_BEAT_MS : ms);
 }
 
-static bool new_keeper(struct work *work)
+static bool restart_watchdog(struct job *job)
 {
-    keeper_stop(&work->keeper);
-    if (keeper_start(&work->keeper, &work->family, work->plan.grace_ms) < 0) {
+    watchdog_stop(&job->watchdog);
+    if (watchdog_start(&job->watchdog, &job->tree, job->plan.grace_ms) < 0) {
         return false;
     }
-    tell(work);
+    order_watchdog(job);
     return true;
 }
 
 static void on_beat(evutil_socket_t fd, short what, void *arg)
 {
-    struct work *work = arg;
+    struct job *job = arg;
 
     (void)fd, (void)what;
-    if (!tell(work)) {
-        new_keeper(work);
+    if (!order_watchdog(job)) {
+        restart_watchdog(job);
     }
-    arm_beat(work);
+    arm_beat(job);
 }
 
 /* ---- signals to the command ---- */
 
-static void send_all(struct work *work, int number)
+static void signal_all(struct job *job, int number)
 {
-    if (work->plan.direct && work->child > 0) {
-        kill(work->child, number);
-    } else if (!work->plan.direct) {
-        family_signal(&work->family, number);
+    if (job->plan.direct && job->child > 0) {
+        kill(job->child, number);
+    } else if (!job->plan.direct) {
+        process_tree_signal(&job->tree, number);
     }
 }
 
 /* As a terminal would: to the group, which is there as long as its first process is. */
-static void pass_on(struct work *work, int number)
+static void forward(struct job *job, int number)
 {
-    if (!work->plan.direct && work->child > 0) {
-        kill(-work->family.group, number);
+    if (!job->plan.direct && job->child > 0) {
+        kill(-job->tree.group, number);
     } else {
-        send_all(work, number);
+        signal_all(job, number);
     }
 }
 
-static void start_killing(struct work *work)
+static void start_killing(struct job *job)
 {
-    work->killing = true;
-    send_all(work, SIGKILL);
+    job->killing = true;
+    signal_all(job, SIGKILL);
 }
 
-static void on_grace_over(evutil_socket_t fd, short what, void *arg)
+static void on_grace_end(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what;
     start_killing(arg);
 }
 
-void work_end(struct work *work)
+void job_end(struct job *job)
 {
-    if (!work->working || work->ending) {
+    if (!job->running || job->ending) {
         return;
     }
-    work->ending = true;
-    work->kill_at_ms = system_now_ms() + (work->stopped ? 0 : work->plan.grace_ms);
-    tell(work);
-    if (work->stopped) {
-        start_killing(work);
+    job->ending = true;
+    job->kill_at_ms = system_now_ms() + (job->stopped ? 0 : job->plan.grace_ms);
+    order_watchdog(job);
+    if (job->stopped) {
+        start_killing(job);
         return;
     }
-    send_all(work, SIGTERM);
-    arm(work->grace, work->plan.grace_ms);
+    signal_all(job, SIGTERM);
+    arm(job->grace_timer, job->plan.grace_ms);
 }
 
 /* ---- stops ---- */
@@ -249,71 +250,71 @@ static bool wants_terminal(int number)
     return number == SIGTTIN || number == SIGTTOU;
 }
 
-static void continued(struct work *work)
+static void continued(struct job *job)
 {
-    work->stopped = false;
-    family_resume(&work->family);
-    tell(work);
+    job->stopped = false;
+    process_tree_resume_outsiders(&job->tree);
+    order_watchdog(job);
 }
 
-static void go_on(struct work *work, bool with_terminal)
+static void resume(struct job *job, bool with_terminal)
 {
-    continued(work);
+    continued(job);
     if (with_terminal) {
-        terminal_give(&work->terminal, work->family.group);
+        terminal_give(&job->terminal, job->tree.group);
     }
-    pass_on(work, SIGCONT);
-    if (work->stop_asked) { /* which that has wiped out, if it was on its way */
-        pass_on(work, SIGTSTP);
+    forward(job, SIGCONT);
+    if (job->stop_asked) { /* which that has wiped out, if it was on its way */
+        forward(job, SIGTSTP);
     }
 }
 
 /* It wants the terminal, and nobody is there who could ever give it. */
-static void hang_up(struct work *work)
+static void hang_up(struct job *job)
 {
-    if (work->hung_up) {
-        work_end(work);
+    if (job->hung_up) {
+        job_end(job);
         return;
     }
-    work->hung_up = true;
-    pass_on(work, SIGHUP);
-    go_on(work, false);
+    job->hung_up = true;
+    forward(job, SIGHUP);
+    resume(job, false);
 }
 
 /* SIGSTOP would stop this process for ever where no shell is. */
-static void stop_along(struct work *work, int number)
+static void stop_with_job(struct job *job, int number)
 {
-    bool had_terminal = terminal_take(&work->terminal);
+    bool had_terminal = terminal_take(&job->terminal);
     bool was_stopped;
 
-    work->stopped = true;
-    work->stop_asked = false;
-    family_halt(&work->family);
-    tell(work);
+    job->stopped = true;
+    job->stop_asked = false;
+    process_tree_stop_outsiders(&job->tree);
+    order_watchdog(job);
     was_stopped = signals_stop(number == SIGSTOP ? SIGTSTP : number, had_terminal);
-    if (work->plan.left_ms(work->plan.arg) <= 0) {
-        work_end(work);
-    } else if (was_stopped || terminal_is_ours(&work->terminal)) {
-        go_on(work, had_terminal || wants_terminal(number));
+    if (job->plan.left_ms(job->plan.arg) <= 0) {
+        job_end(job);
+    } else if (was_stopped || terminal_is_ours(&job->terminal)) {
+        resume(job, had_terminal || wants_terminal(number));
     } else if (wants_terminal(number)) {
-        hang_up(work);
+        hang_up(job);
     } else if (number != SIGSTOP) { /* else whoever stopped it continues it */
-        go_on(work, had_terminal);
+        resume(job, had_terminal);
     }
 }
 
-static void on_stopped(struct work *work, int number)
+static void on_stopped(struct job *job, int number)
 {
-    bool follow = number != SIGSTOP || work->terminal.given ||
-                  terminal_is_ours(&work->terminal);
+    bool follow = number != SIGSTOP || job->terminal.given ||
+                  terminal_is_ours(&job->terminal);
 
-    work->stopped = true;
-    if (wants_terminal(number) && terminal_is_ours(&work->terminal)) {
-        go_on(work, true);
+    job->stopped = true;
+    if (wants_terminal(number) && terminal_is_ours(&job->terminal)) {
+        resume(job, true);
     } else if (follow) {
-        stop_along(work, number);
+        stop_with_job(job, number);
     } else {
-        tell(work);
+        order_watchdog(job);
     }
 }
 
@@ -326,86 +327,86 @@ static bool interrupted(int status)
            (WTERMSIG(status) == SIGINT || WTERMSIG(status) == SIGQUIT);
 }
 
-static void on_child(struct work *work, int status)
+static void on_child(struct job *job, int status)
 {
-    bool had_terminal = terminal_take(&work->terminal);
+    bool had_terminal = terminal_take(&job->terminal);
 
-    work->child = 0;
-    work->ended_ms = system_now_ms();
-    work->code = child_code(status);
-    work->stopped = false;
+    job->child = 0;
+    job->leftovers_since_ms = system_now_ms();
+    job->code = child_code(status);
+    job->stopped = false;
     if (had_terminal && interrupted(status)) {
-        work->interrupted = WTERMSIG(status) == SIGINT;
+        job->interrupted = WTERMSIG(status) == SIGINT;
         kill(0, WTERMSIG(status));
     }
-    if (had_terminal && (work->ending || WIFSIGNALED(status))) {
-        terminal_restore(&work->terminal);
+    if (had_terminal && (job->ending || WIFSIGNALED(status))) {
+        terminal_restore(&job->terminal);
     }
-    tell(work);
+    order_watchdog(job);
 }
 
-static void on_keeper_end(struct work *work)
+static void on_watchdog_end(struct job *job)
 {
-    keeper_died(&work->keeper);
-    if (!new_keeper(work)) {
-        say("cannot start another keeper: %s", strerror(errno));
+    watchdog_reaped(&job->watchdog);
+    if (!restart_watchdog(job)) {
+        report("cannot start another keeper: %s", strerror(errno));
     }
 }
 
 /* Of those that the command has left behind only what this process has adopted. */
-static void on_relative(struct work *work, pid_t pid, int status)
+static void on_process(struct job *job, pid_t pid, int status)
 {
-    bool is_job = pid == work->child || work->child == 0;
+    bool is_job = pid == job->child || job->child == 0;
 
     if (WIFSTOPPED(status) && is_job) {
-        on_stopped(work, WSTOPSIG(status));
+        on_stopped(job, WSTOPSIG(status));
     } else if (WIFCONTINUED(status) && is_job) {
-        continued(work);
-    } else if (pid == work->child && !WIFSTOPPED(status) && !WIFCONTINUED(status)) {
-        on_child(work, status);
+        continued(job);
+    } else if (pid == job->child && !WIFSTOPPED(status) && !WIFCONTINUED(status)) {
+        on_child(job, status);
     }
 }
 
-static void on_change(struct work *work, pid_t pid, int status)
+static void on_change(struct job *job, pid_t pid, int status)
 {
     bool ended = WIFEXITED(status) || WIFSIGNALED(status);
 
-    if (pid == work->keeper.pid) {
+    if (pid == job->watchdog.pid) {
         if (ended) {
-            on_keeper_end(work);
+            on_watchdog_end(job);
         }
-    } else if (work->plan.server != NULL && pid == work->plan.server->pid) {
+    } else if (job->plan.server != NULL && pid == job->plan.server->pid) {
         if (ended) {
-            embedded_reaped(work->plan.server, pid);
+            embedded_reaped(job->plan.server, pid);
         }
     } else {
-        on_relative(work, pid, status);
+        on_process(job, pid, status);
     }
 }
 
 /* One change of a child of this process. Was there any? */
-static bool reap_one(struct work *work)
+static bool reap_one(struct job *job)
 {
-    int how = work->plan.direct ? WNOHANG : WNOHANG | WUNTRACED | WCONTINUED, status;
+    int how = job->plan.direct ? WNOHANG : WNOHANG | WUNTRACED | WCONTINUED, status;
     pid_t pid = 0;
 
-    if (!work->plan.direct) {
+    if (!job->plan.direct) {
         pid = waitpid(-1, &status, how);
-    } else if (work->child > 0) {
-        pid = waitpid(work->child, &status, how);
+    } else if (job->child > 0) {
+        pid = waitpid(job->child, &status, how);
     }
     if (pid > 0) {
-        on_change(work, pid, status);
+        on_change(job, pid, status);
     }
     return pid > 0;
 }
 
 /* How many changes there were; REAPS: there may be more. */
-static int reap_some(struct work *work)
+static int reap_some(struct job *job)
 {
     int reaped = 0;
 
-    while (reaped < REAPS && reap_one(work)) {
+    while (reaped < REAPS && reap_one(job)) {
         reaped++;
     }
     return reaped;
@@ -413,61 +414,62 @@ static int reap_some(struct work *work)
 
 /* ---- its end ---- */
 
-static void finish(struct work *work)
+static void finish(struct job *job)
 {
-    work->working = false;
-    event_del(work->grace);
-    event_del(work->look);
-    event_del(work->beat);
-    keeper_stop(&work->keeper);
-    work->plan.over(work->code, work->plan.arg);
+    job->running = false;
+    event_del(job->grace_timer);
+    event_del(job->look_timer);
+    event_del(job->beat_timer);
+    watchdog_stop(&job->watchdog);
+    job->plan.on_end(job->code, job->plan.arg);
 }
 
 /* A look that finds nobody is right if nobody ended during it: each of the command's
  * processes has one above it that is a child of this process. All who did are reaped
  * before the next look, which would read of each of them once more. */
-static bool anything_is_left(struct work *work)
+static bool is_anything_left(struct job *job)
 {
-    if (work->plan.direct) {
+    if (job->plan.direct) {
         return false;
     }
     for (int looks = 0; looks < LOOKS; looks++) {
-        if (work->killing) {
-            send_all(work, SIGKILL);
+        if (job->killing) {
+            signal_all(job, SIGKILL);
         }
-        if (family_look(&work->family) > 0) {
+        if (process_tree_update(&job->tree) > 0) {
             return true;
         }
-        if (reap_some(work) == 0) {
+        if (reap_some(job) == 0) {
             return false;
         }
     }
     return true;
 }
 
-static void tell_what_is_awaited(struct work *work)
+static void report_leftovers(struct job *job)
 {
-    if (work->ended_ms == 0 || system_now_ms() < work->ended_ms + SAY_AFTER_MS) {
+    if (job->leftovers_since_ms == 0 ||
+        system_now_ms() < job->leftovers_since_ms + SAY_AFTER_MS) {
         return;
     }
-    say("%s has ended, but '%s' is held until the processes that it left behind end",
-        work->plan.child.argv[0], work->plan.child.name);
-    work->ended_ms = 0;
+    report("%s has ended, but '%s' is held until the processes that it left behind end",
+           job->plan.child.argv[0], job->plan.child.name);
+    job->leftovers_since_ms = 0;
 }
 
-static void reap(struct work *work)
+static void reap(struct job *job)
 {
-    int reaped = reap_some(work);
+    int reaped = reap_some(job);
 
-    if (work->child == 0 && !anything_is_left(work)) {
-        finish(work);
+    if (job->child == 0 && !is_anything_left(job)) {
+        finish(job);
         return;
     }
-    if (work->child == 0) {
-        tell_what_is_awaited(work);
+    if (job->child == 0) {
+        report_leftovers(job);
     }
-    if (work->child == 0 || reaped == REAPS) {
-        arm(work->look, reaped == REAPS ? 0 : LOOK_MS);
+    if (job->child == 0 || reaped == REAPS) {
+        arm(job->look_timer, reaped == REAPS ? 0 : LOOK_MS);
     }
 }
 
@@ -477,97 +479,97 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
     reap(arg);
 }
 
-static void on_stop_signal(struct work *work)
+static void on_stop_signal(struct job *job)
 {
-    work->stop_asked = true;
-    pass_on(work, SIGTSTP);
-    if (work->child == 0 || work->stopped) {
-        stop_along(work, SIGTSTP); /* no stop that would tell */
+    job->stop_asked = true;
+    forward(job, SIGTSTP);
+    if (job->child == 0 || job->stopped) {
+        stop_with_job(job, SIGTSTP); /* no stop that would tell */
     }
 }
 
-void work_signal(struct work *work, int number, bool from_terminal)
+void job_signal(struct job *job, int number, bool from_terminal)
 {
-    if (!work->working) {
+    if (!job->running) {
         return;
     }
     if (number == SIGINT && from_terminal) {
-        work->interrupted = true;
+        job->interrupted = true;
     }
     if (number == SIGCHLD) {
         /* one look for all that came; those that come meanwhile do not put it off */
-        event_active(work->look, EV_TIMEOUT, 0);
+        event_active(job->look_timer, EV_TIMEOUT, 0);
     } else if (number == SIGTSTP || number == SIGTTIN) {
-        reap(work); /* who ended before it cannot stop */
-        if (work->working) {
-            on_stop_signal(work);
+        reap(job); /* who ended before it cannot stop */
+        if (job->running) {
+            on_stop_signal(job);
         }
-    } else if (!work->plan.direct || !from_terminal) {
-        pass_on(work, number);
+    } else if (!job->plan.direct || !from_terminal) {
+        forward(job, number);
     }
 }
 
 /* ---- its beginning ---- */
 
-static int start_job(struct work *work)
+static int start_job(struct job *job)
 {
-    struct child *child = &work->plan.child;
+    struct child *child = &job->plan.child;
 
-    terminal_open(&work->terminal);
-    signals_job();
-    family_begin(&work->family);
-    if (keeper_start(&work->keeper, &work->family, work->plan.grace_ms) < 0) {
+    terminal_open(&job->terminal);
+    signals_enable_job_control();
+    process_tree_begin(&job->tree);
+    if (watchdog_start(&job->watchdog, &job->tree, job->plan.grace_ms) < 0) {
         return -1;
     }
     child->group = true;
-    child->keeper = &work->keeper;
-    child->order = order_of(work);
-    if (terminal_is_ours_alone(&work->terminal)) {
-        child->terminal = work->terminal.fd;
+    child->watchdog = &job->watchdog;
+    child->order = current_order(job);
+    if (terminal_is_ours_alone(&job->terminal)) {
+        child->terminal = job->terminal.fd;
     }
-    work->child = child_start(child);
-    if (work->child < 0) {
+    job->child = child_start(child);
+    if (job->child < 0) {
         return -1;
     }
-    work->terminal.given = child->terminal >= 0;
-    work->family.group = work->child;
-    arm_beat(work);
+    job->terminal.given = child->terminal >= 0;
+    job->tree.group = job->child;
+    arm_beat(job);
     return 0;
 }
 
-int work_start(struct work *work, struct event_base *base, const struct work_plan *plan)
+int job_start(struct job *job, struct event_base *base, const struct job_plan *plan)
 {
-    *work = (struct work){.plan = *plan, .terminal.fd = -1};
-    work->plan.child.terminal = -1;
-    work->grace = event_new(base, -1, 0, on_grace_over, work);
-    work->look = event_new(base, -1, 0, on_look, work);
-    work->beat = event_new(base, -1, 0, on_beat, work);
-    if (work->grace == NULL || work->look == NULL || work->beat == NULL) {
+    *job = (struct job){.plan = *plan, .terminal.fd = -1};
+    job->plan.child.terminal = -1;
+    job->grace_timer = event_new(base, -1, 0, on_grace_end, job);
+    job->look_timer = event_new(base, -1, 0, on_look, job);
+    job->beat_timer = event_new(base, -1, 0, on_beat, job);
+    if (job->grace_timer == NULL || job->look_timer == NULL || job->beat_timer == NULL) {
         errno = ENOMEM;
         return -1;
     }
     if (plan->direct) {
-        work->child = child_start(&work->plan.child);
-    } else if (start_job(work) < 0) {
+        job->child = child_start(&job->plan.child);
+    } else if (start_job(job) < 0) {
         return -1;
     }
-    work->working = work->child > 0;
-    return work->working ? 0 : -1;
+    job->running = job->child > 0;
+    return job->running ? 0 : -1;
 }
 
-void work_free(struct work *work)
+void job_free(struct job *job)
 {
-    if (work->grace == NULL) {
-        return; /* work_start had no more than this */
+    if (job->grace_timer == NULL) {
+        return; /* job_start had no more than this */
     }
-    event_free(work->grace);
-    if (work->look != NULL) {
-        event_free(work->look);
+    event_free(job->grace_timer);
+    if (job->look_timer != NULL) {
+        event_free(job->look_timer);
     }
-    if (work->beat != NULL) {
-        event_free(work->beat);
+    if (job->beat_timer != NULL) {
+        event_free(job->beat_timer);
     }
-    keeper_stop(&work->keeper);
-    family_free(&work->family);
-    terminal_close(&work->terminal);
+    watchdog_stop(&job->watchdog);
+    process_tree_free(&job->tree);
+    terminal_close(&job->terminal);
 }

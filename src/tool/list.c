@@ -41,22 +41,22 @@ static void rows_table(FILE *out, const struct rows *rows, int width);
 static void rows_json(FILE *out, const struct rows *rows);
 static void rows_clear(struct rows *rows);
 
-#define LEAST_NAME 20
-#define LEAST_WHO 16
+#define MIN_NAME 20
+#define MIN_HOLDER 16
 
 struct row {
-    size_t number; /* in the order of coming */
-    char *name;    /* as it stands in Redis */
-    char *line;    /* of JSON, or NULL: */
-    char *who;
+    size_t sequence; /* in the order of coming */
+    char *name;      /* as it stands in Redis */
+    char *line;      /* of JSON, or NULL: */
+    char *holder;
     const char *mode;
     size_t holders, waiters;
-    int64_t left_ms;
+    int64_t remaining_ms;
 };
 
 /* ---- what is kept ---- */
 
-static const char *mode_of(const struct lw_inspection *seen)
+static const char *common_mode(const struct lw_inspection *seen)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
 
@@ -68,11 +68,11 @@ static const char *mode_of(const struct lw_inspection *seen)
             return "both";
         }
     }
-    return picture_mode(holder);
+    return status_mode(holder);
 }
 
 /* Of the longest lease; below 0: one does not end. */
-static int64_t left_of(const struct lw_inspection *seen)
+static int64_t longest_remaining_ms(const struct lw_inspection *seen)
 {
     int64_t left = 0;
 
@@ -88,48 +88,48 @@ static int64_t left_of(const struct lw_inspection *seen)
 }
 
 /* The one, and how many more. */
-static void write_who(const struct lw_inspection *seen, char *text, size_t size)
+static void format_holder(const struct lw_inspection *seen, char *text, size_t size)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
-    const char *who = "";
-    char shown[COLUMNS_CELL], more[40] = "";
+    const char *name = "";
+    char shown[COLUMNS_CELL_MAX], more[40] = "";
 
     if (holder != NULL) {
-        who = *holder->client          ? holder->client
-              : *picture_owner(holder) ? picture_owner(holder)
+        name = *holder->client         ? holder->client
+               : *status_owner(holder) ? status_owner(holder)
                                        : holder->token;
     }
-    picture_text(who, shown, sizeof(shown));
+    status_printable(name, shown, sizeof(shown));
     if (seen->holder_total > 1) {
         (void)snprintf(more, sizeof(more), ", +%zu", seen->holder_total - 1);
     }
     (void)snprintf(text, size, "%s%s", shown, more);
 }
 
-static void forget(struct row *row)
+static void free_row(struct row *row)
 {
     free(row->name);
     free(row->line);
-    free(row->who);
+    free(row->holder);
 }
 
-static bool take(struct row *row, const struct lw_inspection *seen, bool json,
-                 const struct lw_master *master)
+static bool fill_row(struct row *row, const struct lw_inspection *seen, bool json,
+                     const struct lw_master *master)
 {
-    char who[COLUMNS_CELL + 40];
+    char text[COLUMNS_CELL_MAX + 40];
 
     *row = (struct row){.name = strdup(seen->name)};
     if (json) {
-        row->line = picture_json_line(seen, master, false);
+        row->line = status_json_line(seen, master, false);
         return row->name != NULL && row->line != NULL;
     }
-    write_who(seen, who, sizeof(who));
-    row->who = strdup(who);
-    row->mode = mode_of(seen);
+    format_holder(seen, text, sizeof(text));
+    row->holder = strdup(text);
+    row->mode = common_mode(seen);
     row->holders = seen->holder_total;
     row->waiters = seen->waiter_total;
-    row->left_ms = left_of(seen);
-    return row->name != NULL && row->who != NULL;
+    row->remaining_ms = longest_remaining_ms(seen);
+    return row->name != NULL && row->holder != NULL;
 }
 
 static int rows_add(struct rows *rows, const struct lw_inspection *seen, bool json,
@@ -148,11 +148,11 @@ static int rows_add(struct rows *rows, const struct lw_inspection *seen, bool js
         rows->room = room;
     }
     row = &rows->all[rows->count];
-    if (!take(row, seen, json, master)) {
-        forget(row);
+    if (!fill_row(row, seen, json, master)) {
+        free_row(row);
         return -1;
     }
-    row->number = rows->count++;
+    row->sequence = rows->count++;
     return 0;
 }
 
@@ -164,7 +164,7 @@ static int by_name(const void *a, const void *b)
     if (order != 0) {
         return order;
     }
-    return one->number < other->number ? -1 : one->number > other->number;
+    return one->sequence < other->sequence ? -1 : one->sequence > other->sequence;
 }
 
 static void rows_sort(struct rows *rows)
@@ -177,7 +177,7 @@ static void rows_sort(struct rows *rows)
     qsort(rows->all, rows->count, sizeof(*rows->all), by_name);
     for (size_t i = 1; i < rows->count; i++) {
         if (strcmp(rows->all[kept].name, rows->all[i].name) == 0) {
-            forget(&rows->all[kept]);
+            free_row(&rows->all[kept]);
         } else {
             kept++;
         }
@@ -189,7 +189,7 @@ static void rows_sort(struct rows *rows)
 static void rows_clear(struct rows *rows)
 {
     for (size_t i = 0; i < rows->count; i++) {
-        forget(&rows->all[i]);
+        free_row(&rows->all[i]);
     }
     free(rows->all);
     *rows = (struct rows){0};
@@ -202,7 +202,7 @@ static void cell_name(const void *of, size_t index, char *text, size_t size)
     const struct row *row = of;
 
     (void)index;
-    picture_text(row->name, text, size);
+    status_printable(row->name, text, size);
 }
 
 static void cell_mode(const void *of, size_t index, char *text, size_t size)
@@ -235,9 +235,9 @@ static void cell_left(const void *of, size_t index, char *text, size_t size)
 
     (void)index;
     if (row->holders == 0) { /* what stands there could not be read */
-        picture_text("", text, size);
+        status_printable("", text, size);
     } else {
-        picture_time(row->left_ms, text, size);
+        status_duration(row->remaining_ms, text, size);
     }
 }
 
@@ -246,16 +246,16 @@ static void cell_who(const void *of, size_t index, char *text, size_t size)
     const struct row *row = of;
 
     (void)index;
-    (void)snprintf(text, size, "%s", row->who);
+    (void)snprintf(text, size, "%s", row->holder);
 }
 
 /* The last one would be left out where names are long (columns.h). */
 static const struct column columns[] = {
-    {"NAME", cell_name, LEAST_NAME},
+    {"NAME", cell_name, MIN_NAME},
     {"HELD", cell_mode, 0},
     {"BY", cell_holders, 0},
     {"WAITING", cell_waiters, 0},
-    {"CLIENT", cell_who, LEAST_WHO},
+    {"CLIENT", cell_who, MIN_HOLDER},
     {"LEFT", cell_left, 0},
     {NULL, NULL, 0},
 };
@@ -284,19 +284,19 @@ static void rows_json(FILE *out, const struct rows *rows)
 #define PROGRESS_MS 100 /* between two looks at how far it is */
 
 struct list {
-    struct reach *reach;
+    struct query *query;
     struct rows rows;
-    bool shows;     /* how far it is, on a terminal */
-    int64_t due_ms; /* the next time */
+    bool on_terminal; /* how far it is, on a terminal */
+    int64_t due_ms;   /* the next time */
 };
 
 /* ---- how far it is ---- */
 
 /* "1,234,567" */
-static void write_thousands(uint64_t number, char *text, size_t size)
+static void format_thousands(uint64_t sequence, char *text, size_t size)
 {
     char digits[24];
-    int count = snprintf(digits, sizeof(digits), "%" PRIu64, number);
+    int count = snprintf(digits, sizeof(digits), "%" PRIu64, sequence);
     size_t used = 0;
 
     for (int i = 0; i < count && used + 2 < size; i++) {
@@ -312,55 +312,54 @@ static void show_progress(struct list *list, const struct lw_listing *listing)
 {
     char seen[40], keys[40], found[40], line[200];
 
-    if (!list->shows || system_now_ms() < list->due_ms) {
+    if (!list->on_terminal || system_now_ms() < list->due_ms) {
         return;
     }
     list->due_ms = system_now_ms() + PROGRESS_MS;
-    write_thousands(listing->seen, seen, sizeof(seen));
-    write_thousands(listing->keys, keys, sizeof(keys));
-    write_thousands(listing->found, found, sizeof(found));
+    format_thousands(listing->seen, seen, sizeof(seen));
+    format_thousands(listing->keys, keys, sizeof(keys));
+    format_thousands(listing->found, found, sizeof(found));
     (void)snprintf(line, sizeof(line), "%s%s%s keys, %s lock%s", seen,
                    listing->keys > 0 ? " of " : "", listing->keys > 0 ? keys : "", found,
                    listing->found == 1 ? "" : "s");
-    line[columns_fitting(line, strlen(line), screen_size(STDERR_FILENO).ws_col - 1)] =
-        '\0';
-    say_passing(line);
+    line[columns_fit(line, strlen(line), terminal_size(STDERR_FILENO).ws_col - 1)] = '\0';
+    report_transient(line);
 }
 
 /* ---- its ends ---- */
 
 static void fail(struct list *list, int status, const char *why)
 {
-    struct reach *reach = list->reach;
+    struct query *query = list->query;
     const char *colon = *why ? ": " : "";
 
-    say_passing("");
+    report_transient("");
     if (status == LW_EINVAL || status == LW_ECONN) {
-        reach_fail(reach, status, why);
+        query_fail(query, status, why);
         return;
     }
-    say("%s%s%s", status == LW_EREDIS ? "the server refuses" : lw_strerror(status), colon,
-        why);
-    reach_end(reach, codes_for(status, LW_OK, STATUS_BUSY));
+    report("%s%s%s", status == LW_EREDIS ? "the server refuses" : lw_strerror(status),
+           colon, why);
+    query_end(query, exit_code_for(status, LW_OK, EXIT_BUSY));
 }
 
 static void write_all(struct list *list)
 {
-    const struct options *options = list->reach->options;
+    const struct options *options = list->query->options;
 
     rows_sort(&list->rows);
     if (options->json) {
         rows_json(stdout, &list->rows);
     } else {
         rows_table(stdout, &list->rows,
-                   options->wide ? 0 : screen_size(STDOUT_FILENO).ws_col);
+                   options->wide ? 0 : terminal_size(STDOUT_FILENO).ws_col);
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        say("cannot write: %s", strerror(errno));
-        reach_end(list->reach, STATUS_SYSTEM);
+        report("cannot write: %s", strerror(errno));
+        query_end(list->query, EXIT_SYSTEM);
         return;
     }
-    reach_end(list->reach, EXIT_SUCCESS);
+    query_end(list->query, EXIT_SUCCESS);
 }
 
 /* ---- what the library tells ---- */
@@ -372,8 +371,8 @@ static int on_found(struct lw_client *client, const struct lw_inspection *found,
     struct lw_master followed = LW_MASTER_INIT;
 
     (void)client;
-    if (found != NULL && rows_add(&list->rows, found, list->reach->options->json,
-                                  reach_master(list->reach, &followed)) < 0) {
+    if (found != NULL && rows_add(&list->rows, found, list->query->options->json,
+                                  query_master(list->query, &followed)) < 0) {
         fail(list, LW_ENOMEM, "");
         return 1;
     }
@@ -387,8 +386,8 @@ static void on_listed(struct lw_client *client, int status,
     struct list *list = arg;
 
     (void)client, (void)listing;
-    say_passing("");
-    if (list->reach->ending) {
+    report_transient("");
+    if (list->query->ending) {
         return;
     }
     if (status == LW_OK) {
@@ -398,29 +397,29 @@ static void on_listed(struct lw_client *client, int status,
     }
 }
 
-static void on_up(struct reach *reach)
+static void on_up(struct query *query)
 {
-    struct list *list = reach->arg;
+    struct list *list = query->arg;
     int error;
 
-    list->reach = reach;
-    error = lw_list(reach->client, reach->options->name, on_found, on_listed, list);
+    list->query = query;
+    error = lw_list(query->client, query->options->name, on_found, on_listed, list);
     if (error != 0) {
         fail(list, error, "");
     }
 }
 
-static void on_down(struct reach *reach, const char *why)
+static void on_down(struct query *query, const char *why)
 {
-    say_passing("");
-    reach_fail(reach, LW_ECONN, why);
+    report_transient("");
+    query_fail(query, LW_ECONN, why);
 }
 
 int list(const struct options *options)
 {
-    static const struct reach_events events = {.up = on_up, .down = on_down};
-    struct list list = {.shows = isatty(STDERR_FILENO) == 1};
-    int code = reach(options, &events, "lockwire-list", &list);
+    static const struct query_events events = {.up = on_up, .down = on_down};
+    struct list list = {.on_terminal = isatty(STDERR_FILENO) == 1};
+    int code = query(options, &events, "lockwire-list", &list);
 
     rows_clear(&list.rows);
     return code;

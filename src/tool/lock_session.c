@@ -43,109 +43,110 @@
 #include <unistd.h>
 
 struct event_base;
-struct locked;
+struct session;
 struct lw_all;
 struct lw_client;
 struct lw_keep;
 struct lw_lock;
 struct options;
 
-struct locked_events {
+struct session_events {
     /* Before the lock is asked for, the loop is there; NULL: nothing to do. 0, or -1: it
      * has been said why. */
-    int (*begin)(struct locked *locked);
-    void (*held)(struct locked *locked);
+    int (*begin)(struct session *session);
+    void (*held)(struct session *session);
     /* While it is held; it has been said. */
-    void (*lost)(struct locked *locked);
+    void (*lost)(struct session *session);
     /* While it is held, or was and is lost. */
-    void (*signal)(struct locked *locked, int number, bool from_terminal);
+    void (*signal)(struct session *session, int number, bool from_terminal);
 };
 
-enum locked_stage { LOCKED_WAITING, LOCKED_HELD, LOCKED_ENDING };
+enum session_stage { SESSION_WAITING, SESSION_HELD, SESSION_ENDING };
 
-struct locked {
+struct session {
     const struct options *options;
-    const struct locked_events *events;
+    const struct session_events *events;
     void *arg; /* the caller's */
     struct event_base *base;
     struct lw_client *client;
     struct lw_lock *lock; /* run, hold; else NULL */
     struct lw_all *all;   /* run with --and; else NULL */
     struct lw_keep *keep; /* lead; else NULL */
-    struct waiting waiting;
-    int64_t once_until_ms; /* for a wait of 0 */
-    enum locked_stage stage;
+    struct wait_status wait_status;
+    int64_t nowait_deadline_ms; /* for a wait of 0 */
+    enum session_stage stage;
     int code;  /* what to exit with */
     bool lost; /* `lost` was called, or the caller found out */
     int lost_code;
     bool link_up;
     bool connected;   /* once; what comes after is an outage */
     bool interrupted; /* by a key, while waiting */
-    char why_down[200];
+    char down_reason[200];
     char error[300];
 };
 
 /* `options`, `events` and `arg` are set, the rest is zeros. Runs until the end; the exit
  * code. Everything has been said. signals_catch was called before. */
-static int locked_run(struct locked *locked, const char *client_name);
-/* After locked_run; the loop is there until then. */
-static void locked_close(struct locked *locked);
+static int session_run(struct session *session, const char *client_name);
+/* After session_run; the loop is there until then. */
+static void session_close(struct session *session);
 
 /* Its handle, for the getters and until the loop has control again. */
-static struct lw_lock *locked_lock(const struct locked *locked);
+static struct lw_lock *session_lock(const struct session *session);
 /* For how long it may still be used, in ms: less than its margin is not counted. */
-static int64_t locked_left_ms(const struct locked *locked);
+static int64_t session_remaining_ms(const struct session *session);
 /* lead: what the lock was held for before a loss is over, and may begin anew: `held`. */
-static void locked_again(struct locked *locked);
+static void session_restart(struct session *session);
 /* Lets go of it, where it is still held, and ends: with this code, or 70 where it turns
  * out to be lost. */
-static void locked_release(struct locked *locked, int code);
+static void session_release(struct session *session, int code);
 /* Ends, and gives back what there is. */
-static void locked_end(struct locked *locked, int code);
+static void session_end(struct session *session, int code);
 /* Of lead: a signal by which a command is asked for something else than its end. While
  * there is none it means nothing. */
-static bool locked_is_for_command(const struct locked *locked, int number,
-                                  bool from_terminal);
+static bool session_is_for_command(const struct session *session, int number,
+                                   bool from_terminal);
 /* Ends at once: the rest of the lease is left to whoever works by it. */
-static void locked_leave(struct locked *locked, int code);
+static void session_abandon(struct session *session, int code);
 
-#define ONCE_MS 5000      /* for a wait of 0: to ask and to release what may be granted */
-#define TAKE_BACK_MS 1000 /* for the release, at the end of another wait */
+#define NOWAIT_LIMIT_MS                                                                  \
+    5000 /* for a wait of 0: to ask and to release what may be granted */
+#define RELEASE_LIMIT_MS 1000 /* for the release, at the end of another wait */
 
 static void on_closed(struct lw_client *client, void *arg)
 {
-    struct locked *locked = arg;
+    struct session *session = arg;
 
     (void)client;
-    event_base_loopbreak(locked->base);
+    event_base_loopbreak(session->base);
 }
 
-static void locked_end(struct locked *locked, int code)
+static void session_end(struct session *session, int code)
 {
-    waiting_end(&locked->waiting);
-    locked->stage = LOCKED_ENDING;
-    locked->code = code;
-    if (lw_client_close(locked->client, on_closed, locked) < 0) {
-        event_base_loopbreak(locked->base);
+    wait_status_end(&session->wait_status);
+    session->stage = SESSION_ENDING;
+    session->code = code;
+    if (lw_client_close(session->client, on_closed, session) < 0) {
+        event_base_loopbreak(session->base);
     }
 }
 
-static void locked_leave(struct locked *locked, int code)
+static void session_abandon(struct session *session, int code)
 {
-    locked->stage = LOCKED_ENDING;
-    locked->code = code;
-    event_base_loopbreak(locked->base);
+    session->stage = SESSION_ENDING;
+    session->code = code;
+    event_base_loopbreak(session->base);
 }
 
 /* Returns the handle that explains a failure or a loss: with --and the first one with
  * this status as its error, or else with any error, or else that is not held. NULL if
  * there is none. */
-static const struct lw_lock *culprit(const struct locked *locked, int status)
+static const struct lw_lock *failed_lock(const struct session *session, int status)
 {
     const struct lw_lock *failed = NULL, *first = NULL;
 
-    for (int i = 0; locked->all != NULL && i < locked->options->more_count + 1; i++) {
-        const struct lw_lock *lock = lw_all_lock(locked->all, (size_t)i);
+    for (int i = 0; session->all != NULL && i < session->options->more_count + 1; i++) {
+        const struct lw_lock *lock = lw_all_lock(session->all, (size_t)i);
 
         if (lock == NULL || lw_lock_state(lock) == LW_HELD) {
             continue;
@@ -156,12 +157,12 @@ static const struct lw_lock *culprit(const struct locked *locked, int status)
         failed = failed == NULL && lw_lock_error(lock) != LW_OK ? lock : failed;
         first = first != NULL ? first : lock;
     }
-    return locked->all == NULL ? locked_lock(locked) : failed != NULL ? failed : first;
+    return session->all == NULL ? session_lock(session) : failed != NULL ? failed : first;
 }
 
-static const char *name_of(const struct locked *locked, const struct lw_lock *lock)
+static const char *name_of(const struct session *session, const struct lw_lock *lock)
 {
-    return lock != NULL ? lw_lock_name(lock) : locked->options->name;
+    return lock != NULL ? lw_lock_name(lock) : session->options->name;
 }
 
 static const char *errstr_of(const struct lw_lock *lock)
@@ -170,23 +171,23 @@ static const char *errstr_of(const struct lw_lock *lock)
 }
 
 /* The client is closing by now, and calls back when it has closed. */
-static void released(struct locked *locked, int status)
+static void released(struct session *session, int status)
 {
-    const struct lw_lock *lock = culprit(locked, status);
-    const char *name = name_of(locked, lock), *said = errstr_of(lock);
-    const char *colon = *said ? ": " : "";
+    const struct lw_lock *lock = failed_lock(session, status);
+    const char *name = name_of(session, lock), *errstr = errstr_of(lock);
+    const char *colon = *errstr ? ": " : "";
 
     if (status == LW_ENOTHELD) {
-        say("'%s' was no longer ours when it was to be released", name);
-        locked->code = codes_for(status, LW_OK, STATUS_BUSY);
+        report("'%s' was no longer ours when it was to be released", name);
+        session->code = exit_code_for(status, LW_OK, EXIT_BUSY);
     } else if (status == LW_EREDIS) {
-        say("the server refuses to release '%s', which stays locked until its lease "
-            "ends%s%s",
-            name, colon, said);
-        locked->code = codes_for(status, LW_OK, STATUS_BUSY);
+        report("the server refuses to release '%s', which stays locked until its lease "
+               "ends%s%s",
+               name, colon, errstr);
+        session->code = exit_code_for(status, LW_OK, EXIT_BUSY);
     } else if (status < 0) {
-        say("cannot tell whether '%s' was released: %s%s%s", name, lw_strerror(status),
-            colon, said);
+        report("cannot tell whether '%s' was released: %s%s%s", name, lw_strerror(status),
+               colon, errstr);
     }
 }
 
@@ -202,35 +203,36 @@ static void on_all_released(struct lw_all *all, int status, void *arg)
     released(arg, status);
 }
 
-static void locked_release(struct locked *locked, int code)
+static void session_release(struct session *session, int code)
 {
-    locked->stage = LOCKED_ENDING;
-    locked->code = locked->lost ? locked->lost_code : code;
-    if (!locked->lost && locked->keep == NULL) {
-        (void)(locked->all != NULL ? lw_all_release(locked->all, on_all_released, locked)
-                                   : lw_release(locked->lock, on_released, locked));
+    session->stage = SESSION_ENDING;
+    session->code = session->lost ? session->lost_code : code;
+    if (!session->lost && session->keep == NULL) {
+        (void)(session->all != NULL
+                   ? lw_all_release(session->all, on_all_released, session)
+                   : lw_release(session->lock, on_released, session));
     }
-    locked_end(locked, locked->code); /* at once: one limit for both */
+    session_end(session, session->code); /* at once: one limit for both */
 }
 
-static struct lw_lock *locked_lock(const struct locked *locked)
+static struct lw_lock *session_lock(const struct session *session)
 {
-    return locked->keep != NULL  ? lw_keep_lock(locked->keep)
-           : locked->all != NULL ? lw_all_lock(locked->all, 0)
-                                 : locked->lock;
+    return session->keep != NULL  ? lw_keep_lock(session->keep)
+           : session->all != NULL ? lw_all_lock(session->all, 0)
+                                  : session->lock;
 }
 
-static int64_t locked_left_ms(const struct locked *locked)
+static int64_t session_remaining_ms(const struct session *session)
 {
-    const struct lw_lock *lock = locked_lock(locked);
+    const struct lw_lock *lock = session_lock(session);
 
-    if (locked->all != NULL) {
-        return lw_all_remaining_ms(locked->all) - locked->options->margin_ms;
+    if (session->all != NULL) {
+        return lw_all_remaining_ms(session->all) - session->options->margin_ms;
     }
     if (lw_lock_state(lock) != LW_HELD) {
         return 0;
     }
-    return lw_lock_remaining_ms(lock) - locked->options->margin_ms;
+    return lw_lock_remaining_ms(lock) - session->options->margin_ms;
 }
 
 static int error_of(const struct lw_lock *lock)
@@ -238,113 +240,116 @@ static int error_of(const struct lw_lock *lock)
     return lock != NULL ? lw_lock_error(lock) : LW_OK;
 }
 
-static void lose(struct locked *locked, int reason)
+static void lost_lock(struct session *session, int reason)
 {
-    const struct lw_lock *lock = culprit(locked, reason);
-    const char *name = name_of(locked, lock), *said = errstr_of(lock);
+    const struct lw_lock *lock = failed_lock(session, reason);
+    const char *name = name_of(session, lock), *errstr = errstr_of(lock);
     int error = error_of(lock);
 
     if (reason == LW_ETIMEOUT) {
-        say("the lock '%s' was lost: it was held for as long as --max-hold allows",
-            name);
-    } else if (reason == LW_ELOST && *said) {
-        say("the lock '%s' was lost: %s: %s", name,
-            error == LW_EREDIS ? "the server refuses to renew it" : lw_strerror(reason),
-            said);
+        report("the lock '%s' was lost: it was held for as long as --max-hold allows",
+               name);
+    } else if (reason == LW_ELOST && *errstr) {
+        report("the lock '%s' was lost: %s: %s", name,
+               error == LW_EREDIS ? "the server refuses to renew it"
+                                  : lw_strerror(reason),
+               errstr);
     } else {
-        say("the lock '%s' was lost: %s", name, lw_strerror(reason));
+        report("the lock '%s' was lost: %s", name, lw_strerror(reason));
     }
-    locked->lost = true;
-    locked->lost_code = reason == LW_ELOST ? codes_for(reason, error, STATUS_BUSY)
-                                           : STATUS_LOST;
-    locked->events->lost(locked);
+    session->lost = true;
+    session->lost_code = reason == LW_ELOST ? exit_code_for(reason, error, EXIT_BUSY)
+                                            : EXIT_LOST;
+    session->events->lost(session);
 }
 
 static void on_lost(struct lw_lock *lock, int reason, void *arg)
 {
     (void)lock;
-    lose(arg, reason);
+    lost_lock(arg, reason);
 }
 
 /* Says why it could not be locked, by the class of that. */
-static void say_cause(const struct locked *locked, const char *name, int error,
-                      const char *why)
+static void report_failure(const struct session *session, const char *name, int error,
+                           const char *why)
 {
     const char *colon = *why ? ": " : "";
 
-    if (error == LW_EREDIS && locked->link_up) {
-        say("the server refuses '%s'%s%s", name, colon, why);
+    if (error == LW_EREDIS && session->link_up) {
+        report("the server refuses '%s'%s%s", name, colon, why);
     } else if (error == LW_EREDIS) {
-        say("the server refuses the connection%s%s", colon, why);
-    } else if (error == LW_ECONN && locked->link_up) {
-        say("the server cannot serve '%s' now%s%s", name, colon, why);
+        report("the server refuses the connection%s%s", colon, why);
+    } else if (error == LW_ECONN && session->link_up) {
+        report("the server cannot serve '%s' now%s%s", name, colon, why);
     } else if (error == LW_ECONN) {
-        say("no connection to the server%s%s", colon, why);
+        report("no connection to the server%s%s", colon, why);
     } else {
-        say("cannot lock '%s': %s%s%s", name, lw_strerror(error), colon, why);
+        report("cannot lock '%s': %s%s%s", name, lw_strerror(error), colon, why);
     }
 }
 
 /* What the end of a wait means. */
-static int code_of(struct locked *locked, int status)
+static int failure_code(struct session *session, int status)
 {
-    const struct lw_lock *lock = culprit(locked, status);
-    const char *name = name_of(locked, lock), *said = errstr_of(lock);
-    const char *why = *said ? said : locked->why_down;
+    const struct lw_lock *lock = failed_lock(session, status);
+    const char *name = name_of(session, lock), *errstr = errstr_of(lock);
+    const char *why = *errstr ? errstr : session->down_reason;
     int error = error_of(lock);
 
     switch (status) {
     case LW_EBUSY:
-        say("'%s' is locked by somebody else", name);
+        report("'%s' is locked by somebody else", name);
         break;
     case LW_EDEADLOCK:
-        say("'%s': another owner that reads it waits to write, too", name);
+        report("'%s': another owner that reads it waits to write, too", name);
         break;
     case LW_ETIMEOUT:
         if (error == LW_OK) {
-            say("the wait for '%s' is over", name);
+            report("the wait for '%s' is over", name);
             break;
         } /* fall through */
     case LW_ECONN:
     case LW_EREDIS:
-        say_cause(locked, name, error != LW_OK ? error : status, why);
+        report_failure(session, name, error != LW_OK ? error : status, why);
         break;
     default:
-        say_cause(locked, name, status, said);
+        report_failure(session, name, status, errstr);
     }
-    return codes_for(status, error, locked->options->busy_code);
+    return exit_code_for(status, error, session->options->busy_code);
 }
 
-static void begin_hold(struct locked *locked)
+static void begin_hold(struct session *session)
 {
-    waiting_end(&locked->waiting);
-    locked->stage = LOCKED_HELD;
-    locked->lost = false;
-    locked->events->held(locked);
+    wait_status_end(&session->wait_status);
+    session->stage = SESSION_HELD;
+    session->lost = false;
+    session->events->held(session);
 }
 
-static void acquired(struct locked *locked, int status)
+static void acquired(struct session *session, int status)
 {
-    bool once = locked->options->wait_ms == 0;
+    bool once = session->options->wait_ms == 0;
     int code;
 
-    if (locked->stage != LOCKED_WAITING) {
+    if (session->stage != SESSION_WAITING) {
         return; /* given up: the end of the client ends it too */
     }
     if (status == LW_OK) {
-        begin_hold(locked);
+        begin_hold(session);
         return;
     }
-    waiting_end(&locked->waiting);
-    code = code_of(locked, status);
-    locked_end(locked, code);
+    wait_status_end(&session->wait_status);
+    code = failure_code(session, status);
+    session_end(session, code);
     /* A silent server, which of several names another one may have, may have granted a
      * lock all the same: it gets some time to release that. */
-    if (code == STATUS_NO_SERVER || once) {
-        int64_t ms = once ? locked->once_until_ms - system_now_ms() : TAKE_BACK_MS;
+    if (code == EXIT_NO_SERVER || once) {
+        int64_t ms = once ? session->nowait_deadline_ms - system_now_ms()
+                          : RELEASE_LIMIT_MS;
 
-        ms = ms < 0 ? 0 : ms < TAKE_BACK_MS ? ms : TAKE_BACK_MS;
-        event_base_loopexit(locked->base, &(struct timeval){ms / 1000, ms % 1000 * 1000});
+        ms = ms < 0 ? 0 : ms < RELEASE_LIMIT_MS ? ms : RELEASE_LIMIT_MS;
+        event_base_loopexit(session->base,
+                            &(struct timeval){ms / 1000, ms % 1000 * 1000});
     }
 }
 
@@ -363,64 +368,64 @@ static void on_all_acquired(struct lw_all *all, int status, void *arg)
 static void on_all_lost(struct lw_all *all, int reason, void *arg)
 {
     (void)all;
-    lose(arg, reason);
+    lost_lock(arg, reason);
 }
 
 /* ---- lead ---- */
 
-/* While what was held for before is not over, locked_again looks. */
+/* While what was held for before is not over, session_restart looks. */
 static void on_gained(struct lw_keep *keep, int status, void *arg)
 {
-    struct locked *locked = arg;
+    struct session *session = arg;
 
     (void)keep, (void)status;
-    if (locked->stage == LOCKED_WAITING) {
-        begin_hold(locked);
+    if (session->stage == SESSION_WAITING) {
+        begin_hold(session);
     }
 }
 
 /* A begin_hold that came and went while what was held for before was not over is
  * nobody's. */
-static void on_kept_lost(struct lw_keep *keep, int reason, void *arg)
+static void on_keep_lost(struct lw_keep *keep, int reason, void *arg)
 {
-    struct locked *locked = arg;
+    struct session *session = arg;
 
     (void)keep;
-    if (locked->stage == LOCKED_HELD && !locked->lost) {
-        lose(locked, reason);
+    if (session->stage == SESSION_HELD && !session->lost) {
+        lost_lock(session, reason);
     }
 }
 
-static void locked_again(struct locked *locked)
+static void session_restart(struct session *session)
 {
-    if (locked_left_ms(locked) > 0) {
-        begin_hold(locked);
+    if (session_remaining_ms(session) > 0) {
+        begin_hold(session);
         return;
     }
-    locked->stage = LOCKED_WAITING;
-    waiting_begin(&locked->waiting, locked->client);
+    session->stage = SESSION_WAITING;
+    wait_status_begin(&session->wait_status, session->client);
 }
 
 /* ---- the beginning ---- */
 
-static int ask_for_all(struct locked *locked, const struct lw_acquire_options *acquire)
+static int acquire_all(struct session *session, const struct lw_acquire_options *acquire)
 {
-    const struct options *options = locked->options;
-    const char *names[MORE_NAMES + 1] = {options->name};
+    const struct options *options = session->options;
+    const char *names[MAX_MORE_NAMES + 1] = {options->name};
     size_t count = (size_t)options->more_count + 1;
 
     for (size_t i = 1; i < count; i++) {
         names[i] = options->more_names[i - 1];
     }
-    return lw_acquire_all(locked->client, names, count, acquire, on_all_acquired,
-                          on_all_lost, locked, &locked->all);
+    return lw_acquire_all(session->client, names, count, acquire, on_all_acquired,
+                          on_all_lost, session, &session->all);
 }
 
 /* 0, or an lw_error. */
-static int ask(struct locked *locked)
+static int acquire(struct session *session)
 {
     struct lw_acquire_options acquire = LW_ACQUIRE_OPTIONS_INIT;
-    const struct options *options = locked->options;
+    const struct options *options = session->options;
 
     acquire.mode = options->mode;
     acquire.owner = options->owner;
@@ -430,136 +435,137 @@ static int ask(struct locked *locked)
     acquire.max_hold_ms = options->max_hold_ms;
     acquire.margin_ms = (uint32_t)options->margin_ms;
     if (options->subcommand == LEAD) {
-        return lw_keep_new(locked->client, options->name, &acquire, on_gained,
-                           on_kept_lost, locked, &locked->keep);
+        return lw_keep_new(session->client, options->name, &acquire, on_gained,
+                           on_keep_lost, session, &session->keep);
     }
     if (options->more_count > 0) {
-        return ask_for_all(locked, &acquire);
+        return acquire_all(session, &acquire);
     }
     acquire.lost = on_lost;
-    return lw_acquire(locked->client, options->name, &acquire, on_acquired, locked,
-                      &locked->lock);
+    return lw_acquire(session->client, options->name, &acquire, on_acquired, session,
+                      &session->lock);
 }
 
-static bool locked_is_for_command(const struct locked *locked, int number,
-                                  bool from_terminal)
+static bool session_is_for_command(const struct session *session, int number,
+                                   bool from_terminal)
 {
-    return locked->options->subcommand == LEAD && !from_terminal &&
+    return session->options->subcommand == LEAD && !from_terminal &&
            (number == SIGUSR1 || number == SIGUSR2);
 }
 
 /* SIGTSTP and SIGTTIN come once lead had a job. */
 static void on_signal(int number, bool from_terminal, void *arg)
 {
-    struct locked *locked = arg;
+    struct session *session = arg;
 
-    if (locked->stage == LOCKED_HELD) {
-        locked->events->signal(locked, number, from_terminal);
-    } else if (locked->stage == LOCKED_ENDING || number == SIGCHLD ||
-               locked_is_for_command(locked, number, from_terminal)) {
+    if (session->stage == SESSION_HELD) {
+        session->events->signal(session, number, from_terminal);
+    } else if (session->stage == SESSION_ENDING || number == SIGCHLD ||
+               session_is_for_command(session, number, from_terminal)) {
         return;
     } else if (number == SIGTSTP || number == SIGTTIN) {
-        say_passing("");
+        report_transient("");
         (void)signals_stop(number, false);
     } else {
-        locked->interrupted = number == SIGINT && from_terminal;
-        locked_end(locked, STATUS_SIGNAL + number);
+        session->interrupted = number == SIGINT && from_terminal;
+        session_end(session, EXIT_SIGNAL + number);
     }
 }
 
 static void on_link(struct lw_client *client, int up, const char *why, void *arg)
 {
-    struct locked *locked = arg;
+    struct session *session = arg;
     int error = lw_client_error(client);
 
-    locked->link_up = up;
-    locked->connected = locked->connected || up;
+    session->link_up = up;
+    session->connected = session->connected || up;
     if (!up) { /* the library's log tells it at once */
-        (void)snprintf(locked->why_down, sizeof(locked->why_down), "%s", why);
+        (void)snprintf(session->down_reason, sizeof(session->down_reason), "%s", why);
     }
-    if (!locked->connected && locked->stage == LOCKED_WAITING &&
+    if (!session->connected && session->stage == SESSION_WAITING &&
         (error == LW_EREDIS || error == LW_ESYSTEM)) { /* another try fails as well */
-        say_cause(locked, locked->options->name, error, why);
-        locked_end(locked, codes_for(LW_ECONN, error, locked->options->busy_code));
+        report_failure(session, session->options->name, error, why);
+        session_end(session, exit_code_for(LW_ECONN, error, session->options->busy_code));
     }
 }
 
 static void on_log(int level, const char *message, void *arg)
 {
-    const struct locked *locked = arg;
+    const struct session *session = arg;
 
     /* A permanent failure is logged as an error, and on_link writes it. */
-    if (locked->connected || level > LOG_ERR || !say_is_no_connection(message)) {
-        say("%s", message);
+    if (session->connected || level > LOG_ERR || !report_is_no_connection(message)) {
+        report("%s", message);
     }
 }
 
-static int start(struct locked *locked, const char *client_name)
+static int start(struct session *session, const char *client_name)
 {
     struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
-    const struct options *options = locked->options;
+    const struct options *options = session->options;
     int error;
 
     client.client_name = client_name;
     client.link = on_link;
     client.log = on_log;
-    client.arg = locked;
-    client.errbuf = locked->error;
-    client.errbuf_size = sizeof(locked->error);
-    options_client(options, &client);
-    error = lw_client_new(locked->base, options->url, &client, &locked->client);
+    client.arg = session;
+    client.errbuf = session->error;
+    client.errbuf_size = sizeof(session->error);
+    options_configure_client(options, &client);
+    error = lw_client_new(session->base, options->url, &client, &session->client);
     password_wipe(options->password);
     password_wipe(options->sentinel_password);
-    locked->once_until_ms = system_now_ms() + ONCE_MS;
+    session->nowait_deadline_ms = system_now_ms() + NOWAIT_LIMIT_MS;
     if (error == 0) {
-        error = ask(locked);
+        error = acquire(session);
     }
     if (error == 0) {
-        locked->waiting.all = locked->all;
-        waiting_begin(&locked->waiting, locked->client);
+        session->wait_status.all = session->all;
+        wait_status_begin(&session->wait_status, session->client);
         return 0;
     }
-    say("%s", *locked->error ? locked->error : lw_strerror(error));
-    return error == LW_EINVAL ? STATUS_USAGE : STATUS_SYSTEM;
+    report("%s", *session->error ? session->error : lw_strerror(error));
+    return error == LW_EINVAL ? EXIT_USAGE : EXIT_SYSTEM;
 }
 
-static int locked_run(struct locked *locked, const char *client_name)
+static int session_run(struct session *session, const char *client_name)
 {
-    locked->code = STATUS_SYSTEM; /* unless locked_end tells better */
-    locked->base = event_base_new();
-    if (locked->base == NULL || signals_watch(locked->base, on_signal, locked) < 0 ||
-        waiting_open(&locked->waiting, locked->base, locked->options, client_name) < 0) {
-        say("cannot start an event loop");
-    } else if (locked->events->begin == NULL || locked->events->begin(locked) == 0) {
-        int code = start(locked, client_name);
+    session->code = EXIT_SYSTEM; /* unless session_end tells better */
+    session->base = event_base_new();
+    if (session->base == NULL || signals_watch(session->base, on_signal, session) < 0 ||
+        wait_status_open(&session->wait_status, session->base, session->options,
+                         client_name) < 0) {
+        report("cannot start an event loop");
+    } else if (session->events->begin == NULL || session->events->begin(session) == 0) {
+        int code = start(session, client_name);
 
         if (code != 0) {
             return code;
         }
-        event_base_dispatch(locked->base);
+        event_base_dispatch(session->base);
     }
-    return locked->code;
+    return session->code;
 }
 
-static void locked_close(struct locked *locked)
+static void session_close(struct session *session)
 {
     signals_unwatch();
-    waiting_close(&locked->waiting);
-    lw_keep_free(locked->keep);
-    lw_all_free(locked->all);
-    lw_lock_free(locked->lock);
-    lw_client_free(locked->client);
-    if (locked->base != NULL) {
-        event_base_free(locked->base);
+    wait_status_close(&session->wait_status);
+    lw_keep_free(session->keep);
+    lw_all_free(session->all);
+    lw_lock_free(session->lock);
+    lw_client_free(session->client);
+    if (session->base != NULL) {
+        event_base_free(session->base);
     }
 }
 
-_Static_assert(CHILD_FENCES == MORE_NAMES, "a fencing token for each --and");
+_Static_assert(JOB_FENCES == MAX_MORE_NAMES, "a fencing token for each --and");
 
 struct run {
-    struct locked locked;
+    struct session session;
     struct embedded *server; /* or NULL */
-    struct work work;
+    struct job job;
     int stop_code; /* lead: a signal came while the command was being ended; else 0 */
 };
 
@@ -568,90 +574,90 @@ static int64_t run_left_ms(void *arg)
 {
     const struct run *run = arg;
 
-    return run->locked.lost ? 0 : locked_left_ms(&run->locked);
+    return run->session.lost ? 0 : session_remaining_ms(&run->session);
 }
 
 static void run_on_end(int code, void *arg)
 {
     struct run *run = arg;
 
-    if (run->work.ending && !run->locked.lost && run_left_ms(run) <= 0) {
-        say("the lock '%s' was lost while lockwire was stopped",
-            run->locked.options->name);
-        run->locked.lost = true;
-        run->locked.lost_code = STATUS_LOST;
+    if (run->job.ending && !run->session.lost && run_left_ms(run) <= 0) {
+        report("the lock '%s' was lost while lockwire was stopped",
+               run->session.options->name);
+        run->session.lost = true;
+        run->session.lost_code = EXIT_LOST;
     }
-    if (!run->locked.lost || run->locked.options->subcommand == RUN) {
-        locked_release(&run->locked, code);
+    if (!run->session.lost || run->session.options->subcommand == RUN) {
+        session_release(&run->session, code);
     } else if (run->stop_code != 0) {
-        locked_end(&run->locked, run->stop_code);
+        session_end(&run->session, run->stop_code);
     } else {
-        work_free(&run->work);
-        run->work = (struct work){.grace = NULL}; /* there may be no other one */
-        locked_again(&run->locked);
+        job_free(&run->job);
+        run->job = (struct job){.grace_timer = NULL}; /* there may be no other one */
+        session_restart(&run->session);
     }
 }
 
-static void run_on_lost(struct locked *locked)
+static void run_on_lost(struct session *session)
 {
-    struct run *run = locked->arg;
+    struct run *run = session->arg;
 
-    work_end(&run->work);
+    job_end(&run->job);
 }
 
-static void run_on_held(struct locked *locked)
+static void run_on_held(struct session *session)
 {
-    struct run *run = locked->arg;
-    const struct options *options = locked->options;
-    struct work_plan plan = {.child = {.argv = options->command,
-                                       .name = options->name,
-                                       .fence = lw_lock_fence(locked_lock(locked)),
-                                       .url = options->embedded ? options->url : NULL},
-                             .direct = options->direct,
-                             .grace_ms = options->grace_ms,
-                             .kill_ms = options->margin_ms - options->grace_ms,
-                             .server = run->server,
-                             .over = run_on_end,
-                             .left_ms = run_left_ms,
-                             .arg = run};
+    struct run *run = session->arg;
+    const struct options *options = session->options;
+    struct job_plan plan = {.child = {.argv = options->command,
+                                      .name = options->name,
+                                      .fence = lw_lock_fence(session_lock(session)),
+                                      .url = options->embedded ? options->url : NULL},
+                            .direct = options->direct,
+                            .grace_ms = options->grace_ms,
+                            .kill_ms = options->margin_ms - options->grace_ms,
+                            .server = run->server,
+                            .on_end = run_on_end,
+                            .left_ms = run_left_ms,
+                            .arg = run};
 
     for (int i = 0; i < options->more_count; i++) {
         plan.child.more_fences[i] =
-            lw_lock_fence(lw_all_lock(locked->all, (size_t)i + 1));
+            lw_lock_fence(lw_all_lock(session->all, (size_t)i + 1));
     }
-    if (work_start(&run->work, locked->base, &plan) < 0) {
-        say("cannot start %s: %s", options->command[0], strerror(errno));
-        locked_release(locked, STATUS_SYSTEM);
+    if (job_start(&run->job, session->base, &plan) < 0) {
+        report("cannot start %s: %s", options->command[0], strerror(errno));
+        session_release(session, EXIT_SYSTEM);
     }
 }
 
-static void run_on_signal(struct locked *locked, int number, bool from_terminal)
+static void run_on_signal(struct session *session, int number, bool from_terminal)
 {
-    struct run *run = locked->arg;
+    struct run *run = session->arg;
 
-    if (locked->lost && number != SIGCHLD && number != SIGTSTP && number != SIGTTIN &&
-        !locked_is_for_command(locked, number, from_terminal)) {
-        run->stop_code = STATUS_SIGNAL + number;
+    if (session->lost && number != SIGCHLD && number != SIGTSTP && number != SIGTTIN &&
+        !session_is_for_command(session, number, from_terminal)) {
+        run->stop_code = EXIT_SIGNAL + number;
     }
-    work_signal(&run->work, number, from_terminal);
+    job_signal(&run->job, number, from_terminal);
 }
 
 int run(const struct options *options, struct embedded *server)
 {
-    static const struct locked_events events = {NULL, run_on_held, run_on_lost,
-                                                run_on_signal};
-    struct run run = {.locked = {.options = options, .events = &events},
+    static const struct session_events events = {NULL, run_on_held, run_on_lost,
+                                                 run_on_signal};
+    struct run run = {.session = {.options = options, .events = &events},
                       .server = server};
     bool interrupted;
     int code;
 
-    run.locked.arg = &run;
-    code = locked_run(&run.locked,
-                      options->subcommand == LEAD ? "lockwire-lead" : "lockwire-run");
-    interrupted = run.locked.interrupted || run.work.interrupted;
-    work_free(&run.work);
-    locked_close(&run.locked);
-    return interrupted && code == STATUS_SIGNAL + SIGINT ? -SIGINT : code;
+    run.session.arg = &run;
+    code = session_run(&run.session,
+                       options->subcommand == LEAD ? "lockwire-lead" : "lockwire-run");
+    interrupted = run.session.interrupted || run.job.interrupted;
+    job_free(&run.job);
+    session_close(&run.session);
+    return interrupted && code == EXIT_SIGNAL + SIGINT ? -SIGINT : code;
 }
 
 struct event;
@@ -761,37 +767,37 @@ static void input_close(struct input *input)
 }
 
 struct hold {
-    struct locked locked;
+    struct session session;
     struct input input;
 };
 
 static void hold_on_input_end(void *arg)
 {
     struct hold *hold = arg;
-    struct locked *locked = &hold->locked;
+    struct session *session = &hold->session;
 
-    if (locked->stage == LOCKED_HELD) {
-        locked_release(locked, EXIT_SUCCESS);
-    } else if (locked->stage == LOCKED_WAITING) {
-        say("the standard input ended before '%s' was held", locked->options->name);
-        locked_end(locked, locked->options->busy_code);
+    if (session->stage == SESSION_HELD) {
+        session_release(session, EXIT_SUCCESS);
+    } else if (session->stage == SESSION_WAITING) {
+        report("the standard input ended before '%s' was held", session->options->name);
+        session_end(session, session->options->busy_code);
     }
 }
 
-static int hold_on_begin(struct locked *locked)
+static int hold_on_begin(struct session *session)
 {
-    struct hold *hold = locked->arg;
+    struct hold *hold = session->arg;
 
-    if (input_open(&hold->input, locked->base, hold_on_input_end, hold) == 0) {
+    if (input_open(&hold->input, session->base, hold_on_input_end, hold) == 0) {
         return 0;
     }
-    say("cannot wait for the end of the standard input");
+    report("cannot wait for the end of the standard input");
     return -1;
 }
 
-static void hold_on_held(struct locked *locked)
+static void hold_on_held(struct session *session)
 {
-    uint64_t fence = lw_lock_fence(locked_lock(locked));
+    uint64_t fence = lw_lock_fence(session_lock(session));
 
     if (fence > 0) {
         (void)printf("%" PRIu64 "\n", fence);
@@ -799,40 +805,41 @@ static void hold_on_held(struct locked *locked)
         (void)puts("-");
     }
     if (fflush(stdout) != 0) {
-        say("cannot write: %s", strerror(errno));
-        locked_release(locked, STATUS_SYSTEM);
+        report("cannot write: %s", strerror(errno));
+        session_release(session, EXIT_SYSTEM);
     }
 }
 
-static void hold_on_lost(struct locked *locked)
+static void hold_on_lost(struct session *session)
 {
-    locked_leave(locked, locked->lost_code);
+    session_abandon(session, session->lost_code);
 }
 
-static void hold_on_signal(struct locked *locked, int number, bool from_terminal)
+static void hold_on_signal(struct session *session, int number, bool from_terminal)
 {
     (void)from_terminal;
     if (number != SIGCHLD) {
-        locked_release(locked, EXIT_SUCCESS);
+        session_release(session, EXIT_SUCCESS);
     }
 }
 
 int hold(const struct options *options)
 {
-    static const struct locked_events events = {hold_on_begin, hold_on_held, hold_on_lost,
-                                                hold_on_signal};
-    struct hold hold = {.locked = {.options = options, .events = &events}};
+    static const struct session_events events = {hold_on_begin, hold_on_held,
+                                                 hold_on_lost, hold_on_signal};
+    struct hold hold = {.session = {.options = options, .events = &events}};
     int code;
 
     if (!input_can_be_awaited()) {
-        say("hold needs a standard input whose end it can wait for, a pipe, a socket or "
+        report(
+            "hold needs a standard input whose end it can wait for, a pipe, a socket or "
             "a "
             "terminal: this one (a file, /dev/null, or closed) ends at once");
-        return STATUS_USAGE;
+        return EXIT_USAGE;
     }
-    hold.locked.arg = &hold;
-    code = locked_run(&hold.locked, "lockwire-hold");
+    hold.session.arg = &hold;
+    code = session_run(&hold.session, "lockwire-hold");
     input_close(&hold.input);
-    locked_close(&hold.locked);
-    return hold.locked.interrupted && code == STATUS_SIGNAL + SIGINT ? -SIGINT : code;
+    session_close(&hold.session);
+    return hold.session.interrupted && code == EXIT_SIGNAL + SIGINT ? -SIGINT : code;
 }

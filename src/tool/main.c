@@ -32,7 +32,7 @@ static bool open_standard_descriptors(void)
     return true;
 }
 
-static int act(const struct options *options, struct embedded *server)
+static int dispatch(const struct options *options, struct embedded *server)
 {
     switch (options->subcommand) {
     case STATUS:
@@ -50,7 +50,7 @@ static int act(const struct options *options, struct embedded *server)
     }
 }
 
-static int act_embedded(struct options *options)
+static int dispatch_embedded(struct options *options)
 {
     struct embedded server;
     char why[EMBEDDED_WHY_MAX];
@@ -58,10 +58,10 @@ static int act_embedded(struct options *options)
 
     if (embedded_start(&server, NULL, NULL, why) < 0) {
         (void)fprintf(stderr, "lockwire: %s\n", why);
-        return STATUS_NO_SERVER;
+        return EXIT_NO_SERVER;
     }
     options->url = embedded_url(&server);
-    code = act(options, &server);
+    code = dispatch(options, &server);
     embedded_stop(&server);
     return code;
 }
@@ -70,10 +70,10 @@ static int act_embedded(struct options *options)
 static void on_fatal(int error)
 {
     (void)error;
-    exit(STATUS_SYSTEM);
+    exit(EXIT_SYSTEM);
 }
 
-static bool lasts(enum subcommand subcommand)
+static bool catches_signals(enum subcommand subcommand)
 {
     return subcommand == RUN || subcommand == LEAD || subcommand == HOLD ||
            subcommand == WATCH;
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
     int code;
 
     if (!open_standard_descriptors()) {
-        return STATUS_SYSTEM;
+        return EXIT_SYSTEM;
     }
     code = options_parse(argc, argv, &options);
     if (code >= 0) {
@@ -116,14 +116,15 @@ int main(int argc, char **argv)
     }
     event_set_fatal_callback(on_fatal);
     /* what only looks may be ended by any signal, unless it has a server to end */
-    if ((options.embedded || lasts(options.subcommand)) && signals_catch() < 0) {
+    if ((options.embedded || catches_signals(options.subcommand)) &&
+        signals_catch() < 0) {
         (void)fprintf(stderr, "lockwire: cannot watch for signals: %s\n",
                       strerror(errno));
-        return STATUS_SYSTEM;
+        return EXIT_SYSTEM;
     }
-    code = options.embedded ? act_embedded(&options) : act(&options, NULL);
+    code = options.embedded ? dispatch_embedded(&options) : dispatch(&options, NULL);
     if (code < 0) {
-        signals_end_by(-code);
+        signals_terminate_by(-code);
     }
     return code;
 }

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-#define GO_ON (-1)
+#define CONTINUE (-1)
 #define MIN_LEASE_MS 100
 #define KILL_MS 500 /* from SIGKILL to the end of the lease; of a short lease a part */
 /* The longest lease has room for it. */
@@ -31,7 +31,7 @@ int refuse(enum subcommand subcommand, const char *format, ...)
     (void)fputs("\n", stderr);
     va_end(args);
     usage_brief(stderr, subcommand);
-    return STATUS_USAGE;
+    return EXIT_USAGE;
 }
 
 static int parse_time(const struct options *options, const char *option, const char *text,
@@ -42,7 +42,7 @@ static int parse_time(const struct options *options, const char *option, const c
     if (duration_parse(text, ms, why, sizeof(why)) < 0) {
         return refuse(options->subcommand, "%s %s", option, why);
     }
-    return GO_ON;
+    return CONTINUE;
 }
 
 /* A number and nothing else, at most `most`. */
@@ -63,7 +63,7 @@ int parse_wait(const char *text, struct options *options)
         return parse_time(options, "--wait", text, &options->wait_ms);
     }
     options->wait_ms = -1;
-    return GO_ON;
+    return CONTINUE;
 }
 
 int parse_lease(const char *text, struct options *options)
@@ -71,7 +71,7 @@ int parse_lease(const char *text, struct options *options)
     int64_t lease = 0;
     int result = parse_time(options, "--lease", text, &lease);
 
-    if (result != GO_ON) {
+    if (result != CONTINUE) {
         return result;
     }
     if (lease < MIN_LEASE_MS || lease > INT32_MAX) {
@@ -79,14 +79,14 @@ int parse_lease(const char *text, struct options *options)
                       text);
     }
     options->lease_ms = (uint32_t)lease;
-    return GO_ON;
+    return CONTINUE;
 }
 
 int parse_grace(const char *text, struct options *options)
 {
     int result = parse_time(options, "--grace", text, &options->grace_ms);
 
-    if (result == GO_ON && options->grace_ms > MAX_GRACE_MS) {
+    if (result == CONTINUE && options->grace_ms > MAX_GRACE_MS) {
         return refuse(options->subcommand, "--grace '%s': must be at most 298h", text);
     }
     return result;
@@ -96,7 +96,7 @@ int parse_max_hold(const char *text, struct options *options)
 {
     int result = parse_time(options, "--max-hold", text, &options->max_hold_ms);
 
-    if (result == GO_ON && options->max_hold_ms < MIN_LEASE_MS) {
+    if (result == CONTINUE && options->max_hold_ms < MIN_LEASE_MS) {
         return refuse(options->subcommand, "--max-hold '%s': must be at least 100ms",
                       text);
     }
@@ -110,7 +110,7 @@ int parse_mode(enum lw_mode mode, struct options *options)
                       "--exclusive, --shared and --redisson exclude each other");
     }
     options->mode = mode;
-    return GO_ON;
+    return CONTINUE;
 }
 
 int parse_permits(const char *text, struct options *options)
@@ -122,7 +122,7 @@ int parse_permits(const char *text, struct options *options)
                       "--permits '%s': must be a number from 1 to 2147483647", text);
     }
     options->permits = (uint32_t)number;
-    return GO_ON;
+    return CONTINUE;
 }
 
 int parse_busy_code(const char *text, struct options *options)
@@ -134,25 +134,25 @@ int parse_busy_code(const char *text, struct options *options)
                       "--conflict-exit-code '%s': must be a number from 0 to 255", text);
     }
     options->busy_code = (int)number;
-    return GO_ON;
+    return CONTINUE;
 }
 
 int parse_and(const char *text, struct options *options)
 {
-    if (options->more_count == MORE_NAMES) {
+    if (options->more_count == MAX_MORE_NAMES) {
         return refuse(options->subcommand,
                       "--and '%s': at most %d locks are acquired together", text,
-                      MORE_NAMES + 1);
+                      MAX_MORE_NAMES + 1);
     }
     options->more_names[options->more_count++] = text;
-    return GO_ON;
+    return CONTINUE;
 }
 
 int parse_interval(const char *text, struct options *options)
 {
     int result = parse_time(options, "--interval", text, &options->interval_ms);
 
-    if (result == GO_ON &&
+    if (result == CONTINUE &&
         (options->interval_ms < MIN_INTERVAL_MS || options->interval_ms > INT32_MAX)) {
         return refuse(options->subcommand,
                       "--interval '%s': must be between 10ms and 596h", text);
@@ -202,7 +202,7 @@ static int check_sentinel(const struct options *options)
                       "--password-file and --sentinel-password-file: only one of them "
                       "can be the standard input (-)");
     }
-    return GO_ON;
+    return CONTINUE;
 }
 
 static int check_tls(const struct options *options)
@@ -216,7 +216,7 @@ static int check_tls(const struct options *options)
     if ((options->tls_cert != NULL) != (options->tls_key != NULL)) {
         return refuse(options->subcommand, "--cert and --key need each other");
     }
-    return GO_ON;
+    return CONTINUE;
 }
 
 int check_server(struct options *options)
@@ -242,7 +242,7 @@ int check_server(struct options *options)
                       "--password-file: the server of %s has no password", EMBEDDED);
     }
     result = check_sentinel(options);
-    return result == GO_ON ? check_tls(options) : result;
+    return result == CONTINUE ? check_tls(options) : result;
 }
 
 /* The time that is surely there once the lock is granted. */
@@ -281,7 +281,7 @@ static int check_times(struct options *options)
     options->margin_ms = options->grace_ms + kill;
     if (options->grace_ms <= most) {
         options->lease_ms = shortest_lease(options);
-        return GO_ON;
+        return CONTINUE;
     }
     least = 2 * (options->grace_ms + KILL_MS) + 1;
     return refuse(options->subcommand,
@@ -307,7 +307,7 @@ static int check_more_names(const struct options *options)
             }
         }
     }
-    return GO_ON;
+    return CONTINUE;
 }
 
 int check_holding(struct options *options)
@@ -319,8 +319,8 @@ int check_holding(struct options *options)
     if (options->permits && options->mode != LW_SHARED) {
         return refuse(options->subcommand, "--permits needs --shared");
     }
-    if (check_more_names(options) != GO_ON) {
-        return STATUS_USAGE;
+    if (check_more_names(options) != CONTINUE) {
+        return EXIT_USAGE;
     }
     return check_times(options);
 }
@@ -354,7 +354,7 @@ int check_alone(char **words, int count, const struct options *options)
     if (options->token != NULL && *options->token == '\0') {
         return refuse(options->subcommand, "--token is empty");
     }
-    return GO_ON;
+    return CONTINUE;
 }
 
 #define DEFAULT_LEASE_MS 30000
@@ -369,7 +369,7 @@ static bool all_written(void)
 static int help(enum subcommand subcommand)
 {
     usage_help(stdout, subcommand);
-    return all_written() ? EXIT_SUCCESS : STATUS_SYSTEM;
+    return all_written() ? EXIT_SUCCESS : EXIT_SYSTEM;
 }
 
 /* word: as it was typed, or the one letter of several that stand together. */
@@ -382,7 +382,7 @@ static int parse_option(int option, const char *word, struct options *options)
         return parse_wait(optarg, options);
     case 'n':
         options->wait_ms = 0;
-        return GO_ON;
+        return CONTINUE;
     case 'E':
         return parse_busy_code(optarg, options);
     case 'g':
@@ -391,10 +391,10 @@ static int parse_option(int option, const char *word, struct options *options)
         return parse_max_hold(optarg, options);
     case 'd':
         options->direct = true;
-        return GO_ON;
+        return CONTINUE;
     case 'v':
         options->verbose = true;
-        return GO_ON;
+        return CONTINUE;
     case 'e':
     case 'x':
         return parse_mode(LW_EXCLUSIVE, options);
@@ -406,47 +406,47 @@ static int parse_option(int option, const char *word, struct options *options)
         return parse_and(optarg, options);
     case 'o':
         options->owner = optarg;
-        return GO_ON;
+        return CONTINUE;
     case 'p':
         return parse_permits(optarg, options);
     case 'j':
         options->json = true;
-        return GO_ON;
+        return CONTINUE;
     case 'W':
         options->wide = true;
-        return GO_ON;
+        return CONTINUE;
     case 't':
         options->token = optarg;
-        return GO_ON;
+        return CONTINUE;
     case 'f':
         options->foreign = true;
-        return GO_ON;
+        return CONTINUE;
     case 'i':
         return parse_interval(optarg, options);
     case 'r':
         options->url = optarg;
-        return GO_ON;
+        return CONTINUE;
     case 'P':
         options->password_file = optarg;
-        return GO_ON;
+        return CONTINUE;
     case 'u':
         options->sentinel_user = optarg;
-        return GO_ON;
+        return CONTINUE;
     case 'R':
         options->sentinel_password_file = optarg;
-        return GO_ON;
+        return CONTINUE;
     case 'A':
         options->tls_ca = optarg;
-        return GO_ON;
+        return CONTINUE;
     case 'C':
         options->tls_cert = optarg;
-        return GO_ON;
+        return CONTINUE;
     case 'K':
         options->tls_key = optarg;
-        return GO_ON;
+        return CONTINUE;
     case 'S':
         options->tls_server_name = optarg;
-        return GO_ON;
+        return CONTINUE;
     case 'h':
         return help(options->subcommand);
     case ':':
@@ -520,7 +520,7 @@ static const struct option list_options[] = {{"json", no_argument, NULL, 'j'},
                                              COMMON,
                                              {NULL, 0, NULL, 0}};
 
-static const struct option *const known[SUBCOMMANDS] = {
+static const struct option *const option_tables[SUBCOMMANDS] = {
     [RUN] = run_options,       [LEAD] = lead_options,   [HOLD] = hold_options,
     [STATUS] = status_options, [BREAK] = break_options, [WATCH] = watch_options,
     [LIST] = list_options,
@@ -532,7 +532,7 @@ static bool has_command(enum subcommand subcommand)
 }
 
 /* Those of flock(1). */
-static const char *letters(enum subcommand subcommand)
+static const char *short_options(enum subcommand subcommand)
 {
     return subcommand == RUN || subcommand == HOLD ? "-:hsxenw:E:"
            : subcommand == LEAD                    ? "-:hsxe"
@@ -540,7 +540,7 @@ static const char *letters(enum subcommand subcommand)
 }
 
 /* What getopt_long has just read of this word. */
-static const char *read_of(const char *word, char letter[3])
+static const char *option_text(const char *word, char letter[3])
 {
     if (strncmp(word, "--", 2) == 0) {
         return word;
@@ -551,15 +551,15 @@ static const char *read_of(const char *word, char letter[3])
     return letter;
 }
 
-static int check(char **words, int count, struct options *options)
+static int check_arguments(char **words, int count, struct options *options)
 {
     int result = has_command(options->subcommand) ? check_command(words, count, options)
                                                   : check_alone(words, count, options);
 
-    if (result == GO_ON && options->subcommand == HOLD) {
+    if (result == CONTINUE && options->subcommand == HOLD) {
         result = check_holding(options);
     }
-    return result == GO_ON ? check_server(options) : result;
+    return result == CONTINUE ? check_server(options) : result;
 }
 
 static int parse(int argc, char **argv, struct options *options)
@@ -569,8 +569,8 @@ static int parse(int argc, char **argv, struct options *options)
     char letter[3];
 
     opterr = 0;
-    while ((option = getopt_long(argc, argv, letters(subcommand), known[subcommand],
-                                 NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, short_options(subcommand),
+                                 option_tables[subcommand], NULL)) != -1) {
         if (option == 1 && options->name != NULL) { /* the program's first word */
             optind--;
             break;
@@ -578,8 +578,8 @@ static int parse(int argc, char **argv, struct options *options)
         if (option == 1) {
             options->name = optarg;
         } else {
-            result = parse_option(option, read_of(argv[at], letter), options);
-            if (result != GO_ON) {
+            result = parse_option(option, option_text(argv[at], letter), options);
+            if (result != CONTINUE) {
                 return result;
             }
         }
@@ -592,10 +592,11 @@ static int parse(int argc, char **argv, struct options *options)
         return refuse(subcommand, "%s: the lock's NAME is missing",
                       usage_names[subcommand]);
     }
-    return check(argv + optind, argc - optind, options);
+    return check_arguments(argv + optind, argc - optind, options);
 }
 
-void options_client(const struct options *options, struct lw_client_options *client)
+void options_configure_client(const struct options *options,
+                              struct lw_client_options *client)
 {
     client->password = options->password;
     client->sentinel_username = options->sentinel_user;
@@ -611,7 +612,7 @@ int options_parse(int argc, char **argv, struct options *options)
     const char *what = argc > 1 ? argv[1] : "";
 
     *options = (struct options){.lease_ms = DEFAULT_LEASE_MS,
-                                .busy_code = STATUS_BUSY,
+                                .busy_code = EXIT_BUSY,
                                 .wait_ms = -1,
                                 .grace_ms = -1,
                                 .interval_ms = DEFAULT_INTERVAL_MS};
@@ -629,5 +630,5 @@ int options_parse(int argc, char **argv, struct options *options)
                      : refuse(SUBCOMMANDS, "a subcommand is missing");
     }
     (void)printf("lockwire %s (library %s)\n", LW_VERSION, lw_version());
-    return all_written() ? EXIT_SUCCESS : STATUS_SYSTEM;
+    return all_written() ? EXIT_SUCCESS : EXIT_SYSTEM;
 }

@@ -14,7 +14,7 @@
 
 enum subcommand { RUN, LEAD, HOLD, STATUS, WATCH, LIST, BREAK, SUBCOMMANDS };
 
-#define MORE_NAMES 15 /* --and */
+#define MAX_MORE_NAMES 15 /* --and */
 
 struct options {
     enum subcommand subcommand;
@@ -40,7 +40,7 @@ struct options {
     int busy_code;       /* the exit code where somebody else has it */
     bool verbose;
     /* run */
-    const char *more_names[MORE_NAMES]; /* --and */
+    const char *more_names[MAX_MORE_NAMES]; /* --and */
     int more_count;
     /* run, lead */
     bool direct;    /* one process, not a group of them */
@@ -58,7 +58,8 @@ struct options {
 /* -1: go on with `options`. Else the code to exit with; everything has been said. */
 int options_parse(int argc, char **argv, struct options *options);
 /* What they say of how a client gets in. */
-void options_client(const struct options *options, struct lw_client_options *client);
+void options_configure_client(const struct options *options,
+                              struct lw_client_options *client);
 
 #define DEFAULT_URL "redis://localhost"
 

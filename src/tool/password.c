@@ -23,14 +23,14 @@ static int cannot_read(const struct source *source, int error)
 {
     bool lack = error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
 
-    say("%s '%s': cannot read it: %s", source->option, source->file, strerror(error));
-    return lack ? STATUS_SYSTEM : STATUS_USAGE;
+    report("%s '%s': cannot read it: %s", source->option, source->file, strerror(error));
+    return lack ? EXIT_SYSTEM : EXIT_USAGE;
 }
 
 static int bad_line(const struct source *source, const char *why)
 {
-    say("%s '%s': the first line %s", source->option, source->file, why);
-    return STATUS_USAGE;
+    report("%s '%s': the first line %s", source->option, source->file, why);
+    return EXIT_USAGE;
 }
 
 /* Byte by byte: what follows the line is still somebody else's to read. 1, 0 at the end

@@ -16,19 +16,19 @@
 
 #define UNSEEN_LOOKS 20 /* until a group that answers is held to be dead, not reaped */
 
-struct relative {
+struct process {
     pid_t pid, parent, group, session;
-    long long started;
-    bool ours, stopped;
+    long long start_time;
+    bool belongs, stopped;
     bool dead;   /* and not reaped yet: its group is still its group */
-    bool halted; /* by family_halt */
+    bool halted; /* by process_tree_stop_outsiders */
 };
 
-static bool add(struct relatives *all, const struct relative *one)
+static bool append(struct process_list *all, const struct process *one)
 {
     if (all->count == all->room) {
         size_t room = all->room ? 2 * all->room : 64;
-        struct relative *list = realloc(all->list, room * sizeof(*list));
+        struct process *list = realloc(all->list, room * sizeof(*list));
 
         if (list == NULL) {
             return false;
@@ -41,7 +41,7 @@ static bool add(struct relatives *all, const struct relative *one)
 }
 
 /* The number after so many blanks, or -1. */
-static long long number_at(const char *words, int blanks)
+static long long number_after(const char *words, int blanks)
 {
     while (words != NULL && blanks-- > 0) {
         words = strchr(words, ' ');
@@ -72,7 +72,7 @@ static bool read_line(const char *pid, char *line, size_t size)
 /* One that is dead, and only waits for its parent to look, does nothing any more, unless
  * its threads go on; but it may show the group of children that are too fast to be seen.
  */
-static bool read_one(const char *pid, struct relative *one)
+static bool read_one(const char *pid, struct process *one)
 {
     char line[512];
     const char *words = read_line(pid, line, sizeof(line)) ? strrchr(line, ')') : NULL;
@@ -80,58 +80,59 @@ static bool read_one(const char *pid, struct relative *one)
     if (words == NULL || words[1] != ' ') {
         return false;
     }
-    *one = (struct relative){.pid = (pid_t)strtol(pid, NULL, 10),
-                             .parent = (pid_t)number_at(words, 2),
-                             .group = (pid_t)number_at(words, 3),
-                             .session = (pid_t)number_at(words, 4),
-                             .started = number_at(words, 20),
-                             .stopped = words[2] == 'T'};
-    one->dead = (words[2] == 'Z' || words[2] == 'X') && number_at(words, 18) <= 1;
+    *one = (struct process){.pid = (pid_t)strtol(pid, NULL, 10),
+                            .parent = (pid_t)number_after(words, 2),
+                            .group = (pid_t)number_after(words, 3),
+                            .session = (pid_t)number_after(words, 4),
+                            .start_time = number_after(words, 20),
+                            .stopped = words[2] == 'T'};
+    one->dead = (words[2] == 'Z' || words[2] == 'X') && number_after(words, 18) <= 1;
     return true;
 }
 
-static int compare(const void *left, const void *right)
+static int compare_pids(const void *left, const void *right)
 {
-    pid_t a = ((const struct relative *)left)->pid;
-    pid_t b = ((const struct relative *)right)->pid;
+    pid_t a = ((const struct process *)left)->pid;
+    pid_t b = ((const struct process *)right)->pid;
 
     return (a > b) - (a < b);
 }
 
-static struct relative *with_pid(const struct relatives *all, pid_t pid)
+static struct process *find_pid(const struct process_list *all, pid_t pid)
 {
-    struct relative key = {.pid = pid};
+    struct process key = {.pid = pid};
 
     return all->count > 0
-               ? bsearch(&key, all->list, all->count, sizeof(*all->list), compare)
+               ? bsearch(&key, all->list, all->count, sizeof(*all->list), compare_pids)
                : NULL;
 }
 
-static struct relative *same(const struct relatives *all, const struct relative *one)
+static struct process *find_same(const struct process_list *all,
+                                 const struct process *one)
 {
-    struct relative *found = with_pid(all, one->pid);
+    struct process *found = find_pid(all, one->pid);
 
-    return found != NULL && found->started == one->started ? found : NULL;
+    return found != NULL && found->start_time == one->start_time ? found : NULL;
 }
 
 /* May it belong, and does it, by what is to be seen of it alone? */
-static bool consider(const struct family *family, struct relative *one)
+static bool classify(const struct process_tree *tree, struct process *one)
 {
-    const struct relative *known;
+    const struct process *members;
 
-    if (one->session != family->session || one->pid == family->root ||
-        same(&family->strangers, one) != NULL) {
+    if (one->session != tree->session || one->pid == tree->root ||
+        find_same(&tree->unrelated, one) != NULL) {
         return false;
     }
-    known = same(&family->known, one);
-    one->halted = known != NULL && known->halted;
-    one->ours = known != NULL || (family->group > 0 && one->group == family->group) ||
-                (family->root > 0 && one->parent == family->root);
+    members = find_same(&tree->members, one);
+    one->halted = members != NULL && members->halted;
+    one->belongs = members != NULL || (tree->group > 0 && one->group == tree->group) ||
+                   (tree->root > 0 && one->parent == tree->root);
     return true;
 }
 
 /* Is /proc there, and of the processes that we number as it does? */
-static bool proc_is_ours(void)
+static bool proc_is_usable(void)
 {
     char self[32];
     ssize_t length = readlink("/proc/self", self, sizeof(self) - 1);
@@ -144,52 +145,52 @@ static bool proc_is_ours(void)
 }
 
 /* Everybody in the session who may belong. */
-static bool read_session(const struct family *family, struct relatives *all)
+static bool read_session(const struct process_tree *tree, struct process_list *all)
 {
-    DIR *proc = proc_is_ours() ? opendir("/proc") : NULL;
+    DIR *proc = proc_is_usable() ? opendir("/proc") : NULL;
     bool whole = proc != NULL;
     struct dirent *entry;
 
     while (whole && (entry = readdir(proc)) != NULL) {
-        struct relative one;
+        struct process one;
 
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-            read_one(entry->d_name, &one) && consider(family, &one)) {
-            whole = add(all, &one);
+            read_one(entry->d_name, &one) && classify(tree, &one)) {
+            whole = append(all, &one);
         }
     }
     if (proc != NULL) {
         closedir(proc);
     }
     if (all->count > 0) {
-        qsort(all->list, all->count, sizeof(*all->list), compare);
+        qsort(all->list, all->count, sizeof(*all->list), compare_pids);
     }
     return whole;
 }
 
 /* The children of those who belong. Were there any that had not been found yet? */
-static bool claim(struct relatives *all)
+static bool add_children(struct process_list *all)
 {
     bool more = false;
 
     for (size_t i = 0; i < all->count; i++) {
-        const struct relative *parent = with_pid(all, all->list[i].parent);
+        const struct process *parent = find_pid(all, all->list[i].parent);
 
-        if (all->list[i].ours || parent == NULL || !parent->ours) {
+        if (all->list[i].belongs || parent == NULL || !parent->belongs) {
             continue;
         }
-        all->list[i].ours = true;
+        all->list[i].belongs = true;
         more = true;
     }
     return more;
 }
 
-static void keep_ours(struct relatives *all)
+static void keep_members(struct process_list *all)
 {
     size_t count = 0;
 
     for (size_t i = 0; i < all->count; i++) {
-        if (all->list[i].ours) {
+        if (all->list[i].belongs) {
             all->list[count++] = all->list[i];
         }
     }
@@ -197,41 +198,41 @@ static void keep_ours(struct relatives *all)
 }
 
 /* Those who belong. False: there is no telling. */
-static bool find(const struct family *family, struct relatives *all)
+static bool find_members(const struct process_tree *tree, struct process_list *all)
 {
-    if (!read_session(family, all)) {
+    if (!read_session(tree, all)) {
         free(all->list);
         return false;
     }
-    while (claim(all)) {
+    while (add_children(all)) {
         /* one of them may have brought more */
     }
-    keep_ours(all);
+    keep_members(all);
     return true;
 }
 
-void family_begin(struct family *family)
+void process_tree_begin(struct process_tree *tree)
 {
-    struct relatives all = {0};
+    struct process_list all = {0};
 
     system_adopt_descendants();
-    *family =
-        (struct family){.session = getsid(0), .root = getpid(), .outside = getpgrp()};
-    if (find(family, &all)) {
-        family->strangers = all;
+    *tree = (struct process_tree){
+        .session = getsid(0), .root = getpid(), .root_group = getpgrp()};
+    if (find_members(tree, &all)) {
+        tree->unrelated = all;
     }
 }
 
 /* A group that is gone is gone for good, and its number may become another's. */
-static bool group_lives(struct family *family)
+static bool group_exists(struct process_tree *tree)
 {
-    if (family->group > 0 && kill(-family->group, 0) < 0 && errno == ESRCH) {
-        family->group = 0;
+    if (tree->group > 0 && kill(-tree->group, 0) < 0 && errno == ESRCH) {
+        tree->group = 0;
     }
-    return family->group > 0;
+    return tree->group > 0;
 }
 
-static size_t count_alive(const struct relatives *all)
+static size_t count_alive(const struct process_list *all)
 {
     size_t alive = 0;
 
@@ -241,24 +242,24 @@ static size_t count_alive(const struct relatives *all)
     return alive;
 }
 
-size_t family_look(struct family *family)
+size_t process_tree_update(struct process_tree *tree)
 {
-    bool lives = group_lives(family);
-    bool denied = lives && kill(-family->group, 0) < 0; /* it may not be seen, either */
-    struct relatives all = {0};
+    bool lives = group_exists(tree);
+    bool denied = lives && kill(-tree->group, 0) < 0; /* it may not be seen, either */
+    struct process_list all = {0};
     size_t alive;
 
-    if (!find(family, &all)) {
+    if (!find_members(tree, &all)) {
         return lives;
     }
-    free(family->known.list);
-    family->known = all;
+    free(tree->members.list);
+    tree->members = all;
     alive = count_alive(&all);
-    family->unseen = alive == 0 && lives && !denied ? family->unseen + 1 : 0;
-    return alive > 0 ? alive : lives && family->unseen < UNSEEN_LOOKS;
+    tree->empty_looks = alive == 0 && lives && !denied ? tree->empty_looks + 1 : 0;
+    return alive > 0 ? alive : lives && tree->empty_looks < UNSEEN_LOOKS;
 }
 
-static bool is_first_of_its_group(const struct relatives *all, size_t index)
+static bool is_first_of_its_group(const struct process_list *all, size_t index)
 {
     for (size_t i = 0; i < index; i++) {
         if (all->list[i].group == all->list[index].group) {
@@ -268,41 +269,41 @@ static bool is_first_of_its_group(const struct relatives *all, size_t index)
     return true;
 }
 
-size_t family_signal(struct family *family, int number)
+size_t process_tree_signal(struct process_tree *tree, int number)
 {
-    size_t count = family_look(family);
+    size_t count = process_tree_update(tree);
 
-    for (size_t i = 0; i < family->known.count; i++) {
-        const struct relative *one = &family->known.list[i];
+    for (size_t i = 0; i < tree->members.count; i++) {
+        const struct process *one = &tree->members.list[i];
 
-        if (one->group == family->outside) {
+        if (one->group == tree->root_group) {
             kill(one->pid, number);
-        } else if (one->group != family->group &&
-                   is_first_of_its_group(&family->known, i)) {
+        } else if (one->group != tree->group &&
+                   is_first_of_its_group(&tree->members, i)) {
             kill(-one->group, number);
         }
     }
-    if (family->group > 0) {
-        kill(-family->group, number);
+    if (tree->group > 0) {
+        kill(-tree->group, number);
     }
     return count;
 }
 
-void family_halt(struct family *family)
+void process_tree_stop_outsiders(struct process_tree *tree)
 {
-    family_look(family);
-    for (size_t i = 0; i < family->known.count; i++) {
-        struct relative *one = &family->known.list[i];
+    process_tree_update(tree);
+    for (size_t i = 0; i < tree->members.count; i++) {
+        struct process *one = &tree->members.list[i];
 
-        one->halted = one->group != family->group && !one->stopped &&
+        one->halted = one->group != tree->group && !one->stopped &&
                       kill(one->pid, SIGSTOP) == 0;
     }
 }
 
-void family_resume(struct family *family)
+void process_tree_resume_outsiders(struct process_tree *tree)
 {
-    for (size_t i = 0; i < family->known.count; i++) {
-        struct relative *one = &family->known.list[i];
+    for (size_t i = 0; i < tree->members.count; i++) {
+        struct process *one = &tree->members.list[i];
 
         if (one->halted) {
             kill(one->pid, SIGCONT);
@@ -311,8 +312,8 @@ void family_resume(struct family *family)
     }
 }
 
-void family_free(struct family *family)
+void process_tree_free(struct process_tree *tree)
 {
-    free(family->known.list);
-    free(family->strangers.list);
+    free(tree->members.list);
+    free(tree->unrelated.list);
 }

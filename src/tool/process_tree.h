@@ -16,35 +16,36 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-struct relative;
+struct process;
 
-struct relatives {
-    struct relative *list; /* in the order of their pids */
+struct process_list {
+    struct process *list; /* in the order of their pids */
     size_t count, room;
 };
 
-struct family {
+struct process_tree {
     pid_t group;   /* the command's; 0: not started yet, or nobody is left in it */
     pid_t session; /* the one that it is started in */
     pid_t root; /* whose descendants there belong to it; 0: nobody's, but the group's */
-    pid_t outside;          /* the root's own group, which is never signalled as one */
-    struct relatives known; /* who was found at the last look */
-    struct relatives strangers; /* who descended from the root before */
-    int unseen; /* looks in a row at a group that answers and of which nobody is seen */
+    pid_t root_group; /* the root's own group, which is never signalled as one */
+    struct process_list members;   /* who was found at the last look */
+    struct process_list unrelated; /* who descended from the root before */
+    int empty_looks; /* looks in a row at a group that answers and of which nobody is seen
+                      */
 };
 
 /* Before the command is started by this process, which from now on is the parent of what
  * its descendants leave behind (Linux). */
-void family_begin(struct family *family);
+void process_tree_begin(struct process_tree *tree);
 /* How many are alive; where there is no /proc to look at, 1 for the whole group. Who ends
  * during the look may leave a child that it does not see: a parent that has reaped nobody
  * since can take 0 for granted, others look more often. */
-size_t family_look(struct family *family);
+size_t process_tree_update(struct process_tree *tree);
 /* Looks, and sends all of them the signal; how many those were. */
-size_t family_signal(struct family *family, int number);
+size_t process_tree_signal(struct process_tree *tree, int number);
 /* Stops those outside the group, and continues whom it has stopped. */
-void family_halt(struct family *family);
-void family_resume(struct family *family);
-void family_free(struct family *family);
+void process_tree_stop_outsiders(struct process_tree *tree);
+void process_tree_resume_outsiders(struct process_tree *tree);
+void process_tree_free(struct process_tree *tree);
 
 #endif

@@ -12,156 +12,158 @@
 
 static void on_closed(struct lw_client *client, void *arg)
 {
-    struct reach *reach = arg;
+    struct query *query = arg;
 
     (void)client;
-    event_base_loopbreak(reach->base);
+    event_base_loopbreak(query->base);
 }
 
-void reach_end(struct reach *reach, int code)
+void query_end(struct query *query, int code)
 {
-    if (reach->ending) {
+    if (query->ending) {
         return;
     }
-    reach->ending = 1;
-    reach->code = code;
-    if (lw_client_close(reach->client, on_closed, reach) < 0) {
-        event_base_loopbreak(reach->base);
+    query->ending = 1;
+    query->code = code;
+    if (lw_client_close(query->client, on_closed, query) < 0) {
+        event_base_loopbreak(query->base);
     }
 }
 
-void reach_fail(struct reach *reach, int status, const char *why)
+void query_fail(struct query *query, int status, const char *why)
 {
     const char *colon = *why ? ": " : "";
 
     switch (status) {
     case LW_EINVAL:
-        say("%s", *reach->error ? reach->error : lw_strerror(status));
+        report("%s", *query->error ? query->error : lw_strerror(status));
         break;
     case LW_ECONN:
-        if (lw_client_is_up(reach->client, NULL)) {
-            say("the server cannot serve '%s' now%s%s", reach->options->name, colon, why);
+        if (lw_client_is_up(query->client, NULL)) {
+            report("the server cannot serve '%s' now%s%s", query->options->name, colon,
+                   why);
         } else {
-            say("no connection to the server%s%s", colon, why);
+            report("no connection to the server%s%s", colon, why);
         }
         break;
     case LW_EREDIS:
-        say("the server refuses '%s'%s%s", reach->options->name, colon, why);
+        report("the server refuses '%s'%s%s", query->options->name, colon, why);
         break;
     default:
-        say("'%s': %s%s%s", reach->options->name, lw_strerror(status), colon, why);
+        report("'%s': %s%s%s", query->options->name, lw_strerror(status), colon, why);
     }
-    reach_end(reach, codes_for(status, LW_OK, STATUS_BUSY));
+    query_end(query, exit_code_for(status, LW_OK, EXIT_BUSY));
 }
 
 /* Returns true if the first connection failed permanently, so that waiting is useless. */
-static bool is_for_good(const struct reach *reach, int error)
+static bool is_permanent(const struct query *query, int error)
 {
-    return !reach->connected && (error == LW_EREDIS || error == LW_ESYSTEM);
+    return !query->connected && (error == LW_EREDIS || error == LW_ESYSTEM);
 }
 
 static void on_link(struct lw_client *client, int up, const char *why, void *arg)
 {
-    struct reach *reach = arg;
+    struct query *query = arg;
     int error = lw_client_error(client);
 
-    if (reach->ending) {
+    if (query->ending) {
         return;
     }
-    reach->connected = reach->connected || up;
+    query->connected = query->connected || up;
     if (up) {
-        reach->events->up(reach);
-    } else if (is_for_good(reach, error)) {
-        say("%s: %s",
-            error == LW_EREDIS ? "the server refuses the connection" : lw_strerror(error),
-            why);
-        reach_end(reach, codes_for(LW_ECONN, error, STATUS_BUSY));
-    } else if (reach->events->down) {
-        reach->events->down(reach, why);
+        query->events->up(query);
+    } else if (is_permanent(query, error)) {
+        report("%s: %s",
+               error == LW_EREDIS ? "the server refuses the connection"
+                                  : lw_strerror(error),
+               why);
+        query_end(query, exit_code_for(LW_ECONN, error, EXIT_BUSY));
+    } else if (query->events->down) {
+        query->events->down(query, why);
     } else {
-        reach_fail(reach, LW_ECONN, why);
+        query_fail(query, LW_ECONN, why);
     }
 }
 
 static void on_log(int level, const char *message, void *arg)
 {
-    struct reach *reach = arg;
+    struct query *query = arg;
 
     (void)level;
-    if (!say_is_no_connection(message)) { /* `down` or on_link writes that */
-        reach->warned = 1;
-        say("%s", message);
+    if (!report_is_no_connection(message)) { /* `down` or on_link writes that */
+        query->warned = 1;
+        report("%s", message);
     }
 }
 
-void reach_look(struct reach *reach, lw_inspect_cb *done, void *arg)
+void query_inspect(struct query *query, lw_inspect_cb *done, void *arg)
 {
     int error;
 
-    reach->asked_ms = system_now_ms();
-    error = lw_inspect(reach->client, reach->options->name, done, arg);
+    query->sent_ms = system_now_ms();
+    error = lw_inspect(query->client, query->options->name, done, arg);
     if (error != 0) {
-        reach_fail(reach, error, "");
+        query_fail(query, error, "");
     }
 }
 
-const struct lw_master *reach_master(const struct reach *reach, struct lw_master *ret)
+const struct lw_master *query_master(const struct query *query, struct lw_master *ret)
 {
-    return lw_client_master(reach->client, ret) == 0 ? ret : NULL;
+    return lw_client_master(query->client, ret) == 0 ? ret : NULL;
 }
 
-int reach_open(struct reach *reach, const char *client_name)
+int query_open(struct query *query, const char *client_name)
 {
     struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
     int error;
 
-    reach->code = STATUS_SYSTEM; /* unless reach_end tells better */
-    reach->base = event_base_new();
-    if (reach->base == NULL) {
-        say("cannot start an event loop");
-        return STATUS_SYSTEM;
+    query->code = EXIT_SYSTEM; /* unless query_end tells better */
+    query->base = event_base_new();
+    if (query->base == NULL) {
+        report("cannot start an event loop");
+        return EXIT_SYSTEM;
     }
     client.client_name = client_name;
     client.link = on_link;
     client.log = on_log;
-    client.log_level = reach->warns ? LOG_WARNING : LOG_ERR;
-    client.arg = reach;
-    client.errbuf = reach->error;
-    client.errbuf_size = sizeof(reach->error);
-    options_client(reach->options, &client);
-    error = lw_client_new(reach->base, reach->options->url, &client, &reach->client);
-    password_wipe(reach->options->password);
-    password_wipe(reach->options->sentinel_password);
+    client.log_level = query->show_warnings ? LOG_WARNING : LOG_ERR;
+    client.arg = query;
+    client.errbuf = query->error;
+    client.errbuf_size = sizeof(query->error);
+    options_configure_client(query->options, &client);
+    error = lw_client_new(query->base, query->options->url, &client, &query->client);
+    password_wipe(query->options->password);
+    password_wipe(query->options->sentinel_password);
     if (error == 0) {
         return 0;
     }
-    say("%s", *reach->error ? reach->error : lw_strerror(error));
-    return error == LW_EINVAL ? STATUS_USAGE : STATUS_SYSTEM;
+    report("%s", *query->error ? query->error : lw_strerror(error));
+    return error == LW_EINVAL ? EXIT_USAGE : EXIT_SYSTEM;
 }
 
-int reach_run(struct reach *reach)
+int query_run(struct query *query)
 {
-    event_base_dispatch(reach->base);
-    return reach->code;
+    event_base_dispatch(query->base);
+    return query->code;
 }
 
-void reach_close(struct reach *reach)
+void query_close(struct query *query)
 {
-    lw_client_free(reach->client);
-    if (reach->base != NULL) {
-        event_base_free(reach->base);
+    lw_client_free(query->client);
+    if (query->base != NULL) {
+        event_base_free(query->base);
     }
 }
 
-int reach(const struct options *options, const struct reach_events *events,
+int query(const struct options *options, const struct query_events *events,
           const char *client_name, void *arg)
 {
-    struct reach reach = {.options = options, .events = events, .arg = arg};
-    int code = reach_open(&reach, client_name);
+    struct query query = {.options = options, .events = events, .arg = arg};
+    int code = query_open(&query, client_name);
 
     if (code == 0) {
-        code = reach_run(&reach);
+        code = query_run(&query);
     }
-    reach_close(&reach);
+    query_close(&query);
     return code;
 }

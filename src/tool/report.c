@@ -13,32 +13,32 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PASSING 4096
-#define PATIENCE_MS 200
+#define TRANSIENT_MAX 4096
+#define WRITE_LIMIT_MS 200
 
-static bool passing;
+static bool transient_displayed;
 
-void say_passing(const char *line)
+void report_transient(const char *line)
 {
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    char text[PASSING];
+    char text[TRANSIENT_MAX];
     int length = snprintf(text, sizeof(text), "\r%s\033[K", line);
 
-    if ((!passing && !*line) || length >= PASSING || poll(&out, 1, 0) != 1 ||
-        (out.revents & POLLOUT) == 0) {
+    if ((!transient_displayed && !*line) || length >= TRANSIENT_MAX ||
+        poll(&out, 1, 0) != 1 || (out.revents & POLLOUT) == 0) {
         return;
     }
-    passing = write(STDERR_FILENO, text, (size_t)length) > 0 && *line;
+    transient_displayed = write(STDERR_FILENO, text, (size_t)length) > 0 && *line;
 }
 
-bool say_is_no_connection(const char *message)
+bool report_is_no_connection(const char *message)
 {
     static const char begin[] = "no connection: ";
 
     return strncmp(message, begin, sizeof(begin) - 1) == 0;
 }
 
-void say(const char *format, ...)
+void report(const char *format, ...)
 {
     static const char begin[] = "lockwire: ";
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -46,14 +46,15 @@ void say(const char *format, ...)
     size_t length;
     va_list args;
 
-    say_passing("");
+    report_transient("");
     va_start(args, format);
     (void)vsnprintf(text + sizeof(begin) - 1, sizeof(text) - sizeof(begin), format, args);
     va_end(args);
     length = strlen(text);
     text[length++] = '\n';
-    if (poll(&out, 1, PATIENCE_MS) == 1) {
-        passing = write(STDERR_FILENO, text, length) < 0 && passing;
+    if (poll(&out, 1, WRITE_LIMIT_MS) == 1) {
+        transient_displayed = write(STDERR_FILENO, text, length) < 0 &&
+                              transient_displayed;
     }
 }
 
@@ -61,22 +62,22 @@ static int code_of_cause(int cause, int otherwise)
 {
     switch (cause) {
     case LW_ECONN:
-        return STATUS_NO_SERVER;
+        return EXIT_NO_SERVER;
     case LW_EREDIS:
-        return STATUS_REFUSED;
+        return EXIT_REFUSED;
     case LW_ESYSTEM:
     case LW_ENOMEM:
-        return STATUS_SYSTEM;
+        return EXIT_SYSTEM;
     default:
         return otherwise;
     }
 }
 
-int codes_for(int status, int cause, int busy)
+int exit_code_for(int status, int cause, int busy)
 {
     switch (status) {
     case LW_EINVAL:
-        return STATUS_USAGE;
+        return EXIT_USAGE;
     case LW_EBUSY:
     case LW_EDEADLOCK:
         return busy;
@@ -84,12 +85,12 @@ int codes_for(int status, int cause, int busy)
         return code_of_cause(cause, busy);
     case LW_ELOST:
     case LW_ENOTHELD:
-        return code_of_cause(cause == LW_EREDIS ? cause : LW_OK, STATUS_LOST);
+        return code_of_cause(cause == LW_EREDIS ? cause : LW_OK, EXIT_LOST);
     case LW_ECONN:
-        return code_of_cause(cause, STATUS_NO_SERVER);
+        return code_of_cause(cause, EXIT_NO_SERVER);
     case LW_EREDIS: /* a cluster without the slot, a server that loads ... */
-        return code_of_cause(cause, STATUS_REFUSED);
+        return code_of_cause(cause, EXIT_REFUSED);
     default:
-        return STATUS_SYSTEM;
+        return EXIT_SYSTEM;
     }
 }

@@ -17,8 +17,8 @@
 
 static const int caught[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 #define CAUGHT (sizeof(caught) / sizeof(*caught))
-static const int jobs[] = {SIGTSTP, SIGTTIN, SIGTTOU};
-#define JOBS (sizeof(jobs) / sizeof(*jobs))
+static const int job_signals[] = {SIGTSTP, SIGTTIN, SIGTTOU};
+#define JOB_SIGNALS (sizeof(job_signals) / sizeof(*job_signals))
 
 struct record {
     int number;
@@ -27,9 +27,9 @@ struct record {
 
 static struct {
     int pipe[2];
-    struct sigaction before[CAUGHT], pipe_before, jobs_before[JOBS];
-    sigset_t mask_before;
-    bool job;
+    struct sigaction saved[CAUGHT], pipe_saved, job_saved[JOB_SIGNALS];
+    sigset_t saved_mask;
+    bool job_control;
     volatile sig_atomic_t continued;
     struct event *readable;
     signals_fn *fn;
@@ -81,11 +81,11 @@ static void unblock(void)
     for (size_t i = 0; i < CAUGHT; i++) {
         sigaddset(&needed, caught[i]);
     }
-    for (size_t i = 0; i < JOBS; i++) {
-        sigaddset(&needed, jobs[i]);
+    for (size_t i = 0; i < JOB_SIGNALS; i++) {
+        sigaddset(&needed, job_signals[i]);
     }
     sigaddset(&needed, SIGCONT);
-    sigprocmask(SIG_UNBLOCK, &needed, &state.mask_before);
+    sigprocmask(SIG_UNBLOCK, &needed, &state.saved_mask);
 }
 
 int signals_catch(void)
@@ -101,13 +101,13 @@ int signals_catch(void)
         fcntl(state.pipe[i], F_SETFL, O_NONBLOCK);
     }
     for (size_t i = 0; i < CAUGHT; i++) {
-        sigaction(caught[i], NULL, &state.before[i]);
-        if (state.before[i].sa_handler != SIG_IGN || caught[i] == SIGCHLD) {
+        sigaction(caught[i], NULL, &state.saved[i]);
+        if (state.saved[i].sa_handler != SIG_IGN || caught[i] == SIGCHLD) {
             sigaction(caught[i], &action, NULL);
         }
     }
     unblock();
-    return sigaction(SIGPIPE, &ignore, &state.pipe_before);
+    return sigaction(SIGPIPE, &ignore, &state.pipe_saved);
 }
 
 int signals_watch(struct event_base *base, signals_fn *fn, void *arg)
@@ -128,21 +128,22 @@ void signals_unwatch(void)
     state.fn = NULL;
 }
 
-void signals_job(void)
+void signals_enable_job_control(void)
 {
     struct sigaction action = recording();
     struct sigaction ignore = {.sa_handler = SIG_IGN};
 
-    if (state.job) {
+    if (state.job_control) {
         return;
     }
-    for (size_t i = 0; i < JOBS; i++) {
-        sigaction(jobs[i], NULL, &state.jobs_before[i]);
-        if (state.jobs_before[i].sa_handler != SIG_IGN) {
-            sigaction(jobs[i], jobs[i] == SIGTTOU ? &ignore : &action, NULL);
+    for (size_t i = 0; i < JOB_SIGNALS; i++) {
+        sigaction(job_signals[i], NULL, &state.job_saved[i]);
+        if (state.job_saved[i].sa_handler != SIG_IGN) {
+            sigaction(job_signals[i], job_signals[i] == SIGTTOU ? &ignore : &action,
+                      NULL);
         }
     }
-    state.job = true;
+    state.job_control = true;
 }
 
 static void on_continued(int number)
@@ -153,35 +154,35 @@ static void on_continued(int number)
 
 bool signals_stop(int number, bool whole_group)
 {
-    struct sigaction stop = {.sa_handler = SIG_DFL}, before;
+    struct sigaction stop = {.sa_handler = SIG_DFL}, saved;
     struct sigaction watch = {.sa_handler = on_continued}, continue_before;
 
     state.continued = 0;
     sigaction(SIGCONT, &watch, &continue_before);
-    sigaction(number, &stop, &before);
+    sigaction(number, &stop, &saved);
     kill(whole_group ? 0 : getpid(), number); /* continued, it returns from here */
-    sigaction(number, &before, NULL);
+    sigaction(number, &saved, NULL);
     sigaction(SIGCONT, &continue_before, NULL);
     return state.continued;
 }
 
-_Noreturn void signals_end_by(int number)
+_Noreturn void signals_terminate_by(int number)
 {
     struct sigaction end = {.sa_handler = SIG_DFL};
 
     sigaction(number, &end, NULL);
     (void)raise(number);
-    _exit(STATUS_SIGNAL + number);
+    _exit(EXIT_SIGNAL + number);
 }
 
 void signals_restore(void)
 {
-    for (size_t i = 0; state.job && i < JOBS; i++) {
-        sigaction(jobs[i], &state.jobs_before[i], NULL);
+    for (size_t i = 0; state.job_control && i < JOB_SIGNALS; i++) {
+        sigaction(job_signals[i], &state.job_saved[i], NULL);
     }
     for (size_t i = 0; i < CAUGHT; i++) {
-        sigaction(caught[i], &state.before[i], NULL);
+        sigaction(caught[i], &state.saved[i], NULL);
     }
-    sigaction(SIGPIPE, &state.pipe_before, NULL);
-    sigprocmask(SIG_SETMASK, &state.mask_before, NULL);
+    sigaction(SIGPIPE, &state.pipe_saved, NULL);
+    sigprocmask(SIG_SETMASK, &state.saved_mask, NULL);
 }

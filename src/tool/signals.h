@@ -8,7 +8,8 @@
  * reaches the child by itself, and must not be passed on a second time.
  *
  * Happy path: signals_catch, signals_watch, the callback for each; signals_restore in a
- * child. With a job of its own: signals_job, signals_stop when the job was stopped.
+ * child. With a job of its own: signals_enable_job_control, signals_stop when the job was
+ * stopped.
  */
 #ifndef LW_TOOL_SIGNALS_H
 #define LW_TOOL_SIGNALS_H
@@ -28,13 +29,13 @@ void signals_unwatch(void);
 /* This process has a job of its own, as a shell has: SIGTSTP and SIGTTIN, unless they
  * were ignored, come as the others do, and a terminal that is the job's may be written
  * to. A second call has no effect. */
-void signals_job(void);
+void signals_enable_job_control(void);
 /* Stops this process as this signal would, or all of its process group, and returns when
  * it is continued. False: it was never stopped, since no shell is there to continue it.
  */
 bool signals_stop(int number, bool whole_group);
 /* Ends this process by the signal. */
-_Noreturn void signals_end_by(int number);
+_Noreturn void signals_terminate_by(int number);
 /* In a child, before exec: as this process found them. */
 void signals_restore(void);
 

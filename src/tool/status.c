@@ -26,121 +26,121 @@
 #define LOOK_MS 2
 #define MESSAGES_MS 500 /* for the second connection, once the first is there */
 
-struct looking {
-    struct reach reach;
+struct request {
+    struct query query;
     int code; /* to end with */
-    int shown;
-    int64_t messages_until_ms;
+    int written;
+    int64_t messages_deadline_ms;
 };
 
-static void on_look(evutil_socket_t fd, short what, void *arg);
+static void on_timer(evutil_socket_t fd, short what, void *arg);
 
 /* 0, or -1: no memory. */
-static int write_picture(const struct reach *reach, const struct lw_inspection *seen,
+static int write_picture(const struct query *query, const struct lw_inspection *seen,
                          const struct lw_master *master)
 {
-    int width = reach->options->wide ? 0 : screen_size(STDOUT_FILENO).ws_col;
-    struct picture picture = {0};
+    int width = query->options->wide ? 0 : terminal_size(STDOUT_FILENO).ws_col;
+    struct status_view view = {0};
 
-    if (picture_take(&picture, seen, master, width) < 0) {
+    if (status_view_take(&view, seen, master, width) < 0) {
         return -1;
     }
-    picture_show(stdout, &picture, system_now_ms() - reach->asked_ms, "", "", width);
-    picture_forget(&picture);
+    status_view_write(stdout, &view, system_now_ms() - query->sent_ms, "", "", width);
+    status_view_clear(&view);
     return 0;
 }
 
 /* Ends once it is known whether messages arrive: if not, the library has logged why. */
-static void await_messages(struct looking *looking)
+static void await_messages(struct request *request)
 {
     struct lw_stats stats = LW_STATS_INIT;
     struct timeval soon = {0, LOOK_MS * 1000};
 
-    (void)lw_client_stats(looking->reach.client, &stats);
-    if (stats.subscription_up || looking->reach.warned ||
-        system_now_ms() >= looking->messages_until_ms ||
-        event_base_once(looking->reach.base, -1, EV_TIMEOUT, on_look, looking, &soon) <
+    (void)lw_client_stats(request->query.client, &stats);
+    if (stats.subscription_up || request->query.warned ||
+        system_now_ms() >= request->messages_deadline_ms ||
+        event_base_once(request->query.base, -1, EV_TIMEOUT, on_timer, request, &soon) <
             0) {
-        reach_end(&looking->reach, looking->code);
+        query_end(&request->query, request->code);
     }
 }
 
-static void on_look(evutil_socket_t fd, short what, void *arg)
+static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
-    struct looking *looking = arg;
+    struct request *request = arg;
 
     (void)fd, (void)what;
-    if (!looking->reach.ending) {
-        await_messages(looking);
+    if (!request->query.ending) {
+        await_messages(request);
     }
 }
 
 static void on_inspected(struct lw_client *client, int result,
                          const struct lw_inspection *seen, const char *why, void *arg)
 {
-    struct looking *looking = arg;
-    struct reach *reach = &looking->reach;
+    struct request *request = arg;
+    struct query *query = &request->query;
     struct lw_master followed = LW_MASTER_INIT;
-    const struct lw_master *master = reach_master(reach, &followed);
+    const struct lw_master *master = query_master(query, &followed);
 
     (void)client;
-    if (reach->ending) {
+    if (query->ending) {
         return;
     }
     if (result != LW_OK) {
-        reach_fail(reach, result, why);
+        query_fail(query, result, why);
         return;
     }
-    if ((reach->options->json ? picture_json(stdout, seen, master)
-                              : write_picture(reach, seen, master)) < 0) {
-        reach_fail(reach, LW_ENOMEM, "");
+    if ((query->options->json ? status_json(stdout, seen, master)
+                              : write_picture(query, seen, master)) < 0) {
+        query_fail(query, LW_ENOMEM, "");
         return;
     }
     if (fflush(stdout) != 0 || ferror(stdout)) {
-        say("cannot write: %s", strerror(errno));
-        reach_end(reach, STATUS_SYSTEM);
+        report("cannot write: %s", strerror(errno));
+        query_end(query, EXIT_SYSTEM);
         return;
     }
-    looking->shown = 1;
-    looking->code = seen->holder_total > 0 || *seen->stranger ? EXIT_SUCCESS
-                                                              : STATUS_NOT_HELD;
-    looking->messages_until_ms = system_now_ms() + MESSAGES_MS;
-    await_messages(looking);
+    request->written = 1;
+    request->code = seen->holder_total > 0 || *seen->stranger ? EXIT_SUCCESS
+                                                              : EXIT_NOT_HELD;
+    request->messages_deadline_ms = system_now_ms() + MESSAGES_MS;
+    await_messages(request);
 }
 
-static void on_up(struct reach *reach)
+static void on_up(struct query *query)
 {
-    const struct looking *looking = reach->arg;
+    const struct request *request = query->arg;
 
-    if (!looking->shown) {
-        reach_look(reach, on_inspected, reach->arg);
+    if (!request->written) {
+        query_inspect(query, on_inspected, query->arg);
     }
 }
 
 /* A connection that is lost after the picture was written does not make it untrue. */
-static void on_down(struct reach *reach, const char *why)
+static void on_down(struct query *query, const char *why)
 {
-    const struct looking *looking = reach->arg;
+    const struct request *request = query->arg;
 
-    if (looking->shown) {
-        reach_end(reach, looking->code);
+    if (request->written) {
+        query_end(query, request->code);
     } else {
-        reach_fail(reach, LW_ECONN, why);
+        query_fail(query, LW_ECONN, why);
     }
 }
 
 int status(const struct options *options)
 {
-    static const struct reach_events events = {.up = on_up, .down = on_down};
-    struct looking looking = {
-        .reach = {.options = options, .events = &events, .warns = 1}};
+    static const struct query_events events = {.up = on_up, .down = on_down};
+    struct request request = {
+        .query = {.options = options, .events = &events, .show_warnings = 1}};
     int code;
 
-    looking.reach.arg = &looking;
-    code = reach_open(&looking.reach, "lockwire-status");
+    request.query.arg = &request;
+    code = query_open(&request.query, "lockwire-status");
     if (code == 0) {
-        code = reach_run(&looking.reach);
+        code = query_run(&request.query);
     }
-    reach_close(&looking.reach);
+    query_close(&request.query);
     return code;
 }

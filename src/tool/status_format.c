@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-void picture_time(int64_t ms, char *text, size_t size)
+void status_duration(int64_t ms, char *text, size_t size)
 {
     int64_t s = ms / 1000;
 
@@ -27,25 +27,25 @@ void picture_time(int64_t ms, char *text, size_t size)
     }
 }
 
-void picture_age(int64_t ms, char *text, size_t size)
+void status_age(int64_t ms, char *text, size_t size)
 {
     int64_t hours = ms / 3600000;
 
     if (hours < 24) {
-        picture_time(ms, text, size);
+        status_duration(ms, text, size);
     } else {
         (void)snprintf(text, size, "%" PRId64 "d%02" PRId64 "h", hours / 24, hours % 24);
     }
 }
 
-const char *picture_mode(const struct lw_inspected *entry)
+const char *status_mode(const struct lw_inspected *entry)
 {
     static const char *const modes[] = {"mutex", "write", "read"};
 
     return modes[entry->mode];
 }
 
-const char *picture_owner(const struct lw_inspected *entry)
+const char *status_owner(const struct lw_inspected *entry)
 {
     return strcmp(entry->owner, entry->token) != 0 ? entry->owner : "";
 }
@@ -59,7 +59,7 @@ static int by_number(const void *left, const void *right)
                                       : strcmp(one->token, other->token);
 }
 
-const struct lw_inspected **picture_holders(const struct lw_inspection *seen)
+const struct lw_inspected **status_sorted_holders(const struct lw_inspection *seen)
 {
     const struct lw_inspected **holders =
         calloc(seen->holder_count + 1, sizeof(const struct lw_inspected *));
@@ -74,22 +74,22 @@ const struct lw_inspected **picture_holders(const struct lw_inspection *seen)
     return holders;
 }
 
-void picture_text(const char *from, char *text, size_t size)
+void status_printable(const char *from, char *text, size_t size)
 {
     lw__escape(*from ? from : "-", text, size);
 }
 
-void picture_words(const struct lw_inspected *entry, char *text, size_t size)
+void status_entry(const struct lw_inspected *entry, char *text, size_t size)
 {
-    char owner[COLUMNS_CELL], client[COLUMNS_CELL], token[COLUMNS_CELL];
+    char owner[COLUMNS_CELL_MAX], client[COLUMNS_CELL_MAX], token[COLUMNS_CELL_MAX];
 
-    picture_text(picture_owner(entry), owner, sizeof(owner));
-    picture_text(entry->client, client, sizeof(client));
-    picture_text(entry->token, token, sizeof(token));
-    (void)snprintf(text, size, "%s %s %s %s", picture_mode(entry), owner, client, token);
+    status_printable(status_owner(entry), owner, sizeof(owner));
+    status_printable(entry->client, client, sizeof(client));
+    status_printable(entry->token, token, sizeof(token));
+    (void)snprintf(text, size, "%s %s %s %s", status_mode(entry), owner, client, token);
 }
 
-void picture_place(const struct lw_master *master, char *text, size_t size)
+void status_endpoint(const struct lw_master *master, char *text, size_t size)
 {
     bool bracketed = strchr(master->host, ':') != NULL;
 
@@ -97,17 +97,16 @@ void picture_place(const struct lw_master *master, char *text, size_t size)
                    bracketed ? "]" : "", (unsigned)master->port);
 }
 
-void picture_server(const struct lw_inspection *seen, char *text, size_t size)
+void status_server(const struct lw_inspection *seen, char *text, size_t size)
 {
     (void)snprintf(text, size, "redis %s%s%s", seen->server, *seen->role ? ", " : "",
                    seen->role);
 }
 
-void picture_headline(const struct lw_inspection *seen, int width, char *text,
-                      size_t size)
+void status_headline(const struct lw_inspection *seen, int width, char *text, size_t size)
 {
-    char name[COLUMNS_CELL], shown[COLUMNS_CELL], type[COLUMNS_CELL],
-        said[COLUMNS_CELL + 100], waiting[40] = "";
+    char name[COLUMNS_CELL_MAX], shown[COLUMNS_CELL_MAX], type[COLUMNS_CELL_MAX],
+        said[COLUMNS_CELL_MAX + 100], waiting[40] = "";
 
     lw__escape(seen->name, name, sizeof(name));
     lw__escape(seen->stranger, type, sizeof(type));
@@ -160,7 +159,7 @@ static void put_made(struct json *json, const char *key, struct json_object *val
 /* "" and what is not known are null, which json-c has no object for. */
 static void put_text(struct json *json, const char *key, const char *from)
 {
-    char text[COLUMNS_CELL];
+    char text[COLUMNS_CELL_MAX];
 
     lw__escape(from, text, sizeof(text));
     if (*from) {
@@ -183,7 +182,7 @@ static void put_who(struct json *json, const struct lw_inspected *entry)
 {
     put_text(json, "mode", json_modes[entry->mode]);
     put_text(json, "token", entry->token);
-    put_text(json, "owner", picture_owner(entry));
+    put_text(json, "owner", status_owner(entry));
     put_text(json, "client", entry->client);
 }
 
@@ -226,7 +225,7 @@ static void add(struct json_object **array, struct json_object *entry)
 
 static struct json_object *make_holders(const struct lw_inspection *seen, bool lasting)
 {
-    const struct lw_inspected **holders = picture_holders(seen);
+    const struct lw_inspected **holders = status_sorted_holders(seen);
     struct json_object *array = holders != NULL ? json_object_new_array() : NULL;
 
     for (size_t i = 0; array != NULL && i < seen->holder_count; i++) {
@@ -301,8 +300,8 @@ static char *text_of(struct json *json, int flags)
     return copy;
 }
 
-int picture_json(FILE *out, const struct lw_inspection *seen,
-                 const struct lw_master *master)
+int status_json(FILE *out, const struct lw_inspection *seen,
+                const struct lw_master *master)
 {
     struct json json = {json_object_new_object()};
     char *text;
@@ -317,8 +316,8 @@ int picture_json(FILE *out, const struct lw_inspection *seen,
     return 0;
 }
 
-char *picture_json_line(const struct lw_inspection *seen, const struct lw_master *master,
-                        bool lasting)
+char *status_json_line(const struct lw_inspection *seen, const struct lw_master *master,
+                       bool lasting)
 {
     struct json json = {json_object_new_object()};
 
@@ -329,8 +328,8 @@ char *picture_json_line(const struct lw_inspection *seen, const struct lw_master
     return text_of(&json, COMPACT);
 }
 
-char *picture_json_outage(const char *name, const char *outage, const char *why,
-                          int64_t age_ms)
+char *status_json_outage(const char *name, const char *outage, const char *why,
+                         int64_t age_ms)
 {
     struct json json = {json_object_new_object()};
 
@@ -353,13 +352,13 @@ static void cell_position(const void *row, size_t index, char *text, size_t size
 static void cell_mode(const void *row, size_t index, char *text, size_t size)
 {
     (void)index;
-    (void)snprintf(text, size, "%s", picture_mode(row));
+    (void)snprintf(text, size, "%s", status_mode(row));
 }
 
 static void cell_owner(const void *row, size_t index, char *text, size_t size)
 {
     (void)index;
-    picture_text(picture_owner(row), text, size);
+    status_printable(status_owner(row), text, size);
 }
 
 static void cell_left(const void *row, size_t index, char *text, size_t size)
@@ -367,7 +366,7 @@ static void cell_left(const void *row, size_t index, char *text, size_t size)
     const struct lw_inspected *entry = row;
 
     (void)index;
-    picture_time(entry->remaining_ms, text, size);
+    status_duration(entry->remaining_ms, text, size);
 }
 
 static void cell_waited(const void *row, size_t index, char *text, size_t size)
@@ -375,7 +374,7 @@ static void cell_waited(const void *row, size_t index, char *text, size_t size)
     const struct lw_inspected *entry = row;
 
     (void)index;
-    picture_time(entry->waited_ms, text, size);
+    status_duration(entry->waited_ms, text, size);
 }
 
 static void write_number(uint64_t number, char *text, size_t size)
@@ -408,7 +407,7 @@ static void cell_client(const void *row, size_t index, char *text, size_t size)
     const struct lw_inspected *entry = row;
 
     (void)index;
-    picture_text(entry->client, text, size);
+    status_printable(entry->client, text, size);
 }
 
 static void cell_token(const void *row, size_t index, char *text, size_t size)
@@ -416,33 +415,29 @@ static void cell_token(const void *row, size_t index, char *text, size_t size)
     const struct lw_inspected *entry = row;
 
     (void)index;
-    picture_text(entry->token, text, size);
+    status_printable(entry->token, text, size);
 }
 
 /* Of a client's name its beginning is to be seen, and the pid; of a token as much as
  * tells one from the others. */
-#define LEAST_OWNER 10
-#define LEAST_CLIENT 16
-#define LEAST_TOKEN 17
+#define MIN_OWNER 10
+#define MIN_CLIENT 16
+#define MIN_TOKEN 17
 
 static const struct column holders[] = {
     {"HELD", cell_mode, 0},
-    {"OWNER", cell_owner, LEAST_OWNER},
+    {"OWNER", cell_owner, MIN_OWNER},
     {"LEFT", cell_left, 0},
     {"FENCE", cell_fence, 0},
-    {"CLIENT", cell_client, LEAST_CLIENT},
-    {"TOKEN", cell_token, LEAST_TOKEN},
+    {"CLIENT", cell_client, MIN_CLIENT},
+    {"TOKEN", cell_token, MIN_TOKEN},
     {NULL, NULL, 0},
 };
 static const struct column waiters[] = {
-    {"#", cell_position, 0},
-    {"WAITS", cell_mode, 0},
-    {"OWNER", cell_owner, LEAST_OWNER},
-    {"WAITED", cell_waited, 0},
-    {"PERMITS", cell_permits, 0},
-    {"CLIENT", cell_client, LEAST_CLIENT},
-    {"TOKEN", cell_token, LEAST_TOKEN},
-    {NULL, NULL, 0},
+    {"#", cell_position, 0},          {"WAITS", cell_mode, 0},
+    {"OWNER", cell_owner, MIN_OWNER}, {"WAITED", cell_waited, 0},
+    {"PERMITS", cell_permits, 0},     {"CLIENT", cell_client, MIN_CLIENT},
+    {"TOKEN", cell_token, MIN_TOKEN}, {NULL, NULL, 0},
 };
 
 /* ---- tables ---- */
@@ -473,7 +468,7 @@ static void write_table(FILE *out, const struct column *columns, columns_row *at
 /* NULL: no memory. */
 static char *make_tables(const struct lw_inspection *seen, int width)
 {
-    const struct lw_inspected **sorted = picture_holders(seen);
+    const struct lw_inspected **sorted = status_sorted_holders(seen);
     char *text = NULL;
     size_t size;
     FILE *out = sorted != NULL ? open_memstream(&text, &size) : NULL;
@@ -502,40 +497,41 @@ static void write_server(const struct lw_inspection *seen, const struct lw_maste
     char place[300], since[40] = "";
 
     if (master == NULL) {
-        picture_server(seen, text, size);
+        status_server(seen, text, size);
         return;
     }
-    picture_place(master, place, sizeof(place));
+    status_endpoint(master, place, sizeof(place));
     if (master->for_ms >= 0) {
-        picture_age(master->for_ms, since, sizeof(since));
+        status_age(master->for_ms, since, sizeof(since));
     }
     (void)snprintf(text, size, "service %s, master %s%s%s", master->service, place,
                    *since ? " for " : "", since);
 }
 
-void picture_forget(struct picture *picture)
+void status_view_clear(struct status_view *view)
 {
-    free(picture->headline);
-    free(picture->server);
-    free(picture->tables);
-    *picture = (struct picture){0};
+    free(view->headline);
+    free(view->server);
+    free(view->tables);
+    *view = (struct status_view){0};
 }
 
-int picture_take(struct picture *picture, const struct lw_inspection *seen,
-                 const struct lw_master *master, int width)
+int status_view_take(struct status_view *view, const struct lw_inspection *seen,
+                     const struct lw_master *master, int width)
 {
-    char headline[3 * COLUMNS_CELL], server[1000];
-    struct picture taken;
+    char headline[3 * COLUMNS_CELL_MAX], server[1000];
+    struct status_view taken;
 
-    picture_headline(seen, width, headline, sizeof(headline));
+    status_headline(seen, width, headline, sizeof(headline));
     write_server(seen, master, server, sizeof(server));
-    taken = (struct picture){strdup(headline), strdup(server), make_tables(seen, width)};
+    taken =
+        (struct status_view){strdup(headline), strdup(server), make_tables(seen, width)};
     if (taken.headline == NULL || taken.server == NULL || taken.tables == NULL) {
-        picture_forget(&taken);
+        status_view_clear(&taken);
         return -1;
     }
-    picture_forget(picture);
-    *picture = taken;
+    status_view_clear(view);
+    *view = taken;
     return 0;
 }
 
@@ -544,26 +540,26 @@ static void write_line(FILE *out, const char *text, int width)
     size_t length = strlen(text);
 
     if (width > 0) {
-        length = columns_fitting(text, length, width);
+        length = columns_fit(text, length, width);
     }
     (void)fprintf(out, "%.*s\n", (int)length, text);
 }
 
-void picture_show(FILE *out, const struct picture *picture, int64_t age_ms,
-                  const char *remark, const char *why, int width)
+void status_view_write(FILE *out, const struct status_view *view, int64_t age_ms,
+                       const char *remark, const char *why, int width)
 {
     char age[40], said[200], server[1000], line[sizeof(server) + sizeof(said)];
 
-    picture_age(age_ms, age, sizeof(age));
+    status_age(age_ms, age, sizeof(age));
     (void)snprintf(said, sizeof(said), "; %s ago%s%s", age, *remark ? ", " : "", remark);
-    columns_cut(picture->server,
-                width > 0 ? width - columns_width(said) : columns_width(picture->server),
+    columns_cut(view->server,
+                width > 0 ? width - columns_width(said) : columns_width(view->server),
                 server, sizeof(server));
     (void)snprintf(line, sizeof(line), "%s%s", server, said);
-    write_line(out, picture->headline, width);
+    write_line(out, view->headline, width);
     write_line(out, line, width);
     if (*why) {
         write_line(out, why, width);
     }
-    (void)fputs(picture->tables, out);
+    (void)fputs(view->tables, out);
 }

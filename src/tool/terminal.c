@@ -72,7 +72,7 @@ void terminal_restore(const struct terminal *terminal)
     }
 }
 
-struct winsize screen_size(int fd)
+struct winsize terminal_size(int fd)
 {
     struct winsize size = {0};
 

@@ -40,6 +40,6 @@ bool terminal_read_keys(struct terminal *terminal);
 void terminal_restore(const struct terminal *terminal);
 
 /* 24 rows of 80 columns where this is no terminal, or one that does not know. */
-struct winsize screen_size(int fd);
+struct winsize terminal_size(int fd);
 
 #endif

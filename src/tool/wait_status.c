@@ -22,37 +22,39 @@
 #define LOOK_MS 1000
 #define WORDS 600 /* of a name or a client, or as much of it as there is room for */
 
-static void arm(struct waiting *waiting, int64_t ms)
+static void arm(struct wait_status *wait_status, int64_t ms)
 {
     struct timeval time = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)};
 
-    event_add(waiting->again, &time);
+    event_add(wait_status->timer, &time);
 }
 
 /* ---- the words ---- */
 
 /* As the library says it of this client. */
-static void name_self(const struct waiting *waiting, char *text, size_t size)
+static void format_own_client(const struct wait_status *wait_status, char *text,
+                              size_t size)
 {
     char host[65] = "";
 
     if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
         memcpy(host, "-", 2);
     }
-    (void)snprintf(text, size, "%s %s %ld", waiting->client_name, host, (long)getpid());
+    (void)snprintf(text, size, "%s %s %ld", wait_status->client_name, host,
+                   (long)getpid());
 }
 
 /* From 1; 0: not among those that are listed, as always in LW_REDISSON. `total`: how many
  * wait in its queue, which mutexes do not share with the other modes. */
-static size_t place_of(const struct waiting *waiting, const struct lw_inspection *seen,
-                       size_t *total)
+static size_t find_place(const struct wait_status *wait_status,
+                         const struct lw_inspection *seen, size_t *total)
 {
-    enum lw_mode mode = waiting->options->mode;
+    enum lw_mode mode = wait_status->options->mode;
     const struct lw_inspected *entry;
     size_t place = 0, before = 0;
     char self[WORDS];
 
-    name_self(waiting, self, sizeof(self));
+    format_own_client(wait_status, self, sizeof(self));
     *total = seen->waiter_total;
     for (size_t i = 0; (entry = lw_inspection_waiter(seen, i)) != NULL; i++) {
         if ((entry->mode == LW_MUTEX) != (mode == LW_MUTEX)) {
@@ -67,10 +69,10 @@ static size_t place_of(const struct waiting *waiting, const struct lw_inspection
     return place;
 }
 
-static void put_place(const struct waiting *waiting, const struct lw_inspection *seen,
-                      char *text, size_t size)
+static void format_place(const struct wait_status *wait_status,
+                         const struct lw_inspection *seen, char *text, size_t size)
 {
-    size_t total, place = place_of(waiting, seen, &total);
+    size_t total, place = find_place(wait_status, seen, &total);
 
     if (place > 0) {
         (void)snprintf(text, size, "place %zu of %zu", place, total);
@@ -89,7 +91,7 @@ static bool same_kind(enum lw_mode a, enum lw_mode b)
     return reads_a ? reads_b : a == b;
 }
 
-static const char *kind_wanted(enum lw_mode mode)
+static const char *requested_kind(enum lw_mode mode)
 {
     switch (mode) {
     case LW_EXCLUSIVE:
@@ -105,14 +107,14 @@ static const char *kind_wanted(enum lw_mode mode)
 
 /* Whose it is; where that is not known, what stands there. lw_inspect takes Redisson's
  * lock for a stranger's. */
-static void put_holder(const struct waiting *waiting, const struct lw_inspection *seen,
-                       char *text, size_t size)
+static void format_holder(const struct wait_status *wait_status,
+                          const struct lw_inspection *seen, char *text, size_t size)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
     char who[WORDS];
     int used;
 
-    if (*seen->stranger && waiting->options->mode == LW_REDISSON) {
+    if (*seen->stranger && wait_status->options->mode == LW_REDISSON) {
         (void)snprintf(text, size, "held by somebody else");
     } else if (*seen->stranger) {
         lw__escape(seen->stranger, who, sizeof(who));
@@ -124,10 +126,10 @@ static void put_holder(const struct waiting *waiting, const struct lw_inspection
                    : *holder->owner ? holder->owner
                                     : holder->token,
                    who, sizeof(who));
-        if (!same_kind(holder->mode, waiting->options->mode)) {
+        if (!same_kind(holder->mode, wait_status->options->mode)) {
             used = snprintf(text, size, "held as a %s, while this is %s; by %s",
                             holder->mode == LW_MUTEX ? "mutex" : "read-write lock",
-                            kind_wanted(waiting->options->mode), who);
+                            requested_kind(wait_status->options->mode), who);
         } else {
             used = snprintf(text, size, "held by %s", who);
         }
@@ -138,7 +140,7 @@ static void put_holder(const struct waiting *waiting, const struct lw_inspection
     }
 }
 
-static void put_lease(const struct lw_inspection *seen, char *text, size_t size)
+static void format_lease(const struct lw_inspection *seen, char *text, size_t size)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
 
@@ -149,42 +151,42 @@ static void put_lease(const struct lw_inspection *seen, char *text, size_t size)
 
 /* ---- the lines ---- */
 
-static void draw(const struct waiting *waiting, const char *name, const char *place,
-                 const char *holder, const char *lease)
+static void draw(const struct wait_status *wait_status, const char *name,
+                 const char *place, const char *holder, const char *lease)
 {
     char line[3 * WORDS];
 
     (void)snprintf(line, sizeof(line), "lockwire: %s: %s for %" PRId64 "s; %s%s", name,
-                   place, (system_now_ms() - waiting->since_ms) / 1000, holder, lease);
-    line[columns_fitting(line, strlen(line), screen_size(STDERR_FILENO).ws_col - 1)] =
-        '\0';
-    say_passing(line);
+                   place, (system_now_ms() - wait_status->started_ms) / 1000, holder,
+                   lease);
+    line[columns_fit(line, strlen(line), terminal_size(STDERR_FILENO).ws_col - 1)] = '\0';
+    report_transient(line);
 }
 
-static void write_change(struct waiting *waiting, const char *name, const char *place,
-                         const char *holder)
+static void write_change(struct wait_status *wait_status, const char *name,
+                         const char *place, const char *holder)
 {
-    char line[sizeof(waiting->told)];
+    char line[sizeof(wait_status->last_line)];
 
     (void)snprintf(line, sizeof(line), "%s: %s; %s", name, place, holder);
-    if (strcmp(line, waiting->told) != 0) {
-        memcpy(waiting->told, line, sizeof(line));
-        say("%s", line);
+    if (strcmp(line, wait_status->last_line) != 0) {
+        memcpy(wait_status->last_line, line, sizeof(line));
+        report("%s", line);
     }
 }
 
-static void show(struct waiting *waiting, const struct lw_inspection *seen)
+static void show(struct wait_status *wait_status, const struct lw_inspection *seen)
 {
     char name[WORDS], place[80], holder[WORDS + 80], lease[40] = "";
 
     lw__escape(seen->name, name, sizeof(name));
-    put_place(waiting, seen, place, sizeof(place));
-    put_holder(waiting, seen, holder, sizeof(holder));
-    put_lease(seen, lease, sizeof(lease));
-    if (waiting->terminal) {
-        draw(waiting, name, place, holder, lease);
+    format_place(wait_status, seen, place, sizeof(place));
+    format_holder(wait_status, seen, holder, sizeof(holder));
+    format_lease(seen, lease, sizeof(lease));
+    if (wait_status->terminal) {
+        draw(wait_status, name, place, holder, lease);
     } else {
-        write_change(waiting, name, place, holder);
+        write_change(wait_status, name, place, holder);
     }
 }
 
@@ -193,19 +195,19 @@ static void show(struct waiting *waiting, const struct lw_inspection *seen)
 static void on_seen(struct lw_client *client, int status,
                     const struct lw_inspection *seen, const char *why, void *arg)
 {
-    struct waiting *waiting = arg;
+    struct wait_status *wait_status = arg;
 
     (void)client, (void)why;
-    waiting->asking = false;
-    if (!waiting->begun) {
+    wait_status->query_pending = false;
+    if (!wait_status->active) {
         return;
     }
     if (status == LW_OK) {
-        show(waiting, seen);
+        show(wait_status, seen);
     } else {
-        say_passing("");
+        report_transient("");
     }
-    arm(waiting, LOOK_MS);
+    arm(wait_status, LOOK_MS);
 }
 
 /* Of a terminal that is not the one of this session nobody can tell: then it is. */
@@ -217,71 +219,72 @@ static bool in_foreground(void)
 }
 
 /* Returns the name to show: with --and the one that is waited for at the moment. */
-static const char *awaited_name(const struct waiting *waiting)
+static const char *awaited_name(const struct wait_status *wait_status)
 {
-    for (int i = 0; i < waiting->options->more_count + 1; i++) {
+    for (int i = 0; i < wait_status->options->more_count + 1; i++) {
         const struct lw_lock *lock =
-            waiting->all != NULL ? lw_all_lock(waiting->all, (size_t)i) : NULL;
+            wait_status->all != NULL ? lw_all_lock(wait_status->all, (size_t)i) : NULL;
 
         if (lock != NULL && lw_lock_state(lock) == LW_WAITING) {
             return lw_lock_name(lock);
         }
     }
-    return waiting->options->name;
+    return wait_status->options->name;
 }
 
-static void on_again(evutil_socket_t fd, short what, void *arg)
+static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
-    struct waiting *waiting = arg;
+    struct wait_status *wait_status = arg;
 
     (void)fd, (void)what;
-    if (waiting->asking) {
+    if (wait_status->query_pending) {
         return; /* its answer sets the timer */
     }
-    waiting->asking =
-        (!waiting->terminal || in_foreground()) &&
-        lw_inspect(waiting->client, awaited_name(waiting), on_seen, waiting) == 0;
-    if (!waiting->asking) {
-        arm(waiting, LOOK_MS);
+    wait_status->query_pending = (!wait_status->terminal || in_foreground()) &&
+                                 lw_inspect(wait_status->client,
+                                            awaited_name(wait_status), on_seen,
+                                            wait_status) == 0;
+    if (!wait_status->query_pending) {
+        arm(wait_status, LOOK_MS);
     }
 }
 
-int waiting_open(struct waiting *waiting, struct event_base *base,
-                 const struct options *options, const char *client_name)
+int wait_status_open(struct wait_status *wait_status, struct event_base *base,
+                     const struct options *options, const char *client_name)
 {
-    *waiting = (struct waiting){.options = options, .client_name = client_name};
-    waiting->terminal = isatty(STDERR_FILENO) == 1;
-    if (waiting->terminal || options->verbose) {
-        waiting->again = event_new(base, -1, 0, on_again, waiting);
-        return waiting->again != NULL ? 0 : -1;
+    *wait_status = (struct wait_status){.options = options, .client_name = client_name};
+    wait_status->terminal = isatty(STDERR_FILENO) == 1;
+    if (wait_status->terminal || options->verbose) {
+        wait_status->timer = event_new(base, -1, 0, on_timer, wait_status);
+        return wait_status->timer != NULL ? 0 : -1;
     }
     return 0;
 }
 
-void waiting_begin(struct waiting *waiting, struct lw_client *client)
+void wait_status_begin(struct wait_status *wait_status, struct lw_client *client)
 {
-    if (waiting->again == NULL || waiting->options->wait_ms == 0) {
+    if (wait_status->timer == NULL || wait_status->options->wait_ms == 0) {
         return;
     }
-    waiting->client = client;
-    waiting->begun = true;
-    waiting->since_ms = system_now_ms();
-    waiting->told[0] = '\0';
-    arm(waiting, FIRST_LOOK_MS);
+    wait_status->client = client;
+    wait_status->active = true;
+    wait_status->started_ms = system_now_ms();
+    wait_status->last_line[0] = '\0';
+    arm(wait_status, FIRST_LOOK_MS);
 }
 
-void waiting_end(struct waiting *waiting)
+void wait_status_end(struct wait_status *wait_status)
 {
-    if (waiting->begun) {
-        waiting->begun = false;
-        event_del(waiting->again);
-        say_passing("");
+    if (wait_status->active) {
+        wait_status->active = false;
+        event_del(wait_status->timer);
+        report_transient("");
     }
 }
 
-void waiting_close(struct waiting *waiting)
+void wait_status_close(struct wait_status *wait_status)
 {
-    if (waiting->again != NULL) {
-        event_free(waiting->again);
+    if (wait_status->timer != NULL) {
+        event_free(wait_status->timer);
     }
 }

@@ -16,26 +16,26 @@ struct lw_all;
 struct lw_client;
 struct options;
 
-struct waiting {
+struct wait_status {
     const struct options *options;
     const char *client_name; /* that of `client` */
     struct lw_client *client;
     const struct lw_all *all; /* of --and; or NULL */
-    struct event *again;      /* the next look; NULL: nothing is to be shown */
+    struct event *timer;      /* the next look; NULL: nothing is to be shown */
     bool terminal;
-    bool begun;       /* and not ended */
-    bool asking;      /* a look is not answered yet */
-    int64_t since_ms; /* by system_now_ms */
-    char told[1500];  /* the last line of those for changes */
+    bool active;          /* and not ended */
+    bool query_pending;   /* a look is not answered yet */
+    int64_t started_ms;   /* by system_now_ms */
+    char last_line[1500]; /* the last line of those for changes */
 };
 
 /* 0, or -1: no memory. */
-int waiting_open(struct waiting *waiting, struct event_base *base,
-                 const struct options *options, const char *client_name);
-void waiting_begin(struct waiting *waiting, struct lw_client *client);
+int wait_status_open(struct wait_status *wait_status, struct event_base *base,
+                     const struct options *options, const char *client_name);
+void wait_status_begin(struct wait_status *wait_status, struct lw_client *client);
 /* Erases what stands there. More than once is fine. */
-void waiting_end(struct waiting *waiting);
+void wait_status_end(struct wait_status *wait_status);
 /* A struct of zeros is fine. */
-void waiting_close(struct waiting *waiting);
+void wait_status_close(struct wait_status *wait_status);
 
 #endif

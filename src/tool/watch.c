@@ -44,11 +44,11 @@ struct watch_outage {
 
 /* ---- lines (watch_lines.c) ---- */
 
-struct watch_known;
+struct watch_entry;
 struct watch_lines {
-    struct watch_known *known; /* who held and waited at the last look */
+    struct watch_entry *entries; /* who held and waited at the last look */
     size_t count;
-    bool cut_off;               /* an outage was told, its end not yet */
+    bool outage_written;        /* an outage was told, its end not yet */
     char master[300];           /* "": there are no sentinels */
     char headline[WATCH_WORDS]; /* the last one without holders, so that it is written
                                  * once */
@@ -77,7 +77,7 @@ static void json_forget(struct watch_json *json);
 /* ---- the screen (watch_screen.c) ---- */
 
 struct watch_screen {
-    struct picture picture; /* of the last look that was answered */
+    struct status_view view; /* of the last look that was answered */
     bool drawn;
 };
 
@@ -88,7 +88,7 @@ static bool screen_draw(struct watch_screen *screen, const char *name,
                         const struct watch_outage *outage, int64_t age_ms);
 static void screen_forget(struct watch_screen *screen);
 
-struct watch_known {
+struct watch_entry {
     bool holds, named; /* it is known whose it is */
     char *token, *words;
 };
@@ -104,7 +104,7 @@ static void write_event(const char *what, const char *words)
     (void)printf("%s %s%s%s\n", stamp, what, *words ? " " : "", words);
 }
 
-static struct watch_known *find(struct watch_known *list, size_t count, const char *token,
+static struct watch_entry *find(struct watch_entry *list, size_t count, const char *token,
                                 bool holds)
 {
     for (size_t i = 0; i < count; i++) {
@@ -115,7 +115,7 @@ static struct watch_known *find(struct watch_known *list, size_t count, const ch
     return NULL;
 }
 
-static void free_known(struct watch_known *list, size_t count)
+static void free_entries(struct watch_entry *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         free(list[i].token);
@@ -124,34 +124,36 @@ static void free_known(struct watch_known *list, size_t count)
     free(list);
 }
 
-static bool note(struct watch_known *known, const struct lw_inspected *entry, bool holds)
+static bool note(struct watch_entry *entries, const struct lw_inspected *entry,
+                 bool holds)
 {
     char words[WATCH_WORDS];
 
-    picture_words(entry, words, sizeof(words));
-    *known = (struct watch_known){holds, *entry->client != '\0', strdup(entry->token),
-                                  strdup(words)};
-    return known->token != NULL && known->words != NULL;
+    status_entry(entry, words, sizeof(words));
+    *entries = (struct watch_entry){holds, *entry->client != '\0', strdup(entry->token),
+                                    strdup(words)};
+    return entries->token != NULL && entries->words != NULL;
 }
 
 /* Who ends takes back first what it said of itself: what was known stays. */
-static void stay_named(struct watch_lines *lines, struct watch_known *now)
+static void keep_client_name(struct watch_lines *lines, struct watch_entry *now)
 {
-    struct watch_known *before = find(lines->known, lines->count, now->token, now->holds);
+    struct watch_entry *before =
+        find(lines->entries, lines->count, now->token, now->holds);
 
     if (before != NULL && before->named && !now->named) {
-        struct watch_known nameless = *now;
+        struct watch_entry nameless = *now;
         *now = *before;
         *before = nameless;
     }
 }
 
 /* Takes over `now`, which has as many as the inspection. */
-static void write_changes(struct watch_lines *lines, struct watch_known *now,
+static void write_changes(struct watch_lines *lines, struct watch_entry *now,
                           size_t count)
 {
     for (size_t i = 0; i < lines->count; i++) {
-        const struct watch_known *before = &lines->known[i];
+        const struct watch_entry *before = &lines->entries[i];
 
         if (find(now, count, before->token, true) == NULL &&
             find(now, count, before->token, false) == NULL) {
@@ -159,13 +161,13 @@ static void write_changes(struct watch_lines *lines, struct watch_known *now,
         }
     }
     for (size_t i = 0; i < count; i++) {
-        if (find(lines->known, lines->count, now[i].token, now[i].holds) == NULL) {
+        if (find(lines->entries, lines->count, now[i].token, now[i].holds) == NULL) {
             write_event(now[i].holds ? "holds" : "waits", now[i].words);
         }
-        stay_named(lines, &now[i]);
+        keep_client_name(lines, &now[i]);
     }
-    free_known(lines->known, lines->count);
-    lines->known = now;
+    free_entries(lines->entries, lines->count);
+    lines->entries = now;
     lines->count = count;
 }
 
@@ -184,7 +186,7 @@ static void write_master(struct watch_lines *lines, const struct lw_master *mast
 {
     char place[sizeof(lines->master)], words[WATCH_WORDS];
 
-    picture_place(master, place, sizeof(place));
+    status_endpoint(master, place, sizeof(place));
     if (*lines->master && strcmp(place, lines->master) != 0) {
         (void)snprintf(words, sizeof(words), "%s, of %s, was %s", place, master->service,
                        lines->master);
@@ -197,7 +199,7 @@ static bool lines_seen(struct watch_lines *lines, const struct lw_inspection *se
                        const struct lw_master *master)
 {
     size_t count = seen->holder_count + seen->waiter_count;
-    struct watch_known *now = calloc(count + 1, sizeof(*now));
+    struct watch_entry *now = calloc(count + 1, sizeof(*now));
     char headline[WATCH_WORDS], server[1000];
     bool done = now != NULL;
 
@@ -209,14 +211,14 @@ static bool lines_seen(struct watch_lines *lines, const struct lw_inspection *se
     }
     if (!done) {
         if (now != NULL) {
-            free_known(now, count);
+            free_entries(now, count);
         }
         return false;
     }
-    if (lines->cut_off) {
-        picture_server(seen, server, sizeof(server));
+    if (lines->outage_written) {
+        status_server(seen, server, sizeof(server));
         write_event("answers:", server);
-        lines->cut_off = false;
+        lines->outage_written = false;
     }
     if (master != NULL) {
         write_master(lines, master);
@@ -224,7 +226,7 @@ static bool lines_seen(struct watch_lines *lines, const struct lw_inspection *se
     write_changes(lines, now, count);
     headline[0] = '\0';
     if (seen->holder_total == 0) {
-        picture_headline(seen, 0, headline, sizeof(headline));
+        status_headline(seen, 0, headline, sizeof(headline));
     }
     write_headline(lines, headline);
     return true;
@@ -238,19 +240,19 @@ static void lines_outage(struct watch_lines *lines, const struct watch_outage *o
     if (*outage->why) {
         (void)snprintf(words, sizeof(words), "%s: %s", outage->what, outage->why);
     } else if (age_ms >= 0) {
-        picture_age(age_ms, age, sizeof(age));
+        status_age(age_ms, age, sizeof(age));
         (void)snprintf(words, sizeof(words), "%s, the last one %s ago", outage->what,
                        age);
     } else {
         (void)snprintf(words, sizeof(words), "%s", outage->what);
     }
     write_headline(lines, words);
-    lines->cut_off = true;
+    lines->outage_written = true;
 }
 
 static void lines_forget(struct watch_lines *lines)
 {
-    free_known(lines->known, lines->count);
+    free_entries(lines->entries, lines->count);
 }
 
 static bool write_json(char *line)
@@ -266,7 +268,7 @@ static bool write_json(char *line)
 static bool json_seen(struct watch_json *json, const struct lw_inspection *seen,
                       const struct lw_master *master)
 {
-    char *lasting = picture_json_line(seen, master, true);
+    char *lasting = status_json_line(seen, master, true);
 
     if (lasting == NULL) {
         return false;
@@ -277,14 +279,14 @@ static bool json_seen(struct watch_json *json, const struct lw_inspection *seen,
     }
     json_forget(json);
     json->last = lasting;
-    return write_json(picture_json_line(seen, master, false));
+    return write_json(status_json_line(seen, master, false));
 }
 
 static bool json_outage(struct watch_json *json, const char *name,
                         const struct watch_outage *outage, int64_t age_ms)
 {
     json_forget(json);
-    return write_json(picture_json_outage(name, outage->what, outage->why, age_ms));
+    return write_json(status_json_outage(name, outage->what, outage->why, age_ms));
 }
 
 static void json_forget(struct watch_json *json)
@@ -296,8 +298,8 @@ static void json_forget(struct watch_json *json)
 static bool screen_seen(struct watch_screen *screen, const struct lw_inspection *seen,
                         const struct lw_master *master)
 {
-    return picture_take(&screen->picture, seen, master,
-                        screen_size(STDOUT_FILENO).ws_col) == 0;
+    return status_view_take(&screen->view, seen, master,
+                            terminal_size(STDOUT_FILENO).ws_col) == 0;
 }
 
 /* NULL: no memory. */
@@ -314,9 +316,9 @@ static char *make_text(const struct watch_screen *screen, const char *name,
     if (outage->what != NULL) {
         (void)snprintf(remark, sizeof(remark), "%s since", outage->what);
     }
-    if (screen->picture.tables != NULL) {
-        picture_show(out, &screen->picture, age_ms, remark, outage->why,
-                     screen_size(STDOUT_FILENO).ws_col);
+    if (screen->view.tables != NULL) {
+        status_view_write(out, &screen->view, age_ms, remark, outage->why,
+                          terminal_size(STDOUT_FILENO).ws_col);
     } else if (outage->what != NULL) {
         lw__escape(name, shown, sizeof(shown));
         (void)fprintf(out, "%s: %s%s%s\n", shown, outage->what, *outage->why ? ": " : "",
@@ -332,14 +334,14 @@ static char *make_text(const struct watch_screen *screen, const char *name,
 /* No line too long, none below the last one. */
 static void draw_text(struct watch_screen *screen, const char *text)
 {
-    struct winsize size = screen_size(STDOUT_FILENO);
+    struct winsize size = terminal_size(STDOUT_FILENO);
 
     (void)fputs(screen->drawn ? "\033[H" : "\033[2J\033[H", stdout);
     screen->drawn = true;
     for (int rows = size.ws_row - 1; *text && rows > 0; rows--) {
         size_t length = strcspn(text, "\n");
 
-        (void)fwrite(text, 1, columns_fitting(text, length, size.ws_col), stdout);
+        (void)fwrite(text, 1, columns_fit(text, length, size.ws_col), stdout);
         (void)fputs("\033[K\n", stdout);
         text += length + (text[length] == '\n');
     }
@@ -361,7 +363,7 @@ static bool screen_draw(struct watch_screen *screen, const char *name,
 
 static void screen_forget(struct watch_screen *screen)
 {
-    picture_forget(&screen->picture);
+    status_view_clear(&screen->view);
 }
 
 #define SILENCE_MS 1000 /* a look that has no answer by then is told of */
@@ -370,13 +372,13 @@ static void screen_forget(struct watch_screen *screen)
 enum form { SCREEN, LINES, JSON };
 
 struct watch {
-    struct reach reach;
+    struct query query;
     struct event *tick;
     enum form form;
     struct watch_screen screen;
     struct watch_lines lines;
     struct watch_json json;
-    bool up, asking;
+    bool up, query_pending;
     int failures;      /* looks in a row that came to nothing */
     int64_t due_ms;    /* when to look again, by system_now_ms */
     int64_t answer_ms; /* when the last look that was answered began; -1: none was */
@@ -392,11 +394,11 @@ static bool written(struct watch *watch)
         return true;
     }
     if (errno == EPIPE) { /* nobody reads any more: a pipe's usual end */
-        reach_end(&watch->reach, EXIT_SUCCESS);
+        query_end(&watch->query, EXIT_SUCCESS);
         return false;
     }
-    say("cannot write: %s", strerror(errno));
-    reach_end(&watch->reach, STATUS_SYSTEM);
+    report("cannot write: %s", strerror(errno));
+    query_end(&watch->query, EXIT_SYSTEM);
     return false;
 }
 
@@ -404,7 +406,7 @@ static bool written(struct watch *watch)
 static void shown(struct watch *watch, bool done)
 {
     if (!done) {
-        reach_fail(&watch->reach, LW_ENOMEM, "");
+        query_fail(&watch->query, LW_ENOMEM, "");
     } else {
         (void)written(watch);
     }
@@ -417,7 +419,7 @@ static int64_t age_ms(const struct watch *watch)
 
 static bool draw_screen(struct watch *watch)
 {
-    return screen_draw(&watch->screen, watch->reach.options->name, &watch->outage,
+    return screen_draw(&watch->screen, watch->query.options->name, &watch->outage,
                        age_ms(watch));
 }
 
@@ -436,7 +438,7 @@ static void on_key(evutil_socket_t fd, short what, void *arg)
     }
     length = read(fd, keys, sizeof(keys));
     if (length > 0 && memchr(keys, 'q', (size_t)length) != NULL) {
-        reach_end(&watch->reach, EXIT_SUCCESS);
+        query_end(&watch->query, EXIT_SUCCESS);
     } else if (length > 0 || (length < 0 && (errno == EAGAIN || errno == EINTR))) {
         event_add(watch->key, NULL);
     }
@@ -470,9 +472,9 @@ static bool open_keys(struct watch *watch)
     if (watch->terminal.fd < 0) {
         return true;
     }
-    signals_job();
+    signals_enable_job_control();
     (void)evutil_make_socket_nonblocking(watch->terminal.fd); /* its own description */
-    watch->key = event_new(watch->reach.base, watch->terminal.fd, EV_READ, on_key, watch);
+    watch->key = event_new(watch->query.base, watch->terminal.fd, EV_READ, on_key, watch);
     read_keys(watch);
     return watch->key != NULL;
 }
@@ -499,7 +501,7 @@ static void show_outage(struct watch *watch)
         shown(watch, true);
         break;
     case JSON:
-        shown(watch, json_outage(&watch->json, watch->reach.options->name, &watch->outage,
+        shown(watch, json_outage(&watch->json, watch->query.options->name, &watch->outage,
                                  age_ms(watch)));
     }
 }
@@ -527,7 +529,7 @@ static void note_no_connection(struct watch *watch, const char *why)
 static bool show(struct watch *watch, const struct lw_inspection *seen)
 {
     struct lw_master followed = LW_MASTER_INIT;
-    const struct lw_master *master = reach_master(&watch->reach, &followed);
+    const struct lw_master *master = query_master(&watch->query, &followed);
 
     switch (watch->form) {
     case SCREEN:
@@ -541,7 +543,7 @@ static bool show(struct watch *watch, const struct lw_inspection *seen)
 
 static int64_t interval_ms(const struct watch *watch, int64_t most)
 {
-    int64_t ms = watch->reach.options->interval_ms;
+    int64_t ms = watch->query.options->interval_ms;
 
     return ms < most ? ms : most;
 }
@@ -551,11 +553,11 @@ static void schedule(struct watch *watch)
     int64_t ms = interval_ms(watch, TICK_MS), due = watch->due_ms - system_now_ms();
     struct timeval wait;
 
-    if (watch->up && !watch->asking && due < ms) {
+    if (watch->up && !watch->query_pending && due < ms) {
         ms = due > 0 ? due : 0;
     }
     wait = (struct timeval){(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)};
-    if (!watch->reach.ending) {
+    if (!watch->query.ending) {
         event_add(watch->tick, &wait);
     }
 }
@@ -566,18 +568,18 @@ static void on_inspected(struct lw_client *client, int result,
     struct watch *watch = arg;
 
     (void)client;
-    watch->asking = false;
-    if (watch->reach.ending) {
+    watch->query_pending = false;
+    if (watch->query.ending) {
         return;
     }
     if (result == LW_OK) {
         watch->failures = 0;
-        watch->answer_ms = watch->reach.asked_ms;
-        watch->due_ms = system_now_ms() + watch->reach.options->interval_ms;
+        watch->answer_ms = watch->query.sent_ms;
+        watch->due_ms = system_now_ms() + watch->query.options->interval_ms;
         watch->outage = (struct watch_outage){.what = NULL};
         shown(watch, show(watch, seen));
     } else if (result != LW_ECONN) {
-        reach_fail(&watch->reach, result, why);
+        query_fail(&watch->query, result, why);
     } else if (watch->up) { /* at first `down` is waited for, which knows more */
         watch->due_ms = system_now_ms() + interval_ms(watch, TICK_MS);
         if (watch->failures++ > 0) {
@@ -589,8 +591,8 @@ static void on_inspected(struct lw_client *client, int result,
 
 static void look(struct watch *watch)
 {
-    watch->asking = true;
-    reach_look(&watch->reach, on_inspected, watch);
+    watch->query_pending = true;
+    query_inspect(&watch->query, on_inspected, watch);
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
@@ -599,14 +601,14 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     int64_t now = system_now_ms();
 
     (void)fd, (void)what;
-    if (watch->reach.ending) {
+    if (watch->query.ending) {
         return;
     }
     read_keys(watch);
-    if (watch->up && !watch->asking && now >= watch->due_ms) {
+    if (watch->up && !watch->query_pending && now >= watch->due_ms) {
         look(watch);
-    } else if (watch->asking && watch->outage.what == NULL &&
-               now - watch->reach.asked_ms >= SILENCE_MS) {
+    } else if (watch->query_pending && watch->outage.what == NULL &&
+               now - watch->query.sent_ms >= SILENCE_MS) {
         note_outage(watch, "no answer", "");
     } else if (watch->form == SCREEN) {
         shown(watch, draw_screen(watch));
@@ -614,21 +616,21 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     schedule(watch);
 }
 
-static void on_up(struct reach *reach)
+static void on_up(struct query *query)
 {
-    struct watch *watch = reach->arg;
+    struct watch *watch = query->arg;
 
     watch->up = true;
     watch->due_ms = system_now_ms();
-    if (!watch->asking) {
+    if (!watch->query_pending) {
         look(watch);
     }
     schedule(watch);
 }
 
-static void on_down(struct reach *reach, const char *why)
+static void on_down(struct query *query, const char *why)
 {
-    struct watch *watch = reach->arg;
+    struct watch *watch = query->arg;
 
     watch->up = false;
     note_no_connection(watch, why);
@@ -648,11 +650,11 @@ static void on_signal(int number, bool from_terminal, void *arg)
         watch->screen.drawn = false; /* the shell has written since */
         read_keys(watch);
     } else if (number != SIGCHLD && number != SIGTTIN) {
-        reach_end(&watch->reach, EXIT_SUCCESS);
+        query_end(&watch->query, EXIT_SUCCESS);
     }
 }
 
-static void forget(struct watch *watch)
+static void clear(struct watch *watch)
 {
     screen_forget(&watch->screen);
     lines_forget(&watch->lines);
@@ -661,23 +663,23 @@ static void forget(struct watch *watch)
 
 int watch(const struct options *options)
 {
-    static const struct reach_events events = {.up = on_up, .down = on_down};
-    struct watch watch = {.reach = {.options = options, .events = &events},
+    static const struct query_events events = {.up = on_up, .down = on_down};
+    struct watch watch = {.query = {.options = options, .events = &events},
                           .answer_ms = -1,
                           .terminal.fd = -1};
     int code;
 
-    watch.reach.arg = &watch;
+    watch.query.arg = &watch;
     watch.form = options->json ? JSON : isatty(STDOUT_FILENO) == 1 ? SCREEN : LINES;
-    code = reach_open(&watch.reach, "lockwire-watch");
+    code = query_open(&watch.query, "lockwire-watch");
     if (code == 0) {
-        watch.tick = event_new(watch.reach.base, -1, 0, on_tick, &watch);
+        watch.tick = event_new(watch.query.base, -1, 0, on_tick, &watch);
         if (watch.tick != NULL && open_keys(&watch) &&
-            signals_watch(watch.reach.base, on_signal, &watch) == 0) {
-            code = reach_run(&watch.reach);
+            signals_watch(watch.query.base, on_signal, &watch) == 0) {
+            code = query_run(&watch.query);
         } else {
-            say("cannot start an event loop");
-            code = STATUS_SYSTEM;
+            report("cannot start an event loop");
+            code = EXIT_SYSTEM;
         }
     }
     close_keys(&watch);
@@ -685,7 +687,7 @@ int watch(const struct options *options)
     if (watch.tick != NULL) {
         event_free(watch.tick);
     }
-    reach_close(&watch.reach);
-    forget(&watch);
+    query_close(&watch.query);
+    clear(&watch);
     return code;
 }

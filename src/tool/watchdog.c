@@ -20,21 +20,21 @@
 /* In a row, that find nobody: who is not the parent may miss some. */
 #define LAST_LOOKS 5
 
-static void end_family(struct family *family, int64_t kill_at_ms)
+static void end_tree(struct process_tree *tree, int64_t kill_at_ms)
 {
-    int quiet = 0;
+    int empty_looks = 0;
 
-    while (quiet < LAST_LOOKS && system_now_ms() < kill_at_ms) {
-        quiet = family_look(family) > 0 ? 0 : quiet + 1;
+    while (empty_looks < LAST_LOOKS && system_now_ms() < kill_at_ms) {
+        empty_looks = process_tree_update(tree) > 0 ? 0 : empty_looks + 1;
         system_sleep_ms(PAUSE_MS);
     }
-    for (quiet = 0; quiet < LAST_LOOKS; system_sleep_ms(PAUSE_MS)) {
-        quiet = family_signal(family, SIGKILL) > 0 ? 0 : quiet + 1;
+    for (empty_looks = 0; empty_looks < LAST_LOOKS; system_sleep_ms(PAUSE_MS)) {
+        empty_looks = process_tree_signal(tree, SIGKILL) > 0 ? 0 : empty_looks + 1;
     }
 }
 
 /* False: the order's time has come, or lockwire is dead. */
-static bool wait_for_order(int pipe, const struct order *order)
+static bool await_order(int pipe, const struct watchdog_order *order)
 {
     struct pollfd readable = {.fd = pipe, .events = POLLIN};
     int64_t left;
@@ -51,38 +51,38 @@ static bool wait_for_order(int pipe, const struct order *order)
     return false;
 }
 
-static _Noreturn void keep(int pipe, struct family family, int64_t grace_ms)
+static _Noreturn void run_watchdog(int pipe, struct process_tree tree, int64_t grace_ms)
 {
-    struct order order = {.until_ms = INT64_MAX};
-    bool lives = true, told = false;
+    struct watchdog_order order = {.until_ms = INT64_MAX};
+    bool lockwire_alive = true, ordered = false;
 
-    while (wait_for_order(pipe, &order)) {
-        lives = read(pipe, &order, sizeof(order)) == (ssize_t)sizeof(order);
-        if (!lives) {
+    while (await_order(pipe, &order)) {
+        lockwire_alive = read(pipe, &order, sizeof(order)) == (ssize_t)sizeof(order);
+        if (!lockwire_alive) {
             break;
         }
-        told = true;
-        family.group = order.group;
-        family_look(&family);
+        ordered = true;
+        tree.group = order.group;
+        process_tree_update(&tree);
     }
-    if (!told) {
+    if (!ordered) {
         _exit(0);
     }
-    if (!lives) {
-        family.root = 0;
+    if (!lockwire_alive) {
+        tree.root = 0;
     }
-    if (order.phase == ORDER_RUN) {
-        family_signal(&family, SIGTERM);
+    if (order.phase == WATCHDOG_RUN) {
+        process_tree_signal(&tree, SIGTERM);
         order.until_ms = system_now_ms() + grace_ms;
-    } else if (order.phase == ORDER_STOPPED) {
+    } else if (order.phase == WATCHDOG_STOPPED) {
         order.until_ms = 0;
     }
-    end_family(&family, order.until_ms);
+    end_tree(&tree, order.until_ms);
     _exit(0);
 }
 
-static _Noreturn void become_keeper(int pipe, const struct family *family,
-                                    int64_t grace_ms)
+static _Noreturn void become_watchdog(int pipe, const struct process_tree *tree,
+                                      int64_t grace_ms)
 {
     setsid();
     system_set_name("lw-keeper"); /* `pkill -9 lockwire` is not to find it */
@@ -91,10 +91,11 @@ static _Noreturn void become_keeper(int pipe, const struct family *family,
     if (open("/dev/null", O_RDWR) == STDOUT_FILENO) {
         dup2(STDOUT_FILENO, STDERR_FILENO);
     }
-    keep(STDIN_FILENO, *family, grace_ms);
+    run_watchdog(STDIN_FILENO, *tree, grace_ms);
 }
 
-int keeper_start(struct keeper *keeper, const struct family *family, int64_t grace_ms)
+int watchdog_start(struct watchdog *watchdog, const struct process_tree *tree,
+                   int64_t grace_ms)
 {
     sigset_t all, before;
     int ends[2], error;
@@ -104,41 +105,41 @@ int keeper_start(struct keeper *keeper, const struct family *family, int64_t gra
     }
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
-    keeper->pid = fork();
+    watchdog->pid = fork();
     error = errno;
-    if (keeper->pid == 0) {
-        become_keeper(ends[0], family, grace_ms);
+    if (watchdog->pid == 0) {
+        become_watchdog(ends[0], tree, grace_ms);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[0]);
-    keeper->pipe = ends[1];
+    watchdog->pipe = ends[1];
     fcntl(ends[1], F_SETFL, O_NONBLOCK); /* a keeper that is stopped holds up nobody */
-    if (keeper->pid > 0) {
+    if (watchdog->pid > 0) {
         return 0;
     }
-    keeper_died(keeper);
+    watchdog_reaped(watchdog);
     errno = error;
     return -1;
 }
 
-bool keeper_tell(const struct keeper *keeper, const struct order *order)
+bool watchdog_send(const struct watchdog *watchdog, const struct watchdog_order *order)
 {
-    return keeper->pid > 0 &&
-           write(keeper->pipe, order, sizeof(*order)) == (ssize_t)sizeof(*order);
+    return watchdog->pid > 0 &&
+           write(watchdog->pipe, order, sizeof(*order)) == (ssize_t)sizeof(*order);
 }
 
-void keeper_died(struct keeper *keeper)
+void watchdog_reaped(struct watchdog *watchdog)
 {
-    close(keeper->pipe);
-    keeper->pid = 0;
+    close(watchdog->pipe);
+    watchdog->pid = 0;
 }
 
-void keeper_stop(struct keeper *keeper)
+void watchdog_stop(struct watchdog *watchdog)
 {
-    if (keeper->pid == 0) {
+    if (watchdog->pid == 0) {
         return;
     }
-    kill(keeper->pid, SIGKILL);
-    waitpid(keeper->pid, NULL, 0);
-    keeper_died(keeper);
+    kill(watchdog->pid, SIGKILL);
+    waitpid(watchdog->pid, NULL, 0);
+    watchdog_reaped(watchdog);
 }

@@ -15,35 +15,36 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct family;
+struct process_tree;
 
-enum order_phase {
-    ORDER_RUN,     /* until then it may run; SIGTERM, after the grace time SIGKILL */
-    ORDER_STOPPED, /* it is stopped, and must not run on after that: SIGKILL */
-    ORDER_END      /* it was sent SIGTERM: SIGKILL then */
+enum watchdog_phase {
+    WATCHDOG_RUN,     /* until then it may run; SIGTERM, after the grace time SIGKILL */
+    WATCHDOG_STOPPED, /* it is stopped, and must not run on after that: SIGKILL */
+    WATCHDOG_END      /* it was sent SIGTERM: SIGKILL then */
 };
 
-struct order {
+struct watchdog_order {
     pid_t group; /* the command's */
-    enum order_phase phase;
+    enum watchdog_phase phase;
     int64_t until_ms; /* by keeper_now_ms */
 };
 
-struct keeper {
+struct watchdog {
     pid_t pid; /* 0: there is none */
     int pipe;
 };
 
 /* 0, or -1 and errno. */
-int keeper_start(struct keeper *keeper, const struct family *family, int64_t grace_ms);
+int watchdog_start(struct watchdog *watchdog, const struct process_tree *tree,
+                   int64_t grace_ms);
 /* Replaces the order before. If lockwire dies, it holds as of then: a command that runs
  * gets SIGTERM and its grace time, one that is stopped SIGKILL. At each order the keeper
  * looks who belongs to the command: whom lockwire has adopted it cannot tell from others
  * later. False: there is none, or it has not read for long. */
-bool keeper_tell(const struct keeper *keeper, const struct order *order);
+bool watchdog_send(const struct watchdog *watchdog, const struct watchdog_order *order);
 /* After its waitpid by another. */
-void keeper_died(struct keeper *keeper);
+void watchdog_reaped(struct watchdog *watchdog);
 /* Ends it in peace, and reaps it. A second call has no effect. */
-void keeper_stop(struct keeper *keeper);
+void watchdog_stop(struct watchdog *watchdog);
 
 #endif

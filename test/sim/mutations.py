@@ -574,16 +574,16 @@ COMMAND = 'src/tool/lockwire'
 COMMAND_MUTATIONS = [
     ('causes.py', 'Later.test_status_says_why_waiting_is_slow',
      ('status does not say why no messages arrive',
-      ('src/tool', 'if (stats.subscription_up || ', 'if (looking->code >= 0 || '))),
+      ('src/tool', 'if (stats.subscription_up || ', 'if (request->code >= 0 || '))),
     ('causes.py', 'Away.test_a_single_try_at_a_silent_server_has_one_limit',
      ('a single try that was not answered is followed by a second limit',
-      ('src/tool', 'once ? locked->once_until_ms', 'false ? locked->once_until_ms'))),
+      ('src/tool', 'once ? session->nowait_deadline_ms', 'false ? session->nowait_deadline_ms'))),
     ('causes.py', 'Later.test_the_release_is_not_answered',
      ('a release that is not answered is waited for twice',
       ('src/tool', '    released(arg, status);\n}\n\nstatic void on_all_released',
-       '    released(arg, status);\n    locked_end(arg, ((struct locked *)arg)->code);\n}\n\n'
+       '    released(arg, status);\n    session_end(arg, ((struct session *)arg)->code);\n}\n\n'
        'static void on_all_released'),
-      ('src/tool', '    locked_end(locked, locked->code); /* at once: one limit',
+      ('src/tool', '    session_end(session, session->code); /* at once: one limit',
        '    /* at once: one limit'))),
     ('waiting.py', 'InPipe.test_another_kind_of_lock_is_called_so',
      ('a holder of another kind is one like any other',

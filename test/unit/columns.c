@@ -51,10 +51,10 @@ static void test_no_character_is_split(void **state)
 
     (void)state;
     for (int width = 0; width < 7; width++) {
-        assert_int_equal(columns_fitting(text, strlen(text), width), fit[width]);
+        assert_int_equal(columns_fit(text, strlen(text), width), fit[width]);
     }
-    assert_int_equal(columns_fitting(text, 2, 9), 2);
-    assert_int_equal(columns_fitting(text, strlen(text), -1), 0);
+    assert_int_equal(columns_fit(text, 2, 9), 2);
+    assert_int_equal(columns_fit(text, strlen(text), -1), 0);
 }
 
 static void test_the_middle_is_left_out(void **state)
@@ -181,15 +181,15 @@ static const struct cells two[] = {
 
 static void test_as_wide_as_it_gets(void **state)
 {
-    static const char whole[] =
+    static const char full_width[] =
         "#  OWNER                     FENCE  CLIENT            TOKEN\n"
         "1  anna                      7      backup db-1 4711  abcdefghijklmnop\n"
         "2  a-very-much-longer-owner  12     -                 qrstuvwxyz\n";
 
     (void)state;
-    check(two, 2, 0, whole);
-    check(two, 2, 70, whole);
-    check(two, 2, 1000, whole);
+    check(two, 2, 0, full_width);
+    check(two, 2, 70, full_width);
+    check(two, 2, 1000, full_width);
 }
 
 static void test_the_last_gives_way_first(void **state)

@@ -2,7 +2,7 @@
 /*
  * The command at work, with nobody else's processes. Knows job.h alone.
  *
- * Happy path: its child ends, work_signal is told, `over`.
+ * Happy path: its child ends, job_signal is told, `over`.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@
 
 struct scene {
     struct event_base *base;
-    struct work work;
+    struct job job;
     int turns, code;
 };
 
@@ -44,7 +44,7 @@ static void on_child_signal(evutil_socket_t fd, short what, void *arg)
     struct scene *scene = arg;
 
     (void)fd, (void)what;
-    work_signal(&scene->work, SIGCHLD, false);
+    job_signal(&scene->job, SIGCHLD, false);
     if (++scene->turns == TURNS) {
         event_base_loopbreak(scene->base);
     }
@@ -54,22 +54,21 @@ static void on_child_signal(evutil_socket_t fd, short what, void *arg)
 static void begin(struct scene *scene)
 {
     static char *argv[] = {"true", NULL};
-    struct work_plan plan = {.child = {.argv = argv, .name = "n"},
-                             .direct = true,
-                             .over = on_over,
-                             .left_ms = left_ms,
-                             .arg = scene};
+    struct job_plan plan = {.child = {.argv = argv, .name = "n"},
+                            .direct = true,
+                            .on_end = on_over,
+                            .left_ms = left_ms,
+                            .arg = scene};
     siginfo_t ended;
 
     *scene = (struct scene){.base = event_base_new(), .code = -1};
-    assert_int_equal(work_start(&scene->work, scene->base, &plan), 0);
-    assert_int_equal(waitid(P_PID, (id_t)scene->work.child, &ended, WEXITED | WNOWAIT),
-                     0);
+    assert_int_equal(job_start(&scene->job, scene->base, &plan), 0);
+    assert_int_equal(waitid(P_PID, (id_t)scene->job.child, &ended, WEXITED | WNOWAIT), 0);
 }
 
 static void end(struct scene *scene)
 {
-    work_free(&scene->work);
+    job_free(&scene->job);
     event_base_free(scene->base);
 }
 
@@ -102,7 +101,7 @@ static void test_stop_after_its_end(void **state)
 
     (void)state;
     begin(&scene);
-    work_signal(&scene.work, SIGTSTP, false);
+    job_signal(&scene.job, SIGTSTP, false);
     assert_int_equal(scene.code, 0);
     end(&scene);
 }

@@ -22,29 +22,30 @@ static void test_each_status_with_each_cause(void **state)
         {LW_EBUSY, LW_OK, BUSY},
         {LW_EDEADLOCK, LW_OK, BUSY},
         {LW_ETIMEOUT, LW_OK, BUSY},
-        {LW_ETIMEOUT, LW_ECONN, STATUS_NO_SERVER},
-        {LW_ETIMEOUT, LW_EREDIS, STATUS_REFUSED},
-        {LW_ETIMEOUT, LW_ESYSTEM, STATUS_SYSTEM},
-        {LW_ECONN, LW_OK, STATUS_NO_SERVER},
-        {LW_ECONN, LW_ECONN, STATUS_NO_SERVER},
-        {LW_ECONN, LW_EREDIS, STATUS_REFUSED},
-        {LW_ECONN, LW_ESYSTEM, STATUS_SYSTEM},
-        {LW_ECONN, LW_ENOMEM, STATUS_SYSTEM},
-        {LW_EREDIS, LW_OK, STATUS_REFUSED},
-        {LW_EREDIS, LW_EREDIS, STATUS_REFUSED},
-        {LW_EREDIS, LW_ECONN, STATUS_NO_SERVER},
-        {LW_ELOST, LW_OK, STATUS_LOST},
-        {LW_ELOST, LW_ECONN, STATUS_LOST},
-        {LW_ELOST, LW_EREDIS, STATUS_REFUSED},
-        {LW_ENOTHELD, LW_OK, STATUS_LOST},
-        {LW_EINVAL, LW_OK, STATUS_USAGE},
-        {LW_ENOMEM, LW_OK, STATUS_SYSTEM},
-        {LW_ECLOSED, LW_OK, STATUS_SYSTEM},
+        {LW_ETIMEOUT, LW_ECONN, EXIT_NO_SERVER},
+        {LW_ETIMEOUT, LW_EREDIS, EXIT_REFUSED},
+        {LW_ETIMEOUT, LW_ESYSTEM, EXIT_SYSTEM},
+        {LW_ECONN, LW_OK, EXIT_NO_SERVER},
+        {LW_ECONN, LW_ECONN, EXIT_NO_SERVER},
+        {LW_ECONN, LW_EREDIS, EXIT_REFUSED},
+        {LW_ECONN, LW_ESYSTEM, EXIT_SYSTEM},
+        {LW_ECONN, LW_ENOMEM, EXIT_SYSTEM},
+        {LW_EREDIS, LW_OK, EXIT_REFUSED},
+        {LW_EREDIS, LW_EREDIS, EXIT_REFUSED},
+        {LW_EREDIS, LW_ECONN, EXIT_NO_SERVER},
+        {LW_ELOST, LW_OK, EXIT_LOST},
+        {LW_ELOST, LW_ECONN, EXIT_LOST},
+        {LW_ELOST, LW_EREDIS, EXIT_REFUSED},
+        {LW_ENOTHELD, LW_OK, EXIT_LOST},
+        {LW_EINVAL, LW_OK, EXIT_USAGE},
+        {LW_ENOMEM, LW_OK, EXIT_SYSTEM},
+        {LW_ECLOSED, LW_OK, EXIT_SYSTEM},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        assert_int_equal(codes_for(cases[i].status, cases[i].cause, BUSY), cases[i].code);
+        assert_int_equal(exit_code_for(cases[i].status, cases[i].cause, BUSY),
+                         cases[i].code);
     }
 }
 
