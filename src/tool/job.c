@@ -24,108 +24,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Sets the variable to the fencing token, or removes it if that is 0. */
-static bool set_fence(const char *variable, uint64_t fence)
-{
-    char number[32];
-
-    (void)snprintf(number, sizeof(number), "%" PRIu64, fence);
-    return (fence > 0 ? setenv(variable, number, 1) : unsetenv(variable)) == 0;
-}
-
-static bool set_environment(const struct child *child)
-{
-    char variable[32];
-
-    for (int i = 0; i < JOB_FENCES; i++) {
-        (void)snprintf(variable, sizeof(variable), "LOCKWIRE_FENCE_%d", i + 2);
-        if (!set_fence(variable, child->more_fences[i])) {
-            return false;
-        }
-    }
-    return set_fence("LOCKWIRE_FENCE", child->fence) &&
-           setenv("LOCKWIRE_NAME", child->name, 1) == 0 &&
-           (child->url == NULL || setenv("LOCKWIRE_URL", child->url, 1) == 0);
-}
-
-/* Nobody renews the lock of a dead parent: the program must not go on as if it had it. Of
- * a group the keeper sees to that, which has to find it whole. */
-static void die_with(pid_t parent, const struct child *child)
-{
-    if (!child->group) {
-        system_die_with_parent(SIGTERM);
-    }
-    if (getppid() != parent) {
-        _exit(EXIT_SYSTEM);
-    }
-}
-
-static void enter_group(const struct child *child)
-{
-    struct watchdog_order order = child->order;
-
-    setpgid(0, 0);
-    if (child->terminal >= 0) {
-        tcsetpgrp(child->terminal, getpid());
-    }
-    order.group = getpid();
-    watchdog_send(child->watchdog, &order);
-}
-
-static _Noreturn void execute(char *const argv[])
-{
-    int error;
-
-    signals_restore();
-    execvp(argv[0], argv);
-    error = errno;
-    (void)fprintf(stderr, "lockwire: cannot execute %s: %s\n", argv[0], strerror(error));
-    _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE);
-}
-
-/* Starts the command. Returns its pid, or -1 with errno set. A command that cannot be
- * executed ends as with a shell, with a message: code 126, or 127 if it does not exist.
- */
-static pid_t child_start(const struct child *child)
-{
-    sigset_t all, before;
-    pid_t parent = getpid(), pid;
-    int error;
-
-    (void)fflush(NULL);
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before);
-    pid = fork();
-    if (pid == 0) {
-        if (child->group) {
-            enter_group(child);
-        }
-        die_with(parent, child);
-        if (!set_environment(child)) {
-            _exit(EXIT_SYSTEM);
-        }
-        execute(child->argv);
-    }
-    error = errno;
-    if (pid > 0 && child->group) {
-        setpgid(pid, pid); /* whichever of the two comes first */
-    }
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    errno = error;
-    return pid;
-}
-
-/* Returns the exit code of a process that has ended: 128 + n after signal n. */
-static int child_code(int status)
-{
-    return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 #define LOOK_MS 100
-#define SAY_AFTER_MS 1000
-#define REAPS 1000 /* at a time; processes that follow each other fast may never end */
+#define REPORT_AFTER_MS 1000
+#define REAPS 1000 /* at a time; processes may start and end without limit */
 #define LOOKS 8
-#define BEATS 8 /* at least, in the time for which the keeper knows it may work */
+#define BEATS 8 /* orders at least, while the watchdog's last order is valid */
 #define LONGEST_BEAT_MS 1000
 #define SHORTEST_BEAT_MS 5
 
@@ -136,9 +39,9 @@ static void arm(struct event *timer, int64_t ms)
     event_add(timer, &time);
 }
 
-/* ---- what the keeper knows ---- */
+/* ---- orders to the watchdog ---- */
 
-/* A little after lockwire itself would act, and before the lock is over. */
+/* The watchdog acts a little after lockwire would, and before the lease expires. */
 static struct watchdog_order current_order(const struct job *job)
 {
     struct watchdog_order order = {.group = job->tree.group, .phase = WATCHDOG_RUN};
@@ -205,7 +108,7 @@ static void signal_all(struct job *job, int number)
     }
 }
 
-/* As a terminal would: to the group, which is there as long as its first process is. */
+/* Like a terminal: to the group, which exists as long as its first process. */
 static void forward(struct job *job, int number)
 {
     if (!job->plan.direct && job->child > 0) {
@@ -264,12 +167,12 @@ static void resume(struct job *job, bool with_terminal)
         terminal_give(&job->terminal, job->tree.group);
     }
     forward(job, SIGCONT);
-    if (job->stop_asked) { /* which that has wiped out, if it was on its way */
+    if (job->stop_asked) { /* SIGCONT discards one that is pending */
         forward(job, SIGTSTP);
     }
 }
 
-/* It wants the terminal, and nobody is there who could ever give it. */
+/* The job wants the terminal, and no shell is there to give it. */
 static void hang_up(struct job *job)
 {
     if (job->hung_up) {
@@ -281,7 +184,8 @@ static void hang_up(struct job *job)
     resume(job, false);
 }
 
-/* SIGSTOP would stop this process for ever where no shell is. */
+/* SIGTSTP in place of SIGSTOP, which would stop this process even without a shell to
+ * continue it. */
 static void stop_with_job(struct job *job, int number)
 {
     bool had_terminal = terminal_take(&job->terminal);
@@ -298,7 +202,7 @@ static void stop_with_job(struct job *job, int number)
         resume(job, had_terminal || wants_terminal(number));
     } else if (wants_terminal(number)) {
         hang_up(job);
-    } else if (number != SIGSTOP) { /* else whoever stopped it continues it */
+    } else if (number != SIGSTOP) { /* a SIGSTOP is for its sender to end */
         resume(job, had_terminal);
     }
 }
@@ -320,7 +224,14 @@ static void on_stopped(struct job *job, int number)
 
 /* ---- what happens to its processes ---- */
 
-/* By a key, which would have reached all, had lockwire's group had the terminal. */
+/* Returns the exit code of a process that has ended. */
+static int code_of(int status)
+{
+    return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Returns true if a key ended it: the signal would have reached lockwire's group as well,
+ * if that group had had the terminal. */
 static bool interrupted(int status)
 {
     return WIFSIGNALED(status) &&
@@ -333,7 +244,7 @@ static void on_child(struct job *job, int status)
 
     job->child = 0;
     job->leftovers_since_ms = system_now_ms();
-    job->code = child_code(status);
+    job->code = code_of(status);
     job->stopped = false;
     if (had_terminal && interrupted(status)) {
         job->interrupted = WTERMSIG(status) == SIGINT;
@@ -353,7 +264,7 @@ static void on_watchdog_end(struct job *job)
     }
 }
 
-/* Of those that the command has left behind only what this process has adopted. */
+/* A child of this process: the command, or one that was adopted. */
 static void on_process(struct job *job, pid_t pid, int status)
 {
     bool is_job = pid == job->child || job->child == 0;
@@ -384,7 +295,7 @@ static void on_change(struct job *job, pid_t pid, int status)
     }
 }
 
-/* One change of a child of this process. Was there any? */
+/* Handles one change of a child. Returns true if there was one. */
 static bool reap_one(struct job *job)
 {
     int how = job->plan.direct ? WNOHANG : WNOHANG | WUNTRACED | WCONTINUED, status;
@@ -401,7 +312,7 @@ static bool reap_one(struct job *job)
     return pid > 0;
 }
 
-/* How many changes there were; REAPS: there may be more. */
+/* Returns the number of changes; with REAPS there may be more. */
 static int reap_some(struct job *job)
 {
     int reaped = 0;
@@ -424,9 +335,9 @@ static void finish(struct job *job)
     job->plan.on_end(job->code, job->plan.arg);
 }
 
-/* A look that finds nobody is right if nobody ended during it: each of the command's
- * processes has one above it that is a child of this process. All who did are reaped
- * before the next look, which would read of each of them once more. */
+/* An update that finds no process is right if no process ended during it, since each of
+ * the command's processes descends from a child of this process. Processes that did end
+ * are reaped before the next update. */
 static bool is_anything_left(struct job *job)
 {
     if (job->plan.direct) {
@@ -449,11 +360,11 @@ static bool is_anything_left(struct job *job)
 static void report_leftovers(struct job *job)
 {
     if (job->leftovers_since_ms == 0 ||
-        system_now_ms() < job->leftovers_since_ms + SAY_AFTER_MS) {
+        system_now_ms() < job->leftovers_since_ms + REPORT_AFTER_MS) {
         return;
     }
     report("%s has ended, but '%s' is held until the processes that it left behind end",
-           job->plan.child.argv[0], job->plan.child.name);
+           job->plan.argv[0], job->plan.name);
     job->leftovers_since_ms = 0;
 }
 
@@ -484,7 +395,7 @@ static void on_stop_signal(struct job *job)
     job->stop_asked = true;
     forward(job, SIGTSTP);
     if (job->child == 0 || job->stopped) {
-        stop_with_job(job, SIGTSTP); /* no stop that would tell */
+        stop_with_job(job, SIGTSTP); /* no stop of the job will follow */
     }
 }
 
@@ -497,10 +408,10 @@ void job_signal(struct job *job, int number, bool from_terminal)
         job->interrupted = true;
     }
     if (number == SIGCHLD) {
-        /* one look for all that came; those that come meanwhile do not put it off */
+        /* one look for all pending SIGCHLDs, not delayed by further ones */
         event_active(job->look_timer, EV_TIMEOUT, 0);
     } else if (number == SIGTSTP || number == SIGTTIN) {
-        reap(job); /* who ended before it cannot stop */
+        reap(job); /* a process that has ended cannot stop */
         if (job->running) {
             on_stop_signal(job);
         }
@@ -509,38 +420,121 @@ void job_signal(struct job *job, int number, bool from_terminal)
     }
 }
 
-/* ---- its beginning ---- */
+/* ---- the command's process, before exec ---- */
 
-static int start_job(struct job *job)
+/* Sets the variable to the fencing token, or removes it if that is 0. */
+static bool set_fence(const char *variable, uint64_t fence)
 {
-    struct child *child = &job->plan.child;
+    char number[32];
 
+    (void)snprintf(number, sizeof(number), "%" PRIu64, fence);
+    return (fence > 0 ? setenv(variable, number, 1) : unsetenv(variable)) == 0;
+}
+
+static bool set_environment(const struct job_plan *plan)
+{
+    char variable[32];
+
+    for (int i = 0; i < JOB_MORE_FENCES; i++) {
+        (void)snprintf(variable, sizeof(variable), "LOCKWIRE_FENCE_%d", i + 2);
+        if (!set_fence(variable, plan->more_fences[i])) {
+            return false;
+        }
+    }
+    return set_fence("LOCKWIRE_FENCE", plan->fence) &&
+           setenv("LOCKWIRE_NAME", plan->name, 1) == 0 &&
+           (plan->url == NULL || setenv("LOCKWIRE_URL", plan->url, 1) == 0);
+}
+
+/* The watchdog learns of the group before the command can do anything. */
+static void enter_group(const struct job *job, struct watchdog_order order)
+{
+    setpgid(0, 0);
+    if (job->terminal.given) {
+        tcsetpgrp(job->terminal.fd, getpid());
+    }
+    order.group = getpid();
+    watchdog_send(&job->watchdog, &order);
+}
+
+static _Noreturn void execute(char *const argv[])
+{
+    int error;
+
+    signals_restore();
+    execvp(argv[0], argv);
+    error = errno;
+    (void)fprintf(stderr, "lockwire: cannot execute %s: %s\n", argv[0], strerror(error));
+    _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXECUTE);
+}
+
+/* The lock of a parent that has ended is not renewed, so that the command must not run. A
+ * group is the watchdog's to end, as a whole. */
+static _Noreturn void become_command(const struct job *job, struct watchdog_order order,
+                                     pid_t parent)
+{
+    if (job->plan.direct) {
+        system_die_with_parent(SIGTERM);
+    } else {
+        enter_group(job, order);
+    }
+    if (getppid() != parent || !set_environment(&job->plan)) {
+        _exit(EXIT_SYSTEM);
+    }
+    execute(job->plan.argv);
+}
+
+/* Returns true, or false with errno set. Signals are blocked across the fork, so that a
+ * signal that arrives before exec meets the command, not the handlers of this process. A
+ * command that cannot be executed ends as with a shell: code 126 or 127, and a message.
+ */
+static bool start_command(struct job *job)
+{
+    struct watchdog_order order = current_order(job);
+    sigset_t all, before;
+    pid_t parent = getpid(), pid;
+    int error;
+
+    (void)fflush(NULL);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid = fork();
+    if (pid == 0) {
+        become_command(job, order, parent);
+    }
+    error = errno;
+    if (pid > 0 && !job->plan.direct) {
+        setpgid(pid, pid); /* in both processes: either may be first */
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    job->child = pid;
+    return pid > 0;
+}
+
+/* ---- its start ---- */
+
+static bool start_group(struct job *job)
+{
     terminal_open(&job->terminal);
     signals_enable_job_control();
     process_tree_begin(&job->tree);
     if (watchdog_start(&job->watchdog, &job->tree, job->plan.grace_ms) < 0) {
-        return -1;
+        return false;
     }
-    child->group = true;
-    child->watchdog = &job->watchdog;
-    child->order = current_order(job);
-    if (terminal_is_ours_alone(&job->terminal)) {
-        child->terminal = job->terminal.fd;
+    job->terminal.given = terminal_is_ours_alone(&job->terminal);
+    if (!start_command(job)) {
+        job->terminal.given = false;
+        return false;
     }
-    job->child = child_start(child);
-    if (job->child < 0) {
-        return -1;
-    }
-    job->terminal.given = child->terminal >= 0;
     job->tree.group = job->child;
     arm_beat(job);
-    return 0;
+    return true;
 }
 
 int job_start(struct job *job, struct event_base *base, const struct job_plan *plan)
 {
     *job = (struct job){.plan = *plan, .terminal.fd = -1};
-    job->plan.child.terminal = -1;
     job->grace_timer = event_new(base, -1, 0, on_grace_end, job);
     job->look_timer = event_new(base, -1, 0, on_look, job);
     job->beat_timer = event_new(base, -1, 0, on_beat, job);
@@ -548,19 +542,14 @@ int job_start(struct job *job, struct event_base *base, const struct job_plan *p
         errno = ENOMEM;
         return -1;
     }
-    if (plan->direct) {
-        job->child = child_start(&job->plan.child);
-    } else if (start_job(job) < 0) {
-        return -1;
-    }
-    job->running = job->child > 0;
+    job->running = plan->direct ? start_command(job) : start_group(job);
     return job->running ? 0 : -1;
 }
 
 void job_free(struct job *job)
 {
     if (job->grace_timer == NULL) {
-        return; /* job_start had no more than this */
+        return; /* job_start was not called, or failed at once */
     }
     event_free(job->grace_timer);
     if (job->look_timer != NULL) {

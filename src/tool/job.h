@@ -8,7 +8,7 @@
  * process_tree.h). When the job stops (Ctrl-Z), lockwire stops as well. When lockwire is
  * continued, it asks how long the lock is still held before it continues the job.
  *
- * job_start starts it, job_signal passes it each signal, SIGCHLD included, `over` is
+ * job_start starts it, job_signal passes it each signal, SIGCHLD included, on_end is
  * called at its end, and job_free follows. */
 #ifndef LW_TOOL_JOB_H
 #define LW_TOOL_JOB_H
@@ -20,35 +20,25 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define JOB_FENCES 15 /* beyond the first */
-
-struct child {
-    char *const *argv;
-    const char *name; /* LOCKWIRE_NAME */
-    uint64_t fence;   /* LOCKWIRE_FENCE; 0: it is not set, an outer lock's neither */
-    uint64_t more_fences[JOB_FENCES]; /* LOCKWIRE_FENCE_2 to _16, likewise */
-    const char *url;                  /* LOCKWIRE_URL; NULL: as this process has it */
-    bool group;   /* in a process group of its own, whose number is its pid ... */
-    int terminal; /* ... which has this terminal from its start; -1: not */
-    const struct watchdog
-        *watchdog; /* of a group: who is told of it before it does anything */
-    struct watchdog_order order; /* the first one */
-};
+#define JOB_MORE_FENCES 15
 
 struct embedded;
 struct event;
 struct event_base;
 
 struct job_plan {
-    struct child child; /* `group` and `terminal` are job_start's to fill in */
-    bool direct; /* no group, no keeper: one process, signalled and awaited by itself */
-    int64_t grace_ms;        /* from SIGTERM to SIGKILL when it is ended ... */
-    int64_t kill_ms;         /* ... and what SIGKILL itself may take */
-    struct embedded *server; /* a child of this process beside the command, or NULL */
-    /* Nothing is left of it; the exit code of the command itself. */
+    char *const *argv;
+    const char *name; /* LOCKWIRE_NAME */
+    uint64_t fence;   /* LOCKWIRE_FENCE; 0: the variable is removed */
+    uint64_t more_fences[JOB_MORE_FENCES]; /* LOCKWIRE_FENCE_2 to _16, likewise */
+    const char *url;                       /* LOCKWIRE_URL; NULL: unchanged */
+    bool direct;             /* a single process, without a group and a watchdog */
+    int64_t grace_ms;        /* from SIGTERM to SIGKILL */
+    int64_t kill_ms;         /* the time that SIGKILL may take */
+    struct embedded *server; /* another child of this process, or NULL */
+    /* Nothing is left of the job. `code` is the exit code of the command. */
     void (*on_end)(int code, void *arg);
-    /* For how long it may still work; after that job_end comes, or is to be done
-     * without. */
+    /* Returns for how long the job may still run. */
     int64_t (*left_ms)(void *arg);
     void *arg;
 };
@@ -58,32 +48,31 @@ struct job {
     struct process_tree tree;
     struct watchdog watchdog;
     struct terminal terminal;
-    struct event *grace_timer; /* when it is over, SIGKILL */
-    struct event
-        *look_timer; /* SIGCHLD came; or it may not tell the end of what is left */
-    struct event *beat_timer;   /* when the keeper is told again */
-    pid_t child;                /* 0: it has ended, others may be left */
-    int code;                   /* the child's */
-    int64_t leftovers_since_ms; /* when the child did, by the keeper's clock; 0: said
-                                   already */
-    int64_t kill_at_ms;         /* by the keeper's clock, once it is being ended */
-    bool running;               /* something is left */
-    bool stopped;               /* by a signal */
-    bool stop_asked;            /* SIGTSTP was passed on, and nothing has stopped since */
-    bool ending;                /* SIGTERM was sent ... */
-    bool killing;     /* ... and SIGKILL; also to what is found after the child's end */
-    bool hung_up;     /* SIGHUP was sent: nobody can give it a terminal */
-    bool interrupted; /* by a key, for all that the terminal runs */
+    struct event *grace_timer; /* at its end SIGKILL */
+    struct event *look_timer;  /* reaps after SIGCHLD; looks for changes without one */
+    struct event *beat_timer;  /* the next order to the watchdog */
+    pid_t child;               /* the command; 0: it has ended */
+    int code;                  /* its exit code */
+    int64_t
+        leftovers_since_ms; /* when the command ended; 0: its leftovers are reported */
+    int64_t kill_at_ms;     /* set once it is being ended */
+    bool running;           /* a process of it is left */
+    bool stopped;           /* by a signal */
+    bool stop_asked;        /* SIGTSTP was forwarded, and the job has not stopped */
+    bool ending;            /* SIGTERM was sent */
+    bool killing;           /* SIGKILL was sent, and is to any process found later */
+    bool hung_up;           /* SIGHUP was sent: the job cannot get the terminal */
+    bool interrupted;       /* by a key, meant for all processes of the terminal */
 };
 
-/* 0, or -1 and errno; then nothing was started. job_free afterwards in either case. */
+/* Returns 0, or -1 with errno set if nothing was started. job_free follows either way. */
 int job_start(struct job *job, struct event_base *base, const struct job_plan *plan);
-/* A signal that came to this process: SIGCHLD, or one to be passed on. */
+/* Handles a signal of this process: SIGCHLD, or one to be forwarded. */
 void job_signal(struct job *job, int number, bool from_terminal);
-/* It must end: SIGTERM, after the grace time SIGKILL; SIGKILL at once if it is stopped,
- * so that it never runs on. `over` follows. */
+/* Ends the job: SIGTERM, after the grace time SIGKILL; SIGKILL at once if it is stopped,
+ * so that it never continues. on_end follows. */
 void job_end(struct job *job);
-/* A struct of zeros is fine. */
+/* Also for a struct of zeros. */
 void job_free(struct job *job);
 
 #endif

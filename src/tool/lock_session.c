@@ -20,7 +20,6 @@
 #include "job.h"
 #include "lockwire.h"
 #include "options.h"
-#include "password.h"
 #include "report.h"
 #include "signals.h"
 #include "subcommands.h"
@@ -42,22 +41,20 @@
 #include <syslog.h>
 #include <unistd.h>
 
-struct event_base;
+#define NOWAIT_LIMIT_MS 5000  /* with --wait 0: to acquire, and to release a late grant  \
+                               */
+#define RELEASE_LIMIT_MS 1000 /* after another wait: to release a late grant */
+
 struct session;
-struct lw_all;
-struct lw_client;
-struct lw_keep;
-struct lw_lock;
-struct options;
 
 struct session_events {
-    /* Before the lock is asked for, the loop is there; NULL: nothing to do. 0, or -1: it
-     * has been said why. */
+    /* Before the lock is requested. Returns 0, or -1 if it has reported a failure. NULL
+     * if there is nothing to do. */
     int (*begin)(struct session *session);
     void (*held)(struct session *session);
-    /* While it is held; it has been said. */
+    /* The lock is lost, which has been reported. */
     void (*lost)(struct session *session);
-    /* While it is held, or was and is lost. */
+    /* A signal in stage HELD, also after a loss. */
     void (*signal)(struct session *session, int number, bool from_terminal);
 };
 
@@ -66,52 +63,26 @@ enum session_stage { SESSION_WAITING, SESSION_HELD, SESSION_ENDING };
 struct session {
     const struct options *options;
     const struct session_events *events;
-    void *arg; /* the caller's */
+    void *arg;
     struct event_base *base;
     struct lw_client *client;
     struct lw_lock *lock; /* run, hold; else NULL */
     struct lw_all *all;   /* run with --and; else NULL */
     struct lw_keep *keep; /* lead; else NULL */
     struct wait_status wait_status;
-    int64_t nowait_deadline_ms; /* for a wait of 0 */
+    int64_t nowait_deadline_ms; /* with --wait 0 */
     enum session_stage stage;
-    int code;  /* what to exit with */
-    bool lost; /* `lost` was called, or the caller found out */
+    int code;  /* the exit code */
+    bool lost; /* since the lock was last acquired */
     int lost_code;
     bool link_up;
-    bool connected;   /* once; what comes after is an outage */
+    bool connected;   /* at least once; a later failure is an outage */
     bool interrupted; /* by a key, while waiting */
     char down_reason[200];
-    char error[300];
+    char error[300]; /* the library's explanation of an invalid call */
 };
 
-/* `options`, `events` and `arg` are set, the rest is zeros. Runs until the end; the exit
- * code. Everything has been said. signals_catch was called before. */
-static int session_run(struct session *session, const char *client_name);
-/* After session_run; the loop is there until then. */
-static void session_close(struct session *session);
-
-/* Its handle, for the getters and until the loop has control again. */
-static struct lw_lock *session_lock(const struct session *session);
-/* For how long it may still be used, in ms: less than its margin is not counted. */
-static int64_t session_remaining_ms(const struct session *session);
-/* lead: what the lock was held for before a loss is over, and may begin anew: `held`. */
-static void session_restart(struct session *session);
-/* Lets go of it, where it is still held, and ends: with this code, or 70 where it turns
- * out to be lost. */
-static void session_release(struct session *session, int code);
-/* Ends, and gives back what there is. */
-static void session_end(struct session *session, int code);
-/* Of lead: a signal by which a command is asked for something else than its end. While
- * there is none it means nothing. */
-static bool session_is_for_command(const struct session *session, int number,
-                                   bool from_terminal);
-/* Ends at once: the rest of the lease is left to whoever works by it. */
-static void session_abandon(struct session *session, int code);
-
-#define NOWAIT_LIMIT_MS                                                                  \
-    5000 /* for a wait of 0: to ask and to release what may be granted */
-#define RELEASE_LIMIT_MS 1000 /* for the release, at the end of another wait */
+/* ---- the end ---- */
 
 static void on_closed(struct lw_client *client, void *arg)
 {
@@ -121,6 +92,7 @@ static void on_closed(struct lw_client *client, void *arg)
     event_base_loopbreak(session->base);
 }
 
+/* Ends with this code; the client releases its locks. */
 static void session_end(struct session *session, int code)
 {
     wait_status_end(&session->wait_status);
@@ -131,11 +103,20 @@ static void session_end(struct session *session, int code)
     }
 }
 
+/* Ends at once: the rest of the lease belongs to those who work under the lock. */
 static void session_abandon(struct session *session, int code)
 {
     session->stage = SESSION_ENDING;
     session->code = code;
     event_base_loopbreak(session->base);
+}
+
+/* Returns a handle, valid until the event loop continues. */
+static struct lw_lock *session_lock(const struct session *session)
+{
+    return session->keep != NULL  ? lw_keep_lock(session->keep)
+           : session->all != NULL ? lw_all_lock(session->all, 0)
+                                  : session->lock;
 }
 
 /* Returns the handle that explains a failure or a loss: with --and the first one with
@@ -165,12 +146,16 @@ static const char *name_of(const struct session *session, const struct lw_lock *
     return lock != NULL ? lw_lock_name(lock) : session->options->name;
 }
 
+static int error_of(const struct lw_lock *lock)
+{
+    return lock != NULL ? lw_lock_error(lock) : LW_OK;
+}
+
 static const char *errstr_of(const struct lw_lock *lock)
 {
     return lock != NULL ? lw_lock_errstr(lock) : "";
 }
 
-/* The client is closing by now, and calls back when it has closed. */
 static void released(struct session *session, int status)
 {
     const struct lw_lock *lock = failed_lock(session, status);
@@ -203,6 +188,7 @@ static void on_all_released(struct lw_all *all, int status, void *arg)
     released(arg, status);
 }
 
+/* Releases the lock, and ends with this code, or with 70 if it turns out to be lost. */
 static void session_release(struct session *session, int code)
 {
     session->stage = SESSION_ENDING;
@@ -215,13 +201,7 @@ static void session_release(struct session *session, int code)
     session_end(session, session->code); /* at once: one limit for both */
 }
 
-static struct lw_lock *session_lock(const struct session *session)
-{
-    return session->keep != NULL  ? lw_keep_lock(session->keep)
-           : session->all != NULL ? lw_all_lock(session->all, 0)
-                                  : session->lock;
-}
-
+/* Returns for how long the lock may still be used, its margin excluded. */
 static int64_t session_remaining_ms(const struct session *session)
 {
     const struct lw_lock *lock = session_lock(session);
@@ -235,10 +215,7 @@ static int64_t session_remaining_ms(const struct session *session)
     return lw_lock_remaining_ms(lock) - session->options->margin_ms;
 }
 
-static int error_of(const struct lw_lock *lock)
-{
-    return lock != NULL ? lw_lock_error(lock) : LW_OK;
-}
+/* ---- the wait and the loss ---- */
 
 static void lost_lock(struct session *session, int reason)
 {
@@ -269,7 +246,7 @@ static void on_lost(struct lw_lock *lock, int reason, void *arg)
     lost_lock(arg, reason);
 }
 
-/* Says why it could not be locked, by the class of that. */
+/* Reports why the lock could not be acquired. */
 static void report_failure(const struct session *session, const char *name, int error,
                            const char *why)
 {
@@ -288,7 +265,7 @@ static void report_failure(const struct session *session, const char *name, int 
     }
 }
 
-/* What the end of a wait means. */
+/* Reports the end of an unsuccessful wait, and returns its exit code. */
 static int failure_code(struct session *session, int status)
 {
     const struct lw_lock *lock = failed_lock(session, status);
@@ -332,7 +309,7 @@ static void acquired(struct session *session, int status)
     int code;
 
     if (session->stage != SESSION_WAITING) {
-        return; /* given up: the end of the client ends it too */
+        return; /* the closing client releases it */
     }
     if (status == LW_OK) {
         begin_hold(session);
@@ -341,8 +318,8 @@ static void acquired(struct session *session, int status)
     wait_status_end(&session->wait_status);
     code = failure_code(session, status);
     session_end(session, code);
-    /* A silent server, which of several names another one may have, may have granted a
-     * lock all the same: it gets some time to release that. */
+    /* A silent server may have granted a lock all the same: the client gets some time to
+     * release it. */
     if (code == EXIT_NO_SERVER || once) {
         int64_t ms = once ? session->nowait_deadline_ms - system_now_ms()
                           : RELEASE_LIMIT_MS;
@@ -373,7 +350,7 @@ static void on_all_lost(struct lw_all *all, int reason, void *arg)
 
 /* ---- lead ---- */
 
-/* While what was held for before is not over, session_restart looks. */
+/* While the job of a former hold is ending, session_restart checks later. */
 static void on_gained(struct lw_keep *keep, int status, void *arg)
 {
     struct session *session = arg;
@@ -384,8 +361,7 @@ static void on_gained(struct lw_keep *keep, int status, void *arg)
     }
 }
 
-/* A begin_hold that came and went while what was held for before was not over is
- * nobody's. */
+/* A hold that began and ended while the job of the former one was ending is ignored. */
 static void on_keep_lost(struct lw_keep *keep, int reason, void *arg)
 {
     struct session *session = arg;
@@ -396,6 +372,7 @@ static void on_keep_lost(struct lw_keep *keep, int reason, void *arg)
     }
 }
 
+/* lead: nothing of the job of a lost hold is left; starts the next one, or waits. */
 static void session_restart(struct session *session)
 {
     if (session_remaining_ms(session) > 0) {
@@ -406,7 +383,7 @@ static void session_restart(struct session *session)
     wait_status_begin(&session->wait_status, session->client);
 }
 
-/* ---- the beginning ---- */
+/* ---- the start ---- */
 
 static int acquire_all(struct session *session, const struct lw_acquire_options *acquire)
 {
@@ -421,7 +398,7 @@ static int acquire_all(struct session *session, const struct lw_acquire_options 
                           on_all_lost, session, &session->all);
 }
 
-/* 0, or an lw_error. */
+/* Returns 0, or an lw_error. */
 static int acquire(struct session *session)
 {
     struct lw_acquire_options acquire = LW_ACQUIRE_OPTIONS_INIT;
@@ -446,6 +423,8 @@ static int acquire(struct session *session)
                       &session->lock);
 }
 
+/* Returns true for a signal of lead that does not mean its end: while there is no
+ * command, it is ignored. */
 static bool session_is_for_command(const struct session *session, int number,
                                    bool from_terminal)
 {
@@ -453,7 +432,7 @@ static bool session_is_for_command(const struct session *session, int number,
            (number == SIGUSR1 || number == SIGUSR2);
 }
 
-/* SIGTSTP and SIGTTIN come once lead had a job. */
+/* SIGTSTP and SIGTTIN are caught once lead has had a job. */
 static void on_signal(int number, bool from_terminal, void *arg)
 {
     struct session *session = arg;
@@ -479,11 +458,11 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
 
     session->link_up = up;
     session->connected = session->connected || up;
-    if (!up) { /* the library's log tells it at once */
+    if (!up) { /* the library logs it, too */
         (void)snprintf(session->down_reason, sizeof(session->down_reason), "%s", why);
     }
     if (!session->connected && session->stage == SESSION_WAITING &&
-        (error == LW_EREDIS || error == LW_ESYSTEM)) { /* another try fails as well */
+        (error == LW_EREDIS || error == LW_ESYSTEM)) { /* retrying is useless */
         report_failure(session, session->options->name, error, why);
         session_end(session, exit_code_for(LW_ECONN, error, session->options->busy_code));
     }
@@ -493,12 +472,13 @@ static void on_log(int level, const char *message, void *arg)
 {
     const struct session *session = arg;
 
-    /* A permanent failure is logged as an error, and on_link writes it. */
+    /* A permanent failure is logged as an error, and on_link reports it. */
     if (session->connected || level > LOG_ERR || !report_is_no_connection(message)) {
         report("%s", message);
     }
 }
 
+/* Returns 0, or the exit code. */
 static int start(struct session *session, const char *client_name)
 {
     struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
@@ -511,10 +491,7 @@ static int start(struct session *session, const char *client_name)
     client.arg = session;
     client.errbuf = session->error;
     client.errbuf_size = sizeof(session->error);
-    options_configure_client(options, &client);
-    error = lw_client_new(session->base, options->url, &client, &session->client);
-    password_wipe(options->password);
-    password_wipe(options->sentinel_password);
+    error = options_new_client(options, session->base, &client, &session->client);
     session->nowait_deadline_ms = system_now_ms() + NOWAIT_LIMIT_MS;
     if (error == 0) {
         error = acquire(session);
@@ -528,9 +505,10 @@ static int start(struct session *session, const char *client_name)
     return error == LW_EINVAL ? EXIT_USAGE : EXIT_SYSTEM;
 }
 
+/* Runs the session until its end. Returns the exit code. */
 static int session_run(struct session *session, const char *client_name)
 {
-    session->code = EXIT_SYSTEM; /* unless session_end tells better */
+    session->code = EXIT_SYSTEM; /* unless session_end is called */
     session->base = event_base_new();
     if (session->base == NULL || signals_watch(session->base, on_signal, session) < 0 ||
         wait_status_open(&session->wait_status, session->base, session->options,
@@ -560,16 +538,18 @@ static void session_close(struct session *session)
     }
 }
 
-_Static_assert(JOB_FENCES == MAX_MORE_NAMES, "a fencing token for each --and");
+/* ---- run and lead ---- */
+
+_Static_assert(JOB_MORE_FENCES == MAX_MORE_NAMES, "a fencing token for each --and");
 
 struct run {
     struct session session;
     struct embedded *server; /* or NULL */
     struct job job;
-    int stop_code; /* lead: a signal came while the command was being ended; else 0 */
+    int stop_code; /* lead: of a signal after a loss; else 0 */
 };
 
-/* After a loss: none, whatever lead holds anew. */
+/* Returns 0 after a loss, also if lead holds the lock again. */
 static int64_t run_left_ms(void *arg)
 {
     const struct run *run = arg;
@@ -593,7 +573,8 @@ static void run_on_end(int code, void *arg)
         session_end(&run->session, run->stop_code);
     } else {
         job_free(&run->job);
-        run->job = (struct job){.grace_timer = NULL}; /* there may be no other one */
+        run->job = (struct job){
+            .grace_timer = NULL}; /* for job_free, if there is no other job */
         session_restart(&run->session);
     }
 }
@@ -609,10 +590,10 @@ static void run_on_held(struct session *session)
 {
     struct run *run = session->arg;
     const struct options *options = session->options;
-    struct job_plan plan = {.child = {.argv = options->command,
-                                      .name = options->name,
-                                      .fence = lw_lock_fence(session_lock(session)),
-                                      .url = options->embedded ? options->url : NULL},
+    struct job_plan plan = {.argv = options->command,
+                            .name = options->name,
+                            .fence = lw_lock_fence(session_lock(session)),
+                            .url = options->embedded ? options->url : NULL,
                             .direct = options->direct,
                             .grace_ms = options->grace_ms,
                             .kill_ms = options->margin_ms - options->grace_ms,
@@ -622,8 +603,7 @@ static void run_on_held(struct session *session)
                             .arg = run};
 
     for (int i = 0; i < options->more_count; i++) {
-        plan.child.more_fences[i] =
-            lw_lock_fence(lw_all_lock(session->all, (size_t)i + 1));
+        plan.more_fences[i] = lw_lock_fence(lw_all_lock(session->all, (size_t)i + 1));
     }
     if (job_start(&run->job, session->base, &plan) < 0) {
         report("cannot start %s: %s", options->command[0], strerror(errno));
@@ -660,31 +640,20 @@ int run(const struct options *options, struct embedded *server)
     return interrupted && code == EXIT_SIGNAL + SIGINT ? -SIGINT : code;
 }
 
-struct event;
-struct event_base;
+/* ---- hold ---- */
 
-struct input {
-    int fd;
+#define RETRY_MS 500
+
+struct hold {
+    struct session session;
+    int input;
     struct event *readable;
-    struct event *later; /* a terminal whose foreground is another's */
-    void (*ended)(void *arg);
-    void *arg;
+    struct event *retry; /* for a terminal in whose background this process is */
 };
 
-/* Returns true if the standard input is a pipe, a socket or a terminal. The end of
- * anything else (a file, /dev/null, a closed descriptor) comes at once. */
-static bool input_can_be_awaited(void);
-/* Waits for the end of an input for which that is true. Returns 0, or -1: no memory. A
- * terminal is read only while this process is in its foreground. */
-static int input_open(struct input *input, struct event_base *base,
-                      void (*ended)(void *arg), void *arg);
-/* A struct of zeros is fine. */
-static void input_close(struct input *input);
-
-#define BLOCK 4096
-#define LATER_MS 500
-
-static bool input_can_be_awaited(void)
+/* Returns true for a pipe, a socket or a terminal. The end of any other standard input (a
+ * file, /dev/null, a closed descriptor) comes at once. */
+static bool can_wait_for_input(void)
 {
     struct stat about;
 
@@ -693,87 +662,8 @@ static bool input_can_be_awaited(void)
             isatty(STDIN_FILENO) == 1);
 }
 
-/* To read it would stop this process. Of a terminal that is not this session's nobody is
- * in the foreground, for this process. */
-static bool is_others(int fd)
+static void on_input_end(struct hold *hold)
 {
-    pid_t group = isatty(fd) == 1 ? tcgetpgrp(fd) : -1;
-
-    return group >= 0 && group != getpgrp();
-}
-
-static ssize_t read_some(int fd)
-{
-    char thrown_away[BLOCK];
-    ssize_t length = recv(fd, thrown_away, sizeof(thrown_away), MSG_DONTWAIT);
-
-    return length < 0 && errno == ENOTSOCK ? read(fd, thrown_away, sizeof(thrown_away))
-                                           : length;
-}
-
-static void on_readable(evutil_socket_t fd, short what, void *arg)
-{
-    struct input *input = arg;
-    ssize_t length;
-
-    (void)what;
-    if (is_others(fd)) {
-        event_add(input->later, &(struct timeval){0, LATER_MS * 1000L});
-        return;
-    }
-    length = read_some(fd);
-    if (length > 0 || (length < 0 && (errno == EAGAIN || errno == EINTR))) {
-        event_add(input->readable, NULL);
-    } else {
-        input->ended(input->arg); /* an error, too: nothing will come of it */
-    }
-}
-
-static void on_later(evutil_socket_t fd, short what, void *arg)
-{
-    struct input *input = arg;
-
-    (void)fd, (void)what;
-    event_add(input->readable, NULL);
-}
-
-static int input_open(struct input *input, struct event_base *base,
-                      void (*ended)(void *arg), void *arg)
-{
-    *input = (struct input){.fd = STDIN_FILENO, .ended = ended, .arg = arg};
-    input->fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (input->fd < 0) {
-        input->fd = STDIN_FILENO;
-    }
-    input->readable = event_new(base, input->fd, EV_READ, on_readable, input);
-    input->later = event_new(base, -1, 0, on_later, input);
-    if (input->readable == NULL || input->later == NULL) {
-        return -1;
-    }
-    return event_add(input->readable, NULL);
-}
-
-static void input_close(struct input *input)
-{
-    if (input->readable != NULL) {
-        event_free(input->readable);
-    }
-    if (input->later != NULL) {
-        event_free(input->later);
-    }
-    if (input->fd > STDIN_FILENO) {
-        close(input->fd);
-    }
-}
-
-struct hold {
-    struct session session;
-    struct input input;
-};
-
-static void hold_on_input_end(void *arg)
-{
-    struct hold *hold = arg;
     struct session *session = &hold->session;
 
     if (session->stage == SESSION_HELD) {
@@ -784,15 +674,81 @@ static void hold_on_input_end(void *arg)
     }
 }
 
+/* Returns true if a read would stop this process. (A terminal that does not control this
+ * session has no foreground group for it.) */
+static bool is_in_background(int fd)
+{
+    pid_t group = isatty(fd) == 1 ? tcgetpgrp(fd) : -1;
+
+    return group >= 0 && group != getpgrp();
+}
+
+static ssize_t discard_input(int fd)
+{
+    char bytes[4096];
+    ssize_t length = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+
+    return length < 0 && errno == ENOTSOCK ? read(fd, bytes, sizeof(bytes)) : length;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+    struct hold *hold = arg;
+    ssize_t length;
+
+    (void)what;
+    if (is_in_background(fd)) {
+        event_add(hold->retry, &(struct timeval){0, RETRY_MS * 1000L});
+        return;
+    }
+    length = discard_input(fd);
+    if (length > 0 || (length < 0 && (errno == EAGAIN || errno == EINTR))) {
+        event_add(hold->readable, NULL);
+    } else {
+        on_input_end(hold); /* an error counts as the end */
+    }
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+    struct hold *hold = arg;
+
+    (void)fd, (void)what;
+    event_add(hold->readable, NULL);
+}
+
+/* Other processes may share the input, and read between poll and our read. So it is
+ * opened again, as non-blocking, which does not affect them; a socket, which cannot be
+ * opened, is read with MSG_DONTWAIT. */
 static int hold_on_begin(struct session *session)
 {
     struct hold *hold = session->arg;
 
-    if (input_open(&hold->input, session->base, hold_on_input_end, hold) == 0) {
+    hold->input = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (hold->input < 0) {
+        hold->input = STDIN_FILENO;
+    }
+    hold->readable = event_new(session->base, hold->input, EV_READ, on_readable, hold);
+    hold->retry = event_new(session->base, -1, 0, on_retry, hold);
+    if (hold->readable != NULL && hold->retry != NULL &&
+        event_add(hold->readable, NULL) == 0) {
         return 0;
     }
     report("cannot wait for the end of the standard input");
     return -1;
+}
+
+static void close_input(struct hold *hold)
+{
+    if (hold->readable != NULL) {
+        event_free(hold->readable);
+    }
+    if (hold->retry != NULL) {
+        event_free(hold->retry);
+    }
+    if (hold->input > STDIN_FILENO) {
+        close(hold->input);
+    }
 }
 
 static void hold_on_held(struct session *session)
@@ -827,19 +783,19 @@ int hold(const struct options *options)
 {
     static const struct session_events events = {hold_on_begin, hold_on_held,
                                                  hold_on_lost, hold_on_signal};
-    struct hold hold = {.session = {.options = options, .events = &events}};
+    struct hold hold = {.session = {.options = options, .events = &events},
+                        .input = STDIN_FILENO};
     int code;
 
-    if (!input_can_be_awaited()) {
-        report(
-            "hold needs a standard input whose end it can wait for, a pipe, a socket or "
-            "a "
-            "terminal: this one (a file, /dev/null, or closed) ends at once");
+    if (!can_wait_for_input()) {
+        report("hold needs a standard input whose end it can wait for, a pipe, a socket "
+               "or a "
+               "terminal: this one (a file, /dev/null, or closed) ends at once");
         return EXIT_USAGE;
     }
     hold.session.arg = &hold;
     code = session_run(&hold.session, "lockwire-hold");
-    input_close(&hold.input);
+    close_input(&hold);
     session_close(&hold.session);
     return hold.session.interrupted && code == EXIT_SIGNAL + SIGINT ? -SIGINT : code;
 }

@@ -4,24 +4,36 @@
 #include "options.h"
 
 #include "duration.h"
+#include "password.h"
 #include "report.h"
 
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define CONTINUE (-1)
+#define CONTINUE (-1) /* returned by parse_... and check_..., or an exit code */
+#define EMBEDDED "embedded:"
+#define DEFAULT_LEASE_MS 30000
+#define DEFAULT_GRACE_MS 5000
+#define DEFAULT_INTERVAL_MS 1000
 #define MIN_LEASE_MS 100
-#define KILL_MS 500 /* from SIGKILL to the end of the lease; of a short lease a part */
-/* The longest lease has room for it. */
-#define MAX_GRACE_MS (INT32_MAX / 2 - 2 * KILL_MS)
+#define KILL_MS 500 /* reserved for SIGKILL before the deadline; less of a short lease   \
+                     */
+#define MAX_GRACE_MS (INT32_MAX / 2 - 2 * KILL_MS) /* fits the longest lease */
 #define MIN_INTERVAL_MS 10
 
-int refuse(enum subcommand subcommand, const char *format, ...)
+/* ---- the value of one option ---- */
+
+/* Reports the error and the subcommand's synopsis. Returns the exit code. */
+static int refuse(enum subcommand subcommand, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static int refuse(enum subcommand subcommand, const char *format, ...)
 {
     va_list args;
 
@@ -45,7 +57,7 @@ static int parse_time(const struct options *options, const char *option, const c
     return CONTINUE;
 }
 
-/* A number and nothing else, at most `most`. */
+/* Returns true if the text is a number, and at most `most`. */
 static bool parse_number(const char *text, unsigned long most, unsigned long *number)
 {
     char *end;
@@ -57,7 +69,7 @@ static bool parse_number(const char *text, unsigned long most, unsigned long *nu
     return *end == '\0' && *number <= most;
 }
 
-int parse_wait(const char *text, struct options *options)
+static int parse_wait(const char *text, struct options *options)
 {
     if (strcmp(text, "forever") != 0) {
         return parse_time(options, "--wait", text, &options->wait_ms);
@@ -66,7 +78,14 @@ int parse_wait(const char *text, struct options *options)
     return CONTINUE;
 }
 
-int parse_lease(const char *text, struct options *options)
+static int parse_nonblock(const char *text, struct options *options)
+{
+    (void)text;
+    options->wait_ms = 0;
+    return CONTINUE;
+}
+
+static int parse_lease(const char *text, struct options *options)
 {
     int64_t lease = 0;
     int result = parse_time(options, "--lease", text, &lease);
@@ -82,7 +101,7 @@ int parse_lease(const char *text, struct options *options)
     return CONTINUE;
 }
 
-int parse_grace(const char *text, struct options *options)
+static int parse_grace(const char *text, struct options *options)
 {
     int result = parse_time(options, "--grace", text, &options->grace_ms);
 
@@ -92,7 +111,7 @@ int parse_grace(const char *text, struct options *options)
     return result;
 }
 
-int parse_max_hold(const char *text, struct options *options)
+static int parse_max_hold(const char *text, struct options *options)
 {
     int result = parse_time(options, "--max-hold", text, &options->max_hold_ms);
 
@@ -103,7 +122,7 @@ int parse_max_hold(const char *text, struct options *options)
     return result;
 }
 
-int parse_mode(enum lw_mode mode, struct options *options)
+static int choose_mode(enum lw_mode mode, struct options *options)
 {
     if (options->mode != LW_MUTEX && options->mode != mode) {
         return refuse(options->subcommand,
@@ -113,7 +132,25 @@ int parse_mode(enum lw_mode mode, struct options *options)
     return CONTINUE;
 }
 
-int parse_permits(const char *text, struct options *options)
+static int parse_exclusive(const char *text, struct options *options)
+{
+    (void)text;
+    return choose_mode(LW_EXCLUSIVE, options);
+}
+
+static int parse_shared(const char *text, struct options *options)
+{
+    (void)text;
+    return choose_mode(LW_SHARED, options);
+}
+
+static int parse_redisson(const char *text, struct options *options)
+{
+    (void)text;
+    return choose_mode(LW_REDISSON, options);
+}
+
+static int parse_permits(const char *text, struct options *options)
 {
     unsigned long number;
 
@@ -125,7 +162,7 @@ int parse_permits(const char *text, struct options *options)
     return CONTINUE;
 }
 
-int parse_busy_code(const char *text, struct options *options)
+static int parse_busy_code(const char *text, struct options *options)
 {
     unsigned long number;
 
@@ -137,7 +174,7 @@ int parse_busy_code(const char *text, struct options *options)
     return CONTINUE;
 }
 
-int parse_and(const char *text, struct options *options)
+static int parse_and(const char *text, struct options *options)
 {
     if (options->more_count == MAX_MORE_NAMES) {
         return refuse(options->subcommand,
@@ -148,7 +185,7 @@ int parse_and(const char *text, struct options *options)
     return CONTINUE;
 }
 
-int parse_interval(const char *text, struct options *options)
+static int parse_interval(const char *text, struct options *options)
 {
     int result = parse_time(options, "--interval", text, &options->interval_ms);
 
@@ -160,10 +197,9 @@ int parse_interval(const char *text, struct options *options)
     return result;
 }
 
-#define EMBEDDED "embedded:"
-#define DEFAULT_GRACE_MS 5000
+/* ---- options together, and the arguments ---- */
 
-/* The first of the options for rediss:// that was given; NULL: none. */
+/* Returns the first option for rediss:// that was given, or NULL. */
 static const char *tls_option(const struct options *options)
 {
     return options->tls_ca != NULL            ? "--cacert"
@@ -219,7 +255,7 @@ static int check_tls(const struct options *options)
     return CONTINUE;
 }
 
-int check_server(struct options *options)
+static int check_server(struct options *options)
 {
     const char *environment = getenv("LOCKWIRE_URL");
     int result;
@@ -245,7 +281,7 @@ int check_server(struct options *options)
     return result == CONTINUE ? check_tls(options) : result;
 }
 
-/* The time that is surely there once the lock is granted. */
+/* Returns the time for which a granted lock is held at least. */
 static int64_t shortest_hold(const struct options *options)
 {
     return options->max_hold_ms > 0 && options->max_hold_ms < options->lease_ms
@@ -253,8 +289,8 @@ static int64_t shortest_hold(const struct options *options)
                : options->lease_ms;
 }
 
-/* A hold that ends by itself needs no lease beyond its end, which would keep others out
- * where nothing is given back; but a little, so that the end comes first. */
+/* With --max-hold a lease beyond its end would only delay other clients if the release
+ * fails. The lease exceeds it a little, so that --max-hold ends first. */
 static uint32_t shortest_lease(const struct options *options)
 {
     int64_t enough = options->max_hold_ms + options->max_hold_ms / 10 + MIN_LEASE_MS;
@@ -263,11 +299,8 @@ static uint32_t shortest_lease(const struct options *options)
                                                                   : options->lease_ms;
 }
 
-/*
- * If the lock is lost, SIGTERM, the grace time and SIGKILL have to come to their end
- * while the lease is still ours: they are the margin of the hold, and a margin is below
- * half the lease. Of a hold that has an end of its own before that: likewise.
- */
+/* After a loss SIGTERM, the grace time and SIGKILL must be over before the lease or
+ * --max-hold ends: their time is the margin, which is less than half of it. */
 static int check_times(struct options *options)
 {
     int64_t hold = shortest_hold(options);
@@ -310,7 +343,7 @@ static int check_more_names(const struct options *options)
     return CONTINUE;
 }
 
-int check_holding(struct options *options)
+static int check_holding(struct options *options)
 {
     if (options->owner != NULL && options->mode != LW_EXCLUSIVE &&
         options->mode != LW_SHARED) {
@@ -325,7 +358,7 @@ int check_holding(struct options *options)
     return check_times(options);
 }
 
-int check_command(char **words, int count, struct options *options)
+static int check_command(char **words, int count, struct options *options)
 {
     const char *subcommand = usage_names[options->subcommand];
 
@@ -342,7 +375,7 @@ int check_command(char **words, int count, struct options *options)
     return check_holding(options);
 }
 
-int check_alone(char **words, int count, const struct options *options)
+static int check_alone(char **words, int count, const struct options *options)
 {
     if (count > 0) {
         return refuse(options->subcommand, "'%s': there is one %s only", words[0],
@@ -357,181 +390,119 @@ int check_alone(char **words, int count, const struct options *options)
     return CONTINUE;
 }
 
-#define DEFAULT_LEASE_MS 30000
-#define DEFAULT_INTERVAL_MS 1000
+/* ---- the command line ---- */
 
-/* A long text is written in parts, of which the first ones may have failed. */
+/* Returns false also if an earlier part of a long text could not be written. */
 static bool all_written(void)
 {
     return fflush(stdout) == 0 && !ferror(stdout);
 }
 
-static int help(enum subcommand subcommand)
+static int help(const char *text, struct options *options)
 {
-    usage_help(stdout, subcommand);
+    (void)text;
+    usage_help(stdout, options->subcommand);
     return all_written() ? EXIT_SUCCESS : EXIT_SYSTEM;
 }
 
-/* word: as it was typed, or the one letter of several that stand together. */
-static int parse_option(int option, const char *word, struct options *options)
+#define IN(subcommand) (1U << (subcommand))
+#define ALL (IN(SUBCOMMANDS) - 1)
+#define HOLDERS (IN(RUN) | IN(LEAD) | IN(HOLD))
+#define TEXT(field) required_argument, NULL, offsetof(struct options, field)
+#define FLAG(field) no_argument, NULL, offsetof(struct options, field)
+#define PARSED(function) required_argument, function, 0
+#define CALL(function) no_argument, function, 0
+
+/* clang-format off */
+static const struct spec {
+    const char *name;
+    char letter;
+    unsigned subcommands; /* bits */
+    int has_arg;
+    int (*parse)(const char *text, struct options *options); /* NULL: sets the field */
+    size_t field;
+} specs[] = {
+    {"and", '&', IN(RUN), PARSED(parse_and)},
+    {"wait", 'w', IN(RUN) | IN(HOLD), PARSED(parse_wait)},
+    {"nonblock", 'n', IN(RUN) | IN(HOLD), CALL(parse_nonblock)},
+    {"nb", 'n', IN(RUN) | IN(HOLD), CALL(parse_nonblock)},
+    {"conflict-exit-code", 'E', IN(RUN) | IN(HOLD), PARSED(parse_busy_code)},
+    {"lease", 'l', HOLDERS, PARSED(parse_lease)},
+    {"grace", 'g', HOLDERS, PARSED(parse_grace)},
+    {"max-hold", 'm', HOLDERS, PARSED(parse_max_hold)},
+    {"exclusive", 'x', HOLDERS, CALL(parse_exclusive)},
+    {"shared", 's', HOLDERS, CALL(parse_shared)},
+    {"redisson", 'J', HOLDERS, CALL(parse_redisson)},
+    /* the abbreviations of --redis, although there is --redisson */
+    {"r", 'r', HOLDERS, TEXT(url)},
+    {"re", 'r', HOLDERS, TEXT(url)},
+    {"red", 'r', HOLDERS, TEXT(url)},
+    {"redi", 'r', HOLDERS, TEXT(url)},
+    {"owner", 'o', HOLDERS, TEXT(owner)},
+    {"permits", 'p', HOLDERS, PARSED(parse_permits)},
+    {"verbose", 'v', HOLDERS, FLAG(verbose)},
+    {"direct", 'd', IN(RUN) | IN(LEAD), FLAG(direct)},
+    {"json", 'j', IN(STATUS) | IN(WATCH) | IN(LIST), FLAG(json)},
+    {"wide", 'W', IN(STATUS) | IN(LIST), FLAG(wide)},
+    {"token", 't', IN(BREAK), TEXT(token)},
+    {"foreign", 'f', IN(BREAK), FLAG(foreign)},
+    {"interval", 'i', IN(WATCH), PARSED(parse_interval)},
+    {"redis", 'r', ALL, TEXT(url)},
+    {"password-file", 'P', ALL, TEXT(password_file)},
+    {"sentinel-user", 'u', ALL, TEXT(sentinel_user)},
+    {"sentinel-password-file", 'R', ALL, TEXT(sentinel_password_file)},
+    {"cacert", 'A', ALL, TEXT(tls_ca)},
+    {"cert", 'C', ALL, TEXT(tls_cert)},
+    {"key", 'K', ALL, TEXT(tls_key)},
+    {"sni", 'S', ALL, TEXT(tls_server_name)},
+    {"help", 'h', ALL, CALL(help)},
+};
+/* clang-format on */
+#define SPECS (sizeof(specs) / sizeof(*specs))
+
+/* `ret` has SPECS + 1 elements. */
+static void make_long_options(enum subcommand subcommand, struct option *ret)
 {
-    switch (option) {
-    case 'l':
-        return parse_lease(optarg, options);
-    case 'w':
-        return parse_wait(optarg, options);
-    case 'n':
-        options->wait_ms = 0;
-        return CONTINUE;
-    case 'E':
-        return parse_busy_code(optarg, options);
-    case 'g':
-        return parse_grace(optarg, options);
-    case 'm':
-        return parse_max_hold(optarg, options);
-    case 'd':
-        options->direct = true;
-        return CONTINUE;
-    case 'v':
-        options->verbose = true;
-        return CONTINUE;
-    case 'e':
-    case 'x':
-        return parse_mode(LW_EXCLUSIVE, options);
-    case 's':
-        return parse_mode(LW_SHARED, options);
-    case 'J':
-        return parse_mode(LW_REDISSON, options);
-    case '&':
-        return parse_and(optarg, options);
-    case 'o':
-        options->owner = optarg;
-        return CONTINUE;
-    case 'p':
-        return parse_permits(optarg, options);
-    case 'j':
-        options->json = true;
-        return CONTINUE;
-    case 'W':
-        options->wide = true;
-        return CONTINUE;
-    case 't':
-        options->token = optarg;
-        return CONTINUE;
-    case 'f':
-        options->foreign = true;
-        return CONTINUE;
-    case 'i':
-        return parse_interval(optarg, options);
-    case 'r':
-        options->url = optarg;
-        return CONTINUE;
-    case 'P':
-        options->password_file = optarg;
-        return CONTINUE;
-    case 'u':
-        options->sentinel_user = optarg;
-        return CONTINUE;
-    case 'R':
-        options->sentinel_password_file = optarg;
-        return CONTINUE;
-    case 'A':
-        options->tls_ca = optarg;
-        return CONTINUE;
-    case 'C':
-        options->tls_cert = optarg;
-        return CONTINUE;
-    case 'K':
-        options->tls_key = optarg;
-        return CONTINUE;
-    case 'S':
-        options->tls_server_name = optarg;
-        return CONTINUE;
-    case 'h':
-        return help(options->subcommand);
-    case ':':
-        return refuse(options->subcommand, "%s needs a value", word);
-    default:
-        return refuse(options->subcommand, "%s: no such option, or an ambiguous one",
-                      word);
+    for (size_t i = 0; i < SPECS; i++) {
+        if (specs[i].subcommands & IN(subcommand)) {
+            *ret++ =
+                (struct option){specs[i].name, specs[i].has_arg, NULL, specs[i].letter};
+        }
     }
+    *ret = (struct option){NULL, 0, NULL, 0};
 }
 
-#define COMMON                                                                           \
-    {"redis", required_argument, NULL, 'r'},                                             \
-        {"password-file", required_argument, NULL, 'P'},                                 \
-        {"sentinel-user", required_argument, NULL, 'u'},                                 \
-        {"sentinel-password-file", required_argument, NULL, 'R'},                        \
-        {"cacert", required_argument, NULL, 'A'},                                        \
-        {"cert", required_argument, NULL, 'C'}, {"key", required_argument, NULL, 'K'},   \
-        {"sni", required_argument, NULL, 'S'},                                           \
-    {                                                                                    \
-        "help", no_argument, NULL, 'h'                                                   \
+/* `option` is as getopt_long has returned it, `word` as it was typed. */
+static int parse_option(int option, const char *word, struct options *options)
+{
+    if (option == ':') {
+        return refuse(options->subcommand, "%s needs a value", word);
     }
+    for (size_t i = 0; i < SPECS; i++) {
+        void *field = (char *)options + specs[i].field;
 
-/* "r" and so on: what --redis could be shortened to, beside --redisson. */
-#define HOLDING                                                                          \
-    {"lease", required_argument, NULL, 'l'}, {"grace", required_argument, NULL, 'g'},    \
-        {"max-hold", required_argument, NULL, 'm'},                                      \
-        {"exclusive", no_argument, NULL, 'x'}, {"shared", no_argument, NULL, 's'},       \
-        {"redisson", no_argument, NULL, 'J'}, {"r", required_argument, NULL, 'r'},       \
-        {"re", required_argument, NULL, 'r'}, {"red", required_argument, NULL, 'r'},     \
-        {"redi", required_argument, NULL, 'r'}, {"owner", required_argument, NULL, 'o'}, \
-        {"permits", required_argument, NULL, 'p'},                                       \
-    {                                                                                    \
-        "verbose", no_argument, NULL, 'v'                                                \
+        if (specs[i].letter != (option == 'e' ? 'x' : option)) {
+            continue;
+        }
+        if (specs[i].parse != NULL) {
+            return specs[i].parse(optarg, options);
+        }
+        if (specs[i].has_arg == required_argument) {
+            *(const char **)field = optarg;
+        } else {
+            *(bool *)field = true;
+        }
+        return CONTINUE;
     }
-#define WAITING                                                                          \
-    {"wait", required_argument, NULL, 'w'}, {"nonblock", no_argument, NULL, 'n'},        \
-        {"nb", no_argument, NULL, 'n'},                                                  \
-    {                                                                                    \
-        "conflict-exit-code", required_argument, NULL, 'E'                               \
-    }
-#define WORKING                                                                          \
-    {                                                                                    \
-        "direct", no_argument, NULL, 'd'                                                 \
-    }
-
-static const struct option run_options[] = {{"and", required_argument, NULL, '&'},
-                                            WAITING,
-                                            HOLDING,
-                                            WORKING,
-                                            COMMON,
-                                            {NULL, 0, NULL, 0}};
-static const struct option lead_options[] = {
-    HOLDING, WORKING, COMMON, {NULL, 0, NULL, 0}};
-static const struct option hold_options[] = {
-    WAITING, HOLDING, COMMON, {NULL, 0, NULL, 0}};
-static const struct option status_options[] = {{"json", no_argument, NULL, 'j'},
-                                               {"wide", no_argument, NULL, 'W'},
-                                               COMMON,
-                                               {NULL, 0, NULL, 0}};
-static const struct option break_options[] = {{"token", required_argument, NULL, 't'},
-                                              {"foreign", no_argument, NULL, 'f'},
-                                              COMMON,
-                                              {NULL, 0, NULL, 0}};
-static const struct option watch_options[] = {{"interval", required_argument, NULL, 'i'},
-                                              {"json", no_argument, NULL, 'j'},
-                                              COMMON,
-                                              {NULL, 0, NULL, 0}};
-
-static const struct option list_options[] = {{"json", no_argument, NULL, 'j'},
-                                             {"wide", no_argument, NULL, 'W'},
-                                             COMMON,
-                                             {NULL, 0, NULL, 0}};
-
-static const struct option *const option_tables[SUBCOMMANDS] = {
-    [RUN] = run_options,       [LEAD] = lead_options,   [HOLD] = hold_options,
-    [STATUS] = status_options, [BREAK] = break_options, [WATCH] = watch_options,
-    [LIST] = list_options,
-};
+    return refuse(options->subcommand, "%s: no such option, or an ambiguous one", word);
+}
 
 static bool has_command(enum subcommand subcommand)
 {
     return subcommand == RUN || subcommand == LEAD;
 }
 
-/* Those of flock(1). */
+/* As flock(1) has them. */
 static const char *short_options(enum subcommand subcommand)
 {
     return subcommand == RUN || subcommand == HOLD ? "-:hsxenw:E:"
@@ -539,7 +510,7 @@ static const char *short_options(enum subcommand subcommand)
                                                    : "-:h";
 }
 
-/* What getopt_long has just read of this word. */
+/* Returns the option that getopt_long has just read from this word. */
 static const char *option_text(const char *word, char letter[3])
 {
     if (strncmp(word, "--", 2) == 0) {
@@ -565,13 +536,15 @@ static int check_arguments(char **words, int count, struct options *options)
 static int parse(int argc, char **argv, struct options *options)
 {
     enum subcommand subcommand = options->subcommand;
+    struct option long_options[SPECS + 1];
     int option, at = 1, result;
     char letter[3];
 
+    make_long_options(subcommand, long_options);
     opterr = 0;
-    while ((option = getopt_long(argc, argv, short_options(subcommand),
-                                 option_tables[subcommand], NULL)) != -1) {
-        if (option == 1 && options->name != NULL) { /* the program's first word */
+    while ((option = getopt_long(argc, argv, short_options(subcommand), long_options,
+                                 NULL)) != -1) {
+        if (option == 1 && options->name != NULL) { /* the first word of COMMAND */
             optind--;
             break;
         }
@@ -595,9 +568,11 @@ static int parse(int argc, char **argv, struct options *options)
     return check_arguments(argv + optind, argc - optind, options);
 }
 
-void options_configure_client(const struct options *options,
-                              struct lw_client_options *client)
+int options_new_client(const struct options *options, struct event_base *base,
+                       struct lw_client_options *client, struct lw_client **ret)
 {
+    int error;
+
     client->password = options->password;
     client->sentinel_username = options->sentinel_user;
     client->sentinel_password = options->sentinel_password;
@@ -605,6 +580,10 @@ void options_configure_client(const struct options *options,
     client->tls_cert = options->tls_cert;
     client->tls_key = options->tls_key;
     client->tls_server_name = options->tls_server_name;
+    error = lw_client_new(base, options->url, client, ret);
+    password_wipe(options->password);
+    password_wipe(options->sentinel_password);
+    return error;
 }
 
 int options_parse(int argc, char **argv, struct options *options)
@@ -623,7 +602,8 @@ int options_parse(int argc, char **argv, struct options *options)
         }
     }
     if (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0) {
-        return help(SUBCOMMANDS);
+        options->subcommand = SUBCOMMANDS;
+        return help(NULL, options);
     }
     if (strcmp(what, "--version") != 0 && strcmp(what, "-V") != 0) {
         return *what ? refuse(SUBCOMMANDS, "'%s': no such subcommand", what)

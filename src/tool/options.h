@@ -16,38 +16,37 @@ enum subcommand { RUN, LEAD, HOLD, STATUS, WATCH, LIST, BREAK, SUBCOMMANDS };
 
 #define MAX_MORE_NAMES 15 /* --and */
 
+struct event_base;
+
 struct options {
     enum subcommand subcommand;
     const char *name; /* list: a pattern, or NULL */
     const char *url;
     const char *password_file; /* or NULL */
-    char *password;            /* what main read there, or NULL */
-    /* the sentinels' own, or NULL */
-    const char *sentinel_user, *sentinel_password_file;
+    char *password;            /* read from it by main, or NULL */
+    const char *sentinel_user, *sentinel_password_file; /* or NULL */
     char *sentinel_password;
-    /* files and a name for rediss://, or NULL */
-    const char *tls_ca, *tls_cert, *tls_key, *tls_server_name;
-    bool embedded; /* a server is to be started */
+    const char *tls_ca, *tls_cert, *tls_key, *tls_server_name; /* or NULL */
+    bool embedded;                                             /* main starts a server */
     /* run, lead, hold */
     enum lw_mode mode;
     const char *owner; /* or NULL */
     uint32_t permits;
     uint32_t lease_ms;
-    int64_t wait_ms; /* -1: for ever */
+    int64_t wait_ms; /* -1: without limit */
     int64_t grace_ms;
-    int64_t margin_ms;   /* the grace time and what it takes to kill */
-    int64_t max_hold_ms; /* 0: no end */
-    int busy_code;       /* the exit code where somebody else has it */
+    int64_t margin_ms;   /* the grace time and the time for SIGKILL */
+    int64_t max_hold_ms; /* 0: without limit */
+    int busy_code;       /* the exit code if the lock is busy */
     bool verbose;
     /* run */
     const char *more_names[MAX_MORE_NAMES]; /* --and */
     int more_count;
     /* run, lead */
-    bool direct;    /* one process, not a group of them */
+    bool direct;    /* a single process, no process group */
     char **command; /* NULL-terminated */
-    /* status */
-    bool json; /* of watch, too */
-    bool wide; /* nothing is cut */
+    bool json;      /* status, watch, list */
+    bool wide;      /* status, list: nothing is cut */
     /* break */
     const char *token; /* or NULL */
     bool foreign;
@@ -55,19 +54,23 @@ struct options {
     int64_t interval_ms;
 };
 
-/* -1: go on with `options`. Else the code to exit with; everything has been said. */
+/* Returns -1 if the command is to continue with `options`. Otherwise returns the exit
+ * code, and has reported everything. */
 int options_parse(int argc, char **argv, struct options *options);
-/* What they say of how a client gets in. */
-void options_configure_client(const struct options *options,
-                              struct lw_client_options *client);
+/* Calls lw_client_new for the server and with the credentials of `options`, and wipes the
+ * passwords. */
+int options_new_client(const struct options *options, struct event_base *base,
+                       struct lw_client_options *client, struct lw_client **ret);
+
+/* ---- usage.c ---- */
 
 #define DEFAULT_URL "redis://localhost"
 
-extern const char *const usage_names[SUBCOMMANDS]; /* as they are typed */
+extern const char *const usage_names[SUBCOMMANDS];
 
-/* The lines of this subcommand, or of all where it is SUBCOMMANDS. */
+/* Writes the synopsis of this subcommand, or of all if it is SUBCOMMANDS. */
 void usage_brief(FILE *out, enum subcommand subcommand);
-/* The same, and everything else there is to tell. */
+/* Writes the text of --help. */
 void usage_help(FILE *out, enum subcommand subcommand);
 
 #endif

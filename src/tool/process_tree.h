@@ -19,31 +19,30 @@
 struct process;
 
 struct process_list {
-    struct process *list; /* in the order of their pids */
+    struct process *list; /* sorted by pid */
     size_t count, room;
 };
 
 struct process_tree {
-    pid_t group;   /* the command's; 0: not started yet, or nobody is left in it */
-    pid_t session; /* the one that it is started in */
-    pid_t root; /* whose descendants there belong to it; 0: nobody's, but the group's */
-    pid_t root_group; /* the root's own group, which is never signalled as one */
-    struct process_list members;   /* who was found at the last look */
-    struct process_list unrelated; /* who descended from the root before */
-    int empty_looks; /* looks in a row at a group that answers and of which nobody is seen
-                      */
+    pid_t group;      /* the command's; 0: not started yet, or empty */
+    pid_t session;    /* the command's at its start */
+    pid_t root;       /* its descendants in the session belong; 0: only the group does */
+    pid_t root_group; /* never signaled as a whole */
+    struct process_list members;   /* as found by the last update */
+    struct process_list unrelated; /* descendants that the root had before */
+    int empty_looks; /* successive updates that found no member of an existing group */
 };
 
-/* Before the command is started by this process, which from now on is the parent of what
- * its descendants leave behind (Linux). */
+/* To be called before this process starts the command. On Linux this process adopts the
+ * descendants that lose their parent from then on. */
 void process_tree_begin(struct process_tree *tree);
-/* How many are alive; where there is no /proc to look at, 1 for the whole group. Who ends
- * during the look may leave a child that it does not see: a parent that has reaped nobody
- * since can take 0 for granted, others look more often. */
+/* Finds the members, and returns how many are alive; without a usable /proc, 1 if the
+ * group exists. A process that ends during the search may leave a child that is missed: 0
+ * is certain only for a parent that has reaped no process since; others must repeat. */
 size_t process_tree_update(struct process_tree *tree);
-/* Looks, and sends all of them the signal; how many those were. */
+/* Calls process_tree_update, sends all members the signal, and returns their number. */
 size_t process_tree_signal(struct process_tree *tree, int number);
-/* Stops those outside the group, and continues whom it has stopped. */
+/* Stops the members outside the group, and continues those that it has stopped. */
 void process_tree_stop_outsiders(struct process_tree *tree);
 void process_tree_resume_outsiders(struct process_tree *tree);
 void process_tree_free(struct process_tree *tree);

@@ -3,7 +3,6 @@
 #include "query.h"
 
 #include "options.h"
-#include "password.h"
 #include "report.h"
 #include "system.h"
 
@@ -23,7 +22,7 @@ void query_end(struct query *query, int code)
     if (query->ending) {
         return;
     }
-    query->ending = 1;
+    query->ending = true;
     query->code = code;
     if (lw_client_close(query->client, on_closed, query) < 0) {
         event_base_loopbreak(query->base);
@@ -90,8 +89,8 @@ static void on_log(int level, const char *message, void *arg)
     struct query *query = arg;
 
     (void)level;
-    if (!report_is_no_connection(message)) { /* `down` or on_link writes that */
-        query->warned = 1;
+    if (!report_is_no_connection(message)) { /* `down` or on_link reports it */
+        query->warned = true;
         report("%s", message);
     }
 }
@@ -117,7 +116,7 @@ int query_open(struct query *query, const char *client_name)
     struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
     int error;
 
-    query->code = EXIT_SYSTEM; /* unless query_end tells better */
+    query->code = EXIT_SYSTEM; /* unless query_end is called */
     query->base = event_base_new();
     if (query->base == NULL) {
         report("cannot start an event loop");
@@ -130,10 +129,7 @@ int query_open(struct query *query, const char *client_name)
     client.arg = query;
     client.errbuf = query->error;
     client.errbuf_size = sizeof(query->error);
-    options_configure_client(query->options, &client);
-    error = lw_client_new(query->base, query->options->url, &client, &query->client);
-    password_wipe(query->options->password);
-    password_wipe(query->options->sentinel_password);
+    error = options_new_client(query->options, query->base, &client, &query->client);
     if (error == 0) {
         return 0;
     }

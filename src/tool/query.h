@@ -8,14 +8,16 @@
 #define LW_TOOL_QUERY_H
 #include "lockwire.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct options;
 struct query;
 
 struct query_events {
-    void (*up)(struct query *query); /* the link came up */
-    /* It went down, or a try failed; NULL: that ends it. */
+    void (*up)(struct query *query);
+    /* The link went down, or an attempt to connect failed. NULL if that ends the query.
+     */
     void (*down)(struct query *query, const char *why);
 };
 
@@ -26,28 +28,29 @@ struct query {
     struct event_base *base;
     struct lw_client *client;
     int code;
-    int ending;
-    int connected;     /* once; what comes after is an outage */
-    int show_warnings; /* the caller's: warnings of the library are written, too */
-    int warned;        /* one was */
-    int64_t sent_ms;   /* when query_inspect was called last, by system_now_ms */
-    char error[300];   /* what the library says was wrong with a call */
+    bool ending;
+    bool connected;     /* at least once; a later failure is an outage */
+    bool show_warnings; /* set by the caller: the library's warnings are reported, too */
+    bool warned;        /* a message of the library has been reported */
+    int64_t sent_ms;    /* the time of the last query_inspect */
+    char error[300];    /* the library's explanation of an invalid call */
 };
 
-/* Runs until query_end, or there is no connection. The exit code; everything was said. */
+/* Runs until query_end or a failure. Returns the exit code; failures are reported. */
 int query(const struct options *options, const struct query_events *events,
           const char *client_name, void *arg);
-/* For callers that need the loop before the link is up: reach() in three steps. */
-int query_open(struct query *query, const char *client_name); /* 0, or the code */
+/* For callers that need the loop before the link is up: query() in three steps.
+ * query_open returns 0, or the exit code. */
+int query_open(struct query *query, const char *client_name);
 int query_run(struct query *query);
 void query_close(struct query *query);
 
-/* Asks who holds NAME, with lw_inspect; if that is refused it ends. */
+/* Calls lw_inspect for NAME; ends the query if the call is refused. */
 void query_inspect(struct query *query, lw_inspect_cb *done, void *arg);
-/* The master that sentinels lead to; NULL: there are none. */
+/* Returns the master that the sentinels report, or NULL if there are no sentinels. */
 const struct lw_master *query_master(const struct query *query, struct lw_master *ret);
 void query_end(struct query *query, int code);
-/* Ends it after a call that was refused, or a callback with this status. */
+/* Reports a call or a callback with this status, and ends the query. */
 void query_fail(struct query *query, int status, const char *why);
 
 #endif

@@ -4,36 +4,34 @@
 #define LW_TOOL_REPORT_H
 #include <stdbool.h>
 
-/* Never blocks for long: of an output that nobody reads nothing is to hold up a loss.
- * What it does not take in a moment is not said. */
+/* Writes a line that begins with "lockwire: ". If the output accepts nothing for a moment
+ * the line is dropped: a blocked output must not delay the reaction to a loss. */
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A line of a terminal that may be written over: by the next one, by whatever is said, or
- * by "", which erases it. It must fit the terminal and hold nothing but what can be
- * shown. Where the terminal takes nothing at the moment (Ctrl-S), nothing is written:
- * never blocks. */
+/* Writes a line on a terminal that the next line, transient or not, replaces; "" erases
+ * it. The line must fit the terminal and be printable. Never blocks: if the terminal
+ * accepts nothing (Ctrl-S), nothing is written. */
 void report_transient(const char *line);
 
 /* Returns true for the message by which the library logs that it cannot connect. */
 bool report_is_no_connection(const char *message);
 
 enum exit_code {
-    EXIT_NOT_HELD = 1,   /* status, break: nobody holds it; break: not that token */
+    EXIT_NOT_HELD = 1,   /* status, break: not held; break: not by that token */
     EXIT_USAGE = 64,     /* EX_USAGE: bad options or names */
     EXIT_NO_SERVER = 69, /* EX_UNAVAILABLE: no connection to the server */
-    EXIT_LOST = 70,      /* EX_SOFTWARE: the lock was lost while the program ran */
+    EXIT_LOST = 70,      /* EX_SOFTWARE: the lock was lost while COMMAND ran */
     EXIT_SYSTEM = 71,    /* EX_OSERR: cannot fork, out of memory ... */
-    EXIT_BUSY = 75,      /* EX_TEMPFAIL: held by somebody else until the wait was over */
+    EXIT_BUSY = 75,      /* EX_TEMPFAIL: held by another client until the wait ended */
     EXIT_REFUSED = 77,   /* EX_NOPERM: the server refuses */
     EXIT_CANNOT_EXECUTE = 126,
     EXIT_NOT_FOUND = 127,
     EXIT_SIGNAL = 128 /* plus the number of the signal */
 };
 
-/* Returns the exit code for a call that ended with this lw_error. `cause` is what
- * lw_lock_error or lw_client_error say of it: it decides if the status alone does not
- * tell a lock that was busy from a server that was away or refused. `busy` is the code
- * for the former. The one place where that is decided, for all subcommands. */
+/* Returns the exit code for a call that ended with this lw_error. `cause` is the value of
+ * lw_lock_error or lw_client_error: it decides if `status` fits both a busy lock and a
+ * server that is unreachable or refuses. `busy` is the code for a busy lock. */
 int exit_code_for(int status, int cause, int busy);
 
 #endif

@@ -133,7 +133,7 @@ int status(const struct options *options)
 {
     static const struct query_events events = {.up = on_up, .down = on_down};
     struct request request = {
-        .query = {.options = options, .events = &events, .show_warnings = 1}};
+        .query = {.options = options, .events = &events, .show_warnings = true}};
     int code;
 
     request.query.arg = &request;

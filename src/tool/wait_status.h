@@ -18,24 +18,24 @@ struct options;
 
 struct wait_status {
     const struct options *options;
-    const char *client_name; /* that of `client` */
+    const char *client_name; /* the one of `client` */
     struct lw_client *client;
-    const struct lw_all *all; /* of --and; or NULL */
-    struct event *timer;      /* the next look; NULL: nothing is to be shown */
+    const struct lw_all *all; /* with --and, else NULL */
+    struct event *timer;      /* the next look; NULL if nothing is displayed */
     bool terminal;
-    bool active;          /* and not ended */
-    bool query_pending;   /* a look is not answered yet */
-    int64_t started_ms;   /* by system_now_ms */
-    char last_line[1500]; /* the last line of those for changes */
+    bool active; /* between begin and end */
+    bool query_pending;
+    int64_t started_ms;
+    char last_line[1500]; /* of --verbose */
 };
 
-/* 0, or -1: no memory. */
+/* Returns 0, or -1 if there is no memory. */
 int wait_status_open(struct wait_status *wait_status, struct event_base *base,
                      const struct options *options, const char *client_name);
 void wait_status_begin(struct wait_status *wait_status, struct lw_client *client);
-/* Erases what stands there. More than once is fine. */
+/* Erases the line. Further calls have no effect. */
 void wait_status_end(struct wait_status *wait_status);
-/* A struct of zeros is fine. */
+/* Also for a struct of zeros. */
 void wait_status_close(struct wait_status *wait_status);
 
 #endif

@@ -54,7 +54,8 @@ static void on_child_signal(evutil_socket_t fd, short what, void *arg)
 static void begin(struct scene *scene)
 {
     static char *argv[] = {"true", NULL};
-    struct job_plan plan = {.child = {.argv = argv, .name = "n"},
+    struct job_plan plan = {.argv = argv,
+                            .name = "n",
                             .direct = true,
                             .on_end = on_over,
                             .left_ms = left_ms,
