@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * See columns.h. Widths are found by writing all cells twice: that needs no memory.
- *
- * Happy path: columns_write measures, fits the widths, writes each row.
- */
+/* See columns.h. Cells are written twice, first to measure them: that needs no memory. */
 #include "columns.h"
 
 #include <stdbool.h>
@@ -14,7 +10,7 @@
 #define LEFT_OUT -1 /* in place of a column's width */
 #define ELLIPSIS "\xe2\x80\xa6"
 
-/* ---- how wide ---- */
+/* ---- widths ---- */
 
 struct range {
     uint32_t first, last;
@@ -28,7 +24,7 @@ static bool is_in(uint32_t character, const struct range *ranges)
     return ranges->last != 0 && character >= ranges->first;
 }
 
-/* The whole character here, and its bytes; of what is no UTF-8 one byte. */
+/* Returns the character at `text`, and its bytes; an invalid byte counts as one. */
 static uint32_t character_at(const char *text, size_t length, size_t *bytes)
 {
     unsigned char first = (unsigned char)*text;
@@ -46,8 +42,7 @@ static uint32_t character_at(const char *text, size_t length, size_t *bytes)
     return character;
 }
 
-/* As most terminals have it, for which there is no one rule. (wcwidth goes by the locale,
- * which may know no UTF-8.) */
+/* As most terminals have it. (wcwidth depends on the locale, which may have no UTF-8.) */
 static int width_of(uint32_t character)
 {
     static const struct range combining[] = {
@@ -93,7 +88,7 @@ size_t columns_fit(const char *text, size_t length, int width)
     return at;
 }
 
-/* The end of it: what begins with a character that stands by itself. */
+/* Returns the end of the text that fits; it does not begin with a combining mark. */
 static const char *ending(const char *text, int width)
 {
     size_t length = strlen(text), bytes;
@@ -111,7 +106,7 @@ static const char *ending(const char *text, int width)
 
 void columns_cut(const char *from, int width, char *text, size_t size)
 {
-    int room = width > 0 ? width - 1 : 0; /* beside the ellipsis */
+    int room = width > 0 ? width - 1 : 0; /* without the ellipsis */
     size_t head;
 
     if (columns_width(from) <= width) {
@@ -135,8 +130,8 @@ static int column_count(const struct column *columns)
     return count;
 }
 
-/* What each column would take, and whether anything is said in it. */
-static void measure(const struct column *columns, columns_row *row, const void *rows,
+/* Finds the width of each column, and whether a cell has more than "-". */
+static void measure(const struct column *columns, columns_cell *cell, const void *rows,
                     size_t count, int *widths, bool *has_content)
 {
     char text[COLUMNS_CELL_MAX];
@@ -146,7 +141,7 @@ static void measure(const struct column *columns, columns_row *row, const void *
         widths[i] = columns_width(columns[i].title);
         has_content[i] = false;
         for (size_t j = 0; j < count; j++) {
-            columns[i].cell(row(rows, j), j, text, sizeof(text));
+            cell(rows, j, columns[i].field, text, sizeof(text));
             wide = columns_width(text);
             widths[i] = wide > widths[i] ? wide : widths[i];
             has_content[i] = has_content[i] || strcmp(text, "-") != 0;
@@ -171,7 +166,7 @@ static int min_width(const struct column *column)
     return column->min_width > title ? column->min_width : title;
 }
 
-/* By how much it can be cut. */
+/* Returns by how much the column can be cut. */
 static int slack(const struct column *column, int width)
 {
     return column->min_width > 0 && width > min_width(column) ? width - min_width(column)
@@ -191,7 +186,7 @@ static int widest_to_cut(const struct column *columns, const int *widths, int co
     return widest;
 }
 
-/* By so much, or it is left out. */
+/* Cuts the last column by `over`, or leaves it out. */
 static void shrink_last(const struct column *column, int *width, int over)
 {
     if (over > 0 && column->min_width > 0 && *width != LEFT_OUT) {
@@ -199,7 +194,7 @@ static void shrink_last(const struct column *column, int *width, int over)
     }
 }
 
-/* In the order that columns.h tells, until the table is no wider. */
+/* Cuts columns in the order of columns.h until the table fits. */
 static void fit(const struct column *columns, int *widths, const bool *has_content,
                 int width)
 {
@@ -215,18 +210,19 @@ static void fit(const struct column *columns, int *widths, const bool *has_conte
     }
 }
 
+/* `cell` is NULL for the titles. */
 static void write_row(FILE *out, const struct column *columns, const int *widths,
-                      const void *row, size_t index, int width)
+                      columns_cell *cell, const void *rows, size_t index, int width)
 {
     char text[COLUMNS_CELL_MAX], shown[COLUMNS_CELL_MAX];
-    int used = 0, to = 0; /* where the row is, and where its next cell begins */
+    int used = 0, to = 0; /* the width written, and where the next cell begins */
 
     for (int i = 0; i < column_count(columns); i++) {
         if (widths[i] == LEFT_OUT || (width > 0 && to >= width)) {
             continue;
         }
-        if (row != NULL) {
-            columns[i].cell(row, index, text, sizeof(text));
+        if (cell != NULL) {
+            cell(rows, index, columns[i].field, text, sizeof(text));
         } else {
             (void)snprintf(text, sizeof(text), "%s", columns[i].title);
         }
@@ -239,18 +235,18 @@ static void write_row(FILE *out, const struct column *columns, const int *widths
     (void)fputc('\n', out);
 }
 
-void columns_write(FILE *out, const struct column *columns, columns_row *row,
+void columns_write(FILE *out, const struct column *columns, columns_cell *cell,
                    const void *rows, size_t count, int width)
 {
     int widths[COLUMNS_MAX] = {0};
     bool has_content[COLUMNS_MAX] = {false};
 
-    measure(columns, row, rows, count, widths, has_content);
+    measure(columns, cell, rows, count, widths, has_content);
     if (width > 0) {
         fit(columns, widths, has_content, width);
     }
-    write_row(out, columns, widths, NULL, 0, width);
+    write_row(out, columns, widths, NULL, NULL, 0, width);
     for (size_t i = 0; i < count; i++) {
-        write_row(out, columns, widths, row(rows, i), i, width);
+        write_row(out, columns, widths, cell, rows, i, width);
     }
 }

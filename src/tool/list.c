@@ -22,39 +22,25 @@
 #include <string.h>
 #include <unistd.h>
 
-struct lw_inspection;
-struct lw_master;
-struct row;
-
-struct rows {
-    struct row *all;
-    size_t count, room;
-};
-
-/* `json`: for that, else for a table. 0, or -1: no memory. */
-static int rows_add(struct rows *rows, const struct lw_inspection *seen, bool json,
-                    const struct lw_master *master);
-/* By name; of one that came twice what came last. */
-static void rows_sort(struct rows *rows);
-/* width 0: nothing is cut. */
-static void rows_table(FILE *out, const struct rows *rows, int width);
-static void rows_json(FILE *out, const struct rows *rows);
-static void rows_clear(struct rows *rows);
-
 #define MIN_NAME 20
 #define MIN_HOLDER 16
 
 struct row {
-    size_t sequence; /* in the order of coming */
-    char *name;      /* as it stands in Redis */
-    char *line;      /* of JSON, or NULL: */
+    size_t sequence; /* the order of arrival */
+    char *name;      /* as stored in Redis */
+    char *line;      /* of JSON, or NULL with a table */
     char *holder;
     const char *mode;
     size_t holders, waiters;
     int64_t remaining_ms;
 };
 
-/* ---- what is kept ---- */
+struct rows {
+    struct row *all;
+    size_t count, room;
+};
+
+/* ---- the rows ---- */
 
 static const char *common_mode(const struct lw_inspection *seen)
 {
@@ -71,7 +57,7 @@ static const char *common_mode(const struct lw_inspection *seen)
     return status_mode(holder);
 }
 
-/* Of the longest lease; below 0: one does not end. */
+/* Returns the rest of the longest lease; below 0 if one has no limit. */
 static int64_t longest_remaining_ms(const struct lw_inspection *seen)
 {
     int64_t left = 0;
@@ -87,7 +73,7 @@ static int64_t longest_remaining_ms(const struct lw_inspection *seen)
     return left;
 }
 
-/* The one, and how many more. */
+/* Writes the first holder, and how many more there are. */
 static void format_holder(const struct lw_inspection *seen, char *text, size_t size)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
@@ -132,6 +118,7 @@ static bool fill_row(struct row *row, const struct lw_inspection *seen, bool jso
     return row->name != NULL && row->holder != NULL;
 }
 
+/* Returns 0, or -1 if there is no memory. */
 static int rows_add(struct rows *rows, const struct lw_inspection *seen, bool json,
                     const struct lw_master *master)
 {
@@ -167,6 +154,7 @@ static int by_name(const void *a, const void *b)
     return one->sequence < other->sequence ? -1 : one->sequence > other->sequence;
 }
 
+/* Sorts by name; of several rows with a name the last to arrive stays. */
 static void rows_sort(struct rows *rows)
 {
     size_t kept = 0;
@@ -197,72 +185,46 @@ static void rows_clear(struct rows *rows)
 
 /* ---- the table ---- */
 
-static void cell_name(const void *of, size_t index, char *text, size_t size)
-{
-    const struct row *row = of;
+enum field { NAME, MODE, HOLDERS, WAITERS, CLIENT, REMAINING };
 
-    (void)index;
-    status_printable(row->name, text, size);
-}
-
-static void cell_mode(const void *of, size_t index, char *text, size_t size)
-{
-    const struct row *row = of;
-
-    (void)index;
-    (void)snprintf(text, size, "%s", row->mode);
-}
-
-static void cell_holders(const void *of, size_t index, char *text, size_t size)
-{
-    const struct row *row = of;
-
-    (void)index;
-    (void)snprintf(text, size, "%zu", row->holders);
-}
-
-static void cell_waiters(const void *of, size_t index, char *text, size_t size)
-{
-    const struct row *row = of;
-
-    (void)index;
-    (void)snprintf(text, size, "%zu", row->waiters);
-}
-
-static void cell_left(const void *of, size_t index, char *text, size_t size)
-{
-    const struct row *row = of;
-
-    (void)index;
-    if (row->holders == 0) { /* what stands there could not be read */
-        status_printable("", text, size);
-    } else {
-        status_duration(row->remaining_ms, text, size);
-    }
-}
-
-static void cell_who(const void *of, size_t index, char *text, size_t size)
-{
-    const struct row *row = of;
-
-    (void)index;
-    (void)snprintf(text, size, "%s", row->holder);
-}
-
-/* The last one would be left out where names are long (columns.h). */
+/* LEFT is behind CLIENT, since a last column that can be cut may be left out. */
 static const struct column columns[] = {
-    {"NAME", cell_name, MIN_NAME},
-    {"HELD", cell_mode, 0},
-    {"BY", cell_holders, 0},
-    {"WAITING", cell_waiters, 0},
-    {"CLIENT", cell_who, MIN_HOLDER},
-    {"LEFT", cell_left, 0},
-    {NULL, NULL, 0},
+    {"NAME", NAME, MIN_NAME},
+    {"HELD", MODE, 0},
+    {"BY", HOLDERS, 0},
+    {"WAITING", WAITERS, 0},
+    {"CLIENT", CLIENT, MIN_HOLDER},
+    {"LEFT", REMAINING, 0},
+    {NULL, 0, 0},
 };
 
-static const void *row_at(const void *all, size_t index)
+static void write_cell(const void *rows, size_t index, int field, char *text, size_t size)
 {
-    return (const struct row *)all + index;
+    const struct row *row = (const struct row *)rows + index;
+
+    switch ((enum field)field) {
+    case NAME:
+        status_printable(row->name, text, size);
+        break;
+    case MODE:
+        (void)snprintf(text, size, "%s", row->mode);
+        break;
+    case HOLDERS:
+        (void)snprintf(text, size, "%zu", row->holders);
+        break;
+    case WAITERS:
+        (void)snprintf(text, size, "%zu", row->waiters);
+        break;
+    case CLIENT:
+        (void)snprintf(text, size, "%s", row->holder);
+        break;
+    case REMAINING:
+        if (row->holders == 0) { /* the value could not be read */
+            status_printable("", text, size);
+        } else {
+            status_duration(row->remaining_ms, text, size);
+        }
+    }
 }
 
 static void rows_table(FILE *out, const struct rows *rows, int width)
@@ -271,7 +233,7 @@ static void rows_table(FILE *out, const struct rows *rows, int width)
         (void)fputs("no lock is held\n", out);
         return;
     }
-    columns_write(out, columns, row_at, rows->all, rows->count, width);
+    columns_write(out, columns, write_cell, rows->all, rows->count, width);
 }
 
 static void rows_json(FILE *out, const struct rows *rows)
@@ -281,22 +243,22 @@ static void rows_json(FILE *out, const struct rows *rows)
     }
 }
 
-#define PROGRESS_MS 100 /* between two looks at how far it is */
+#define PROGRESS_MS 100 /* between two lines */
 
 struct list {
     struct query *query;
     struct rows rows;
-    bool on_terminal; /* how far it is, on a terminal */
-    int64_t due_ms;   /* the next time */
+    bool on_terminal; /* the progress is displayed */
+    int64_t due_ms;   /* the next line */
 };
 
-/* ---- how far it is ---- */
+/* ---- progress ---- */
 
 /* "1,234,567" */
-static void format_thousands(uint64_t sequence, char *text, size_t size)
+static void format_thousands(uint64_t number, char *text, size_t size)
 {
     char digits[24];
-    int count = snprintf(digits, sizeof(digits), "%" PRIu64, sequence);
+    int count = snprintf(digits, sizeof(digits), "%" PRIu64, number);
     size_t used = 0;
 
     for (int i = 0; i < count && used + 2 < size; i++) {
@@ -326,7 +288,7 @@ static void show_progress(struct list *list, const struct lw_listing *listing)
     report_transient(line);
 }
 
-/* ---- its ends ---- */
+/* ---- the end ---- */
 
 static void fail(struct list *list, int status, const char *why)
 {
@@ -362,7 +324,7 @@ static void write_all(struct list *list)
     query_end(list->query, EXIT_SUCCESS);
 }
 
-/* ---- what the library tells ---- */
+/* ---- callbacks ---- */
 
 static int on_found(struct lw_client *client, const struct lw_inspection *found,
                     const struct lw_listing *listing, void *arg)

@@ -41,7 +41,8 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#define NOWAIT_LIMIT_MS 5000  /* with --wait 0: to acquire, and to release a late grant  \
+#define NOWAIT_LIMIT_MS                                                                  \
+    5000                      /* with --wait 0: to acquire, and to release a late grant  \
                                */
 #define RELEASE_LIMIT_MS 1000 /* after another wait: to release a late grant */
 

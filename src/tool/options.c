@@ -22,8 +22,9 @@
 #define DEFAULT_GRACE_MS 5000
 #define DEFAULT_INTERVAL_MS 1000
 #define MIN_LEASE_MS 100
-#define KILL_MS 500 /* reserved for SIGKILL before the deadline; less of a short lease   \
-                     */
+#define KILL_MS                                                                          \
+    500 /* reserved for SIGKILL before the deadline; less of a short lease               \
+         */
 #define MAX_GRACE_MS (INT32_MAX / 2 - 2 * KILL_MS) /* fits the longest lease */
 #define MIN_INTERVAL_MS 10
 

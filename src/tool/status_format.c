@@ -341,41 +341,28 @@ char *status_json_outage(const char *name, const char *outage, const char *why,
     return text_of(&json, COMPACT);
 }
 
-/* ---- columns ---- */
+/* ---- tables ---- */
 
-static void cell_position(const void *row, size_t index, char *text, size_t size)
-{
-    (void)row;
-    (void)snprintf(text, size, "%zu", index + 1);
-}
+/* Of a client the beginning of its name and the pid stay visible, of a token enough to
+ * tell it from others. */
+#define MIN_OWNER 10
+#define MIN_CLIENT 16
+#define MIN_TOKEN 17
 
-static void cell_mode(const void *row, size_t index, char *text, size_t size)
-{
-    (void)index;
-    (void)snprintf(text, size, "%s", status_mode(row));
-}
+enum field { POSITION, MODE, OWNER, REMAINING, WAITED, FENCE, PERMITS, CLIENT, TOKEN };
 
-static void cell_owner(const void *row, size_t index, char *text, size_t size)
-{
-    (void)index;
-    status_printable(status_owner(row), text, size);
-}
-
-static void cell_left(const void *row, size_t index, char *text, size_t size)
-{
-    const struct lw_inspected *entry = row;
-
-    (void)index;
-    status_duration(entry->remaining_ms, text, size);
-}
-
-static void cell_waited(const void *row, size_t index, char *text, size_t size)
-{
-    const struct lw_inspected *entry = row;
-
-    (void)index;
-    status_duration(entry->waited_ms, text, size);
-}
+/* clang-format off */
+static const struct column holder_columns[] = {
+    {"HELD", MODE, 0}, {"OWNER", OWNER, MIN_OWNER}, {"LEFT", REMAINING, 0},
+    {"FENCE", FENCE, 0}, {"CLIENT", CLIENT, MIN_CLIENT}, {"TOKEN", TOKEN, MIN_TOKEN},
+    {NULL, 0, 0},
+};
+static const struct column waiter_columns[] = {
+    {"#", POSITION, 0}, {"WAITS", MODE, 0}, {"OWNER", OWNER, MIN_OWNER},
+    {"WAITED", WAITED, 0}, {"PERMITS", PERMITS, 0}, {"CLIENT", CLIENT, MIN_CLIENT},
+    {"TOKEN", TOKEN, MIN_TOKEN}, {NULL, 0, 0},
+};
+/* clang-format on */
 
 static void write_number(uint64_t number, char *text, size_t size)
 {
@@ -386,86 +373,66 @@ static void write_number(uint64_t number, char *text, size_t size)
     }
 }
 
-static void cell_fence(const void *row, size_t index, char *text, size_t size)
+static void write_cell(const struct lw_inspected *entry, size_t index, int field,
+                       char *text, size_t size)
 {
-    const struct lw_inspected *entry = row;
-
-    (void)index;
-    write_number(entry->fence, text, size);
+    switch ((enum field)field) {
+    case POSITION:
+        write_number(index + 1, text, size);
+        break;
+    case MODE:
+        (void)snprintf(text, size, "%s", status_mode(entry));
+        break;
+    case OWNER:
+        status_printable(status_owner(entry), text, size);
+        break;
+    case REMAINING:
+        status_duration(entry->remaining_ms, text, size);
+        break;
+    case WAITED:
+        status_duration(entry->waited_ms, text, size);
+        break;
+    case FENCE:
+        write_number(entry->fence, text, size);
+        break;
+    case PERMITS:
+        write_number(entry->permits, text, size);
+        break;
+    case CLIENT:
+        status_printable(entry->client, text, size);
+        break;
+    case TOKEN:
+        status_printable(entry->token, text, size);
+    }
 }
 
-static void cell_permits(const void *row, size_t index, char *text, size_t size)
+static void holder_cell(const void *sorted, size_t index, int field, char *text,
+                        size_t size)
 {
-    const struct lw_inspected *entry = row;
-
-    (void)index;
-    write_number(entry->permits, text, size);
+    write_cell(((const struct lw_inspected *const *)sorted)[index], index, field, text,
+               size);
 }
 
-static void cell_client(const void *row, size_t index, char *text, size_t size)
+static void waiter_cell(const void *seen, size_t index, int field, char *text,
+                        size_t size)
 {
-    const struct lw_inspected *entry = row;
-
-    (void)index;
-    status_printable(entry->client, text, size);
+    write_cell(lw_inspection_waiter(seen, index), index, field, text, size);
 }
 
-static void cell_token(const void *row, size_t index, char *text, size_t size)
-{
-    const struct lw_inspected *entry = row;
-
-    (void)index;
-    status_printable(entry->token, text, size);
-}
-
-/* Of a client's name its beginning is to be seen, and the pid; of a token as much as
- * tells one from the others. */
-#define MIN_OWNER 10
-#define MIN_CLIENT 16
-#define MIN_TOKEN 17
-
-static const struct column holders[] = {
-    {"HELD", cell_mode, 0},
-    {"OWNER", cell_owner, MIN_OWNER},
-    {"LEFT", cell_left, 0},
-    {"FENCE", cell_fence, 0},
-    {"CLIENT", cell_client, MIN_CLIENT},
-    {"TOKEN", cell_token, MIN_TOKEN},
-    {NULL, NULL, 0},
-};
-static const struct column waiters[] = {
-    {"#", cell_position, 0},          {"WAITS", cell_mode, 0},
-    {"OWNER", cell_owner, MIN_OWNER}, {"WAITED", cell_waited, 0},
-    {"PERMITS", cell_permits, 0},     {"CLIENT", cell_client, MIN_CLIENT},
-    {"TOKEN", cell_token, MIN_TOKEN}, {NULL, NULL, 0},
-};
-
-/* ---- tables ---- */
-
-static const void *holder_at(const void *holders, size_t index)
-{
-    return ((const struct lw_inspected *const *)holders)[index];
-}
-
-static const void *waiter_at(const void *seen, size_t index)
-{
-    return lw_inspection_waiter(seen, index);
-}
-
-static void write_table(FILE *out, const struct column *columns, columns_row *at,
+static void write_table(FILE *out, const struct column *columns, columns_cell *cell,
                         const void *rows, size_t count, size_t total, int width)
 {
     if (count == 0) {
         return;
     }
     (void)fputc('\n', out);
-    columns_write(out, columns, at, rows, count, width);
+    columns_write(out, columns, cell, rows, count, width);
     if (total > count) {
         (void)fprintf(out, "... and %zu more\n", total - count);
     }
 }
 
-/* NULL: no memory. */
+/* Returns NULL if there is no memory. */
 static char *make_tables(const struct lw_inspection *seen, int width)
 {
     const struct lw_inspected **sorted = status_sorted_holders(seen);
@@ -475,10 +442,10 @@ static char *make_tables(const struct lw_inspection *seen, int width)
     bool made = false;
 
     if (out != NULL) {
-        write_table(out, holders, holder_at, sorted, seen->holder_count,
+        write_table(out, holder_columns, holder_cell, sorted, seen->holder_count,
                     seen->holder_total, width);
-        write_table(out, waiters, waiter_at, seen, seen->waiter_count, seen->waiter_total,
-                    width);
+        write_table(out, waiter_columns, waiter_cell, seen, seen->waiter_count,
+                    seen->waiter_total, width);
         made = fclose(out) == 0;
     }
     free(sorted);
@@ -489,7 +456,7 @@ static char *make_tables(const struct lw_inspection *seen, int width)
     return text;
 }
 
-/* ---- pictures ---- */
+/* ---- views ---- */
 
 static void write_server(const struct lw_inspection *seen, const struct lw_master *master,
                          char *text, size_t size)

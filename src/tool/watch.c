@@ -31,66 +31,28 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WATCH_WORDS 13000
+#define WORDS 13000
 
-struct lw_inspection;
-struct lw_master;
-
-/* Why nothing newer is to be seen. */
+/* Why there is no newer state. */
 struct watch_outage {
-    const char *what; /* "no answer", "no connection"; NULL: all is well */
-    char why[2000];   /* "" or more of it */
+    const char *what; /* "no answer", "no connection"; NULL: there is no outage */
+    char why[2000];   /* or "" */
 };
 
-/* ---- lines (watch_lines.c) ---- */
+/* ---- lines ---- */
 
-struct watch_entry;
-struct watch_lines {
-    struct watch_entry *entries; /* who held and waited at the last look */
-    size_t count;
-    bool outage_written;        /* an outage was told, its end not yet */
-    char master[300];           /* "": there are no sentinels */
-    char headline[WATCH_WORDS]; /* the last one without holders, so that it is written
-                                 * once */
-};
-
-/* False: no memory. */
-static bool lines_seen(struct watch_lines *lines, const struct lw_inspection *seen,
-                       const struct lw_master *master);
-/* At its beginning, and when it is another one. age_ms: of the last look; -1: none. */
-static void lines_outage(struct watch_lines *lines, const struct watch_outage *outage,
-                         int64_t age_ms);
-static void lines_forget(struct watch_lines *lines);
-
-/* ---- JSON (watch_json.c) ---- */
-
-struct watch_json {
-    char *last; /* what was seen, without times; NULL: nothing, or an outage since */
-};
-
-static bool json_seen(struct watch_json *json, const struct lw_inspection *seen,
-                      const struct lw_master *master);
-static bool json_outage(struct watch_json *json, const char *name,
-                        const struct watch_outage *outage, int64_t age_ms);
-static void json_forget(struct watch_json *json);
-
-/* ---- the screen (watch_screen.c) ---- */
-
-struct watch_screen {
-    struct status_view view; /* of the last look that was answered */
-    bool drawn;
-};
-
-static bool screen_seen(struct watch_screen *screen, const struct lw_inspection *seen,
-                        const struct lw_master *master);
-/* The last picture, with its age; without one, what the outage is. False: no memory. */
-static bool screen_draw(struct watch_screen *screen, const char *name,
-                        const struct watch_outage *outage, int64_t age_ms);
-static void screen_forget(struct watch_screen *screen);
-
+/* A holder or waiter at the last look. */
 struct watch_entry {
-    bool holds, named; /* it is known whose it is */
+    bool holds, named; /* named: its client is known */
     char *token, *words;
+};
+
+struct watch_lines {
+    struct watch_entry *entries;
+    size_t count;
+    bool outage_written;  /* and its end is not */
+    char master[300];     /* "" without sentinels */
+    char headline[WORDS]; /* written last, so that it is not repeated */
 };
 
 static void write_event(const char *what, const char *words)
@@ -127,7 +89,7 @@ static void free_entries(struct watch_entry *list, size_t count)
 static bool note(struct watch_entry *entries, const struct lw_inspected *entry,
                  bool holds)
 {
-    char words[WATCH_WORDS];
+    char words[WORDS];
 
     status_entry(entry, words, sizeof(words));
     *entries = (struct watch_entry){holds, *entry->client != '\0', strdup(entry->token),
@@ -135,7 +97,7 @@ static bool note(struct watch_entry *entries, const struct lw_inspected *entry,
     return entries->token != NULL && entries->words != NULL;
 }
 
-/* Who ends takes back first what it said of itself: what was known stays. */
+/* A client that ends withdraws its name before its token goes: the known name stays. */
 static void keep_client_name(struct watch_lines *lines, struct watch_entry *now)
 {
     struct watch_entry *before =
@@ -148,7 +110,7 @@ static void keep_client_name(struct watch_lines *lines, struct watch_entry *now)
     }
 }
 
-/* Takes over `now`, which has as many as the inspection. */
+/* Takes `now`, which has `count` entries. */
 static void write_changes(struct watch_lines *lines, struct watch_entry *now,
                           size_t count)
 {
@@ -184,7 +146,7 @@ static void write_headline(struct watch_lines *lines, const char *headline)
 
 static void write_master(struct watch_lines *lines, const struct lw_master *master)
 {
-    char place[sizeof(lines->master)], words[WATCH_WORDS];
+    char place[sizeof(lines->master)], words[WORDS];
 
     status_endpoint(master, place, sizeof(place));
     if (*lines->master && strcmp(place, lines->master) != 0) {
@@ -195,12 +157,13 @@ static void write_master(struct watch_lines *lines, const struct lw_master *mast
     (void)snprintf(lines->master, sizeof(lines->master), "%s", place);
 }
 
+/* Returns false if there is no memory. */
 static bool lines_seen(struct watch_lines *lines, const struct lw_inspection *seen,
                        const struct lw_master *master)
 {
     size_t count = seen->holder_count + seen->waiter_count;
     struct watch_entry *now = calloc(count + 1, sizeof(*now));
-    char headline[WATCH_WORDS], server[1000];
+    char headline[WORDS], server[1000];
     bool done = now != NULL;
 
     for (size_t i = 0; done && i < count; i++) {
@@ -232,10 +195,11 @@ static bool lines_seen(struct watch_lines *lines, const struct lw_inspection *se
     return true;
 }
 
+/* Called when an outage begins or changes. `age_ms` is that of the last look, or -1. */
 static void lines_outage(struct watch_lines *lines, const struct watch_outage *outage,
                          int64_t age_ms)
 {
-    char age[40], words[WATCH_WORDS];
+    char age[40], words[WORDS];
 
     if (*outage->why) {
         (void)snprintf(words, sizeof(words), "%s: %s", outage->what, outage->why);
@@ -250,11 +214,9 @@ static void lines_outage(struct watch_lines *lines, const struct watch_outage *o
     lines->outage_written = true;
 }
 
-static void lines_forget(struct watch_lines *lines)
-{
-    free_entries(lines->entries, lines->count);
-}
+/* ---- JSON ---- */
 
+/* Returns false if there is no memory. */
 static bool write_json(char *line)
 {
     if (line == NULL) {
@@ -265,7 +227,9 @@ static bool write_json(char *line)
     return true;
 }
 
-static bool json_seen(struct watch_json *json, const struct lw_inspection *seen,
+/* `last` is the last state without times, or NULL if none, or an outage, was written
+ * last. */
+static bool json_seen(char **last, const struct lw_inspection *seen,
                       const struct lw_master *master)
 {
     char *lasting = status_json_line(seen, master, true);
@@ -273,101 +237,27 @@ static bool json_seen(struct watch_json *json, const struct lw_inspection *seen,
     if (lasting == NULL) {
         return false;
     }
-    if (json->last != NULL && strcmp(json->last, lasting) == 0) {
+    if (*last != NULL && strcmp(*last, lasting) == 0) {
         free(lasting);
         return true;
     }
-    json_forget(json);
-    json->last = lasting;
+    free(*last);
+    *last = lasting;
     return write_json(status_json_line(seen, master, false));
 }
 
-static bool json_outage(struct watch_json *json, const char *name,
-                        const struct watch_outage *outage, int64_t age_ms)
+static bool json_outage(char **last, const char *name, const struct watch_outage *outage,
+                        int64_t age_ms)
 {
-    json_forget(json);
+    free(*last);
+    *last = NULL;
     return write_json(status_json_outage(name, outage->what, outage->why, age_ms));
 }
 
-static void json_forget(struct watch_json *json)
-{
-    free(json->last);
-    json->last = NULL;
-}
+/* ---- the watch ---- */
 
-static bool screen_seen(struct watch_screen *screen, const struct lw_inspection *seen,
-                        const struct lw_master *master)
-{
-    return status_view_take(&screen->view, seen, master,
-                            terminal_size(STDOUT_FILENO).ws_col) == 0;
-}
-
-/* NULL: no memory. */
-static char *make_text(const struct watch_screen *screen, const char *name,
-                       const struct watch_outage *outage, int64_t age_ms)
-{
-    char remark[40] = "", shown[2000], *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-
-    if (out == NULL) {
-        return NULL;
-    }
-    if (outage->what != NULL) {
-        (void)snprintf(remark, sizeof(remark), "%s since", outage->what);
-    }
-    if (screen->view.tables != NULL) {
-        status_view_write(out, &screen->view, age_ms, remark, outage->why,
-                          terminal_size(STDOUT_FILENO).ws_col);
-    } else if (outage->what != NULL) {
-        lw__escape(name, shown, sizeof(shown));
-        (void)fprintf(out, "%s: %s%s%s\n", shown, outage->what, *outage->why ? ": " : "",
-                      outage->why);
-    }
-    if (fclose(out) != 0) {
-        free(text);
-        return NULL;
-    }
-    return text;
-}
-
-/* No line too long, none below the last one. */
-static void draw_text(struct watch_screen *screen, const char *text)
-{
-    struct winsize size = terminal_size(STDOUT_FILENO);
-
-    (void)fputs(screen->drawn ? "\033[H" : "\033[2J\033[H", stdout);
-    screen->drawn = true;
-    for (int rows = size.ws_row - 1; *text && rows > 0; rows--) {
-        size_t length = strcspn(text, "\n");
-
-        (void)fwrite(text, 1, columns_fit(text, length, size.ws_col), stdout);
-        (void)fputs("\033[K\n", stdout);
-        text += length + (text[length] == '\n');
-    }
-    (void)fputs("\033[J", stdout);
-}
-
-static bool screen_draw(struct watch_screen *screen, const char *name,
-                        const struct watch_outage *outage, int64_t age_ms)
-{
-    char *text = make_text(screen, name, outage, age_ms);
-
-    if (text == NULL) {
-        return false;
-    }
-    draw_text(screen, text);
-    free(text);
-    return true;
-}
-
-static void screen_forget(struct watch_screen *screen)
-{
-    status_view_clear(&screen->view);
-}
-
-#define SILENCE_MS 1000 /* a look that has no answer by then is told of */
-#define TICK_MS 1000    /* so often, or at each interval, a picture's age is drawn */
+#define SILENCE_MS 1000 /* a look without a reply by then is shown as an outage */
+#define TICK_MS 1000    /* the age is redrawn, at least */
 
 enum form { SCREEN, LINES, JSON };
 
@@ -375,17 +265,18 @@ struct watch {
     struct query query;
     struct event *tick;
     enum form form;
-    struct watch_screen screen;
-    struct watch_lines lines;
-    struct watch_json json;
+    struct status_view view;  /* SCREEN: the last state */
+    bool drawn;               /* SCREEN: the screen has been cleared */
+    struct watch_lines lines; /* LINES */
+    char *last_json;          /* JSON */
     bool up, query_pending;
-    int failures;      /* looks in a row that came to nothing */
-    int64_t due_ms;    /* when to look again, by system_now_ms */
-    int64_t answer_ms; /* when the last look that was answered began; -1: none was */
+    int failures;      /* successive looks that failed */
+    int64_t due_ms;    /* the next look */
+    int64_t answer_ms; /* when the last successful look began; -1: none was */
     struct watch_outage outage;
-    struct terminal terminal; /* in the form SCREEN, where its keys are read */
-    struct event *key;        /* NULL: keys are never read */
-    bool reading_keys;        /* the terminal has modes of watch's own */
+    struct terminal terminal; /* for the keys, in form SCREEN */
+    struct event *key;        /* NULL if keys are never read */
+    bool reading_keys;        /* the terminal has our modes */
 };
 
 static bool written(struct watch *watch)
@@ -393,7 +284,7 @@ static bool written(struct watch *watch)
     if (fflush(stdout) == 0) {
         return true;
     }
-    if (errno == EPIPE) { /* nobody reads any more: a pipe's usual end */
+    if (errno == EPIPE) { /* no reader is left: the usual end of a pipe */
         query_end(&watch->query, EXIT_SUCCESS);
         return false;
     }
@@ -402,7 +293,7 @@ static bool written(struct watch *watch)
     return false;
 }
 
-/* What was to be shown; false: there is no memory for it. */
+/* Ends the query if there was no memory, or if the output cannot be written. */
 static void shown(struct watch *watch, bool done)
 {
     if (!done) {
@@ -417,10 +308,59 @@ static int64_t age_ms(const struct watch *watch)
     return watch->answer_ms < 0 ? -1 : system_now_ms() - watch->answer_ms;
 }
 
+/* ---- the screen ---- */
+
+/* Returns the last state with its age, or without one the outage; NULL if there is no
+ * memory. */
+static char *screen_text(const struct watch *watch)
+{
+    const struct watch_outage *outage = &watch->outage;
+    char remark[40] = "", shown[2000], *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL) {
+        return NULL;
+    }
+    if (outage->what != NULL) {
+        (void)snprintf(remark, sizeof(remark), "%s since", outage->what);
+    }
+    if (watch->view.tables != NULL) {
+        status_view_write(out, &watch->view, age_ms(watch), remark, outage->why,
+                          terminal_size(STDOUT_FILENO).ws_col);
+    } else if (outage->what != NULL) {
+        lw__escape(watch->query.options->name, shown, sizeof(shown));
+        (void)fprintf(out, "%s: %s%s%s\n", shown, outage->what, *outage->why ? ": " : "",
+                      outage->why);
+    }
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* Draws from the top left corner as much as fits. Returns false if there is no memory. */
 static bool draw_screen(struct watch *watch)
 {
-    return screen_draw(&watch->screen, watch->query.options->name, &watch->outage,
-                       age_ms(watch));
+    struct winsize size = terminal_size(STDOUT_FILENO);
+    char *text = screen_text(watch), *line = text;
+
+    if (text == NULL) {
+        return false;
+    }
+    (void)fputs(watch->drawn ? "\033[H" : "\033[2J\033[H", stdout);
+    watch->drawn = true;
+    for (int rows = size.ws_row - 1; *line && rows > 0; rows--) {
+        size_t length = strcspn(line, "\n");
+
+        (void)fwrite(line, 1, columns_fit(line, length, size.ws_col), stdout);
+        (void)fputs("\033[K\n", stdout);
+        line += length + (line[length] == '\n');
+    }
+    (void)fputs("\033[J", stdout);
+    free(text);
+    return true;
 }
 
 /* ---- keys ---- */
@@ -432,7 +372,7 @@ static void on_key(evutil_socket_t fd, short what, void *arg)
     ssize_t length;
 
     (void)what;
-    if (!terminal_is_ours(&watch->terminal)) { /* reading it would stop this process */
+    if (!terminal_is_ours(&watch->terminal)) { /* a read would stop this process */
         watch->reading_keys = false;
         return;
     }
@@ -444,7 +384,7 @@ static void on_key(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* Begins to read keys, unless it does or the terminal is another job's. */
+/* Starts to read keys, unless it does already or the terminal is another job's. */
 static void read_keys(struct watch *watch)
 {
     if (watch->key != NULL && !watch->reading_keys &&
@@ -473,7 +413,7 @@ static bool open_keys(struct watch *watch)
         return true;
     }
     signals_enable_job_control();
-    (void)evutil_make_socket_nonblocking(watch->terminal.fd); /* its own description */
+    (void)evutil_make_socket_nonblocking(watch->terminal.fd); /* not shared with others */
     watch->key = event_new(watch->query.base, watch->terminal.fd, EV_READ, on_key, watch);
     read_keys(watch);
     return watch->key != NULL;
@@ -501,12 +441,12 @@ static void show_outage(struct watch *watch)
         shown(watch, true);
         break;
     case JSON:
-        shown(watch, json_outage(&watch->json, watch->query.options->name, &watch->outage,
-                                 age_ms(watch)));
+        shown(watch, json_outage(&watch->last_json, watch->query.options->name,
+                                 &watch->outage, age_ms(watch)));
     }
 }
 
-/* At its beginning, and when it is another one. */
+/* Shows an outage when it begins or changes. */
 static void note_outage(struct watch *watch, const char *what, const char *why)
 {
     struct watch_outage outage = {.what = what};
@@ -533,11 +473,13 @@ static bool show(struct watch *watch, const struct lw_inspection *seen)
 
     switch (watch->form) {
     case SCREEN:
-        return screen_seen(&watch->screen, seen, master) && draw_screen(watch);
+        return status_view_take(&watch->view, seen, master,
+                                terminal_size(STDOUT_FILENO).ws_col) == 0 &&
+               draw_screen(watch);
     case LINES:
         return lines_seen(&watch->lines, seen, master);
     default:
-        return json_seen(&watch->json, seen, master);
+        return json_seen(&watch->last_json, seen, master);
     }
 }
 
@@ -580,7 +522,7 @@ static void on_inspected(struct lw_client *client, int result,
         shown(watch, show(watch, seen));
     } else if (result != LW_ECONN) {
         query_fail(&watch->query, result, why);
-    } else if (watch->up) { /* at first `down` is waited for, which knows more */
+    } else if (watch->up) { /* at first on_down may follow, with a better reason */
         watch->due_ms = system_now_ms() + interval_ms(watch, TICK_MS);
         if (watch->failures++ > 0) {
             note_no_connection(watch, why);
@@ -634,7 +576,8 @@ static void on_down(struct query *query, const char *why)
 
     watch->up = false;
     note_no_connection(watch, why);
-    if (!event_pending(watch->tick, EV_TIMEOUT, NULL)) { /* attempts do not put it off */
+    if (!event_pending(watch->tick, EV_TIMEOUT,
+                       NULL)) { /* not delayed by attempts to connect */
         schedule(watch);
     }
 }
@@ -647,7 +590,7 @@ static void on_signal(int number, bool from_terminal, void *arg)
     if (number == SIGTSTP) {
         leave_keys(watch);
         (void)signals_stop(number, false);
-        watch->screen.drawn = false; /* the shell has written since */
+        watch->drawn = false; /* the shell has written to it */
         read_keys(watch);
     } else if (number != SIGCHLD && number != SIGTTIN) {
         query_end(&watch->query, EXIT_SUCCESS);
@@ -656,9 +599,9 @@ static void on_signal(int number, bool from_terminal, void *arg)
 
 static void clear(struct watch *watch)
 {
-    screen_forget(&watch->screen);
-    lines_forget(&watch->lines);
-    json_forget(&watch->json);
+    status_view_clear(&watch->view);
+    free_entries(watch->lines.entries, watch->lines.count);
+    free(watch->last_json);
 }
 
 int watch(const struct options *options)

@@ -110,49 +110,22 @@ struct cells {
     const char *texts[4];
 };
 
-static const void *row_of(const void *rows, size_t index)
-{
-    return (const struct cells *)rows + index;
-}
+#define NUMBER (-1)
 
-static void put(const void *row, int which, char *text, size_t size)
+static void cell(const void *rows, size_t index, int field, char *text, size_t size)
 {
-    (void)snprintf(text, size, "%s", ((const struct cells *)row)->texts[which]);
-}
+    const struct cells *row = (const struct cells *)rows + index;
 
-static void cell_number(const void *row, size_t index, char *text, size_t size)
-{
-    (void)row;
-    (void)snprintf(text, size, "%zu", index + 1);
-}
-
-static void cell_owner(const void *row, size_t index, char *text, size_t size)
-{
-    (void)index;
-    put(row, 0, text, size);
-}
-
-static void cell_fence(const void *row, size_t index, char *text, size_t size)
-{
-    (void)index;
-    put(row, 1, text, size);
-}
-
-static void cell_client(const void *row, size_t index, char *text, size_t size)
-{
-    (void)index;
-    put(row, 2, text, size);
-}
-
-static void cell_token(const void *row, size_t index, char *text, size_t size)
-{
-    (void)index;
-    put(row, 3, text, size);
+    if (field == NUMBER) {
+        (void)snprintf(text, size, "%zu", index + 1);
+    } else {
+        (void)snprintf(text, size, "%s", row->texts[field]);
+    }
 }
 
 static const struct column columns[] = {
-    {"#", cell_number, 0},      {"OWNER", cell_owner, 8}, {"FENCE", cell_fence, 0},
-    {"CLIENT", cell_client, 8}, {"TOKEN", cell_token, 5}, {NULL, NULL, 0},
+    {"#", NUMBER, 0}, {"OWNER", 0, 8}, {"FENCE", 1, 0},
+    {"CLIENT", 2, 8}, {"TOKEN", 3, 5}, {NULL, 0, 0},
 };
 
 static void check_columns(const struct column *given, const struct cells *rows,
@@ -163,7 +136,7 @@ static void check_columns(const struct column *given, const struct cells *rows,
     FILE *out = open_memstream(&text, &size);
 
     assert_non_null(out);
-    columns_write(out, given, row_of, rows, count, width);
+    columns_write(out, given, cell, rows, count, width);
     assert_int_equal(fclose(out), 0);
     assert_string_equal(text, expected);
     free(text);
@@ -239,8 +212,7 @@ static void test_then_the_rest(void **state)
 
 static void test_what_is_never_cut(void **state)
 {
-    static const struct column fixed[] = {
-        {"OWNER", cell_owner, 0}, {"TOKEN", cell_token, 0}, {NULL, NULL, 0}};
+    static const struct column fixed[] = {{"OWNER", 0, 0}, {"TOKEN", 3, 0}, {NULL, 0, 0}};
 
     (void)state;
     check_columns(fixed, two, 2, 30,
