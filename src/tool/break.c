@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * `lockwire break`: takes a lock away from its holders. Owns whom: those that hold when
- * it looks, each by its own token, so that whoever comes after is left alone; and what
- * another library made only if that is wanted. Must not know how.
+/* break: force-releases a lock. Only the clients that hold it at the first look are
+ * meant, each by its token, so that later holders keep it. Keys that another library
+ * wrote are released only with --foreign.
  *
- * Happy path: the link comes up, query_inspect; on_inspected keeps the tokens; lw_break
- * answers LW_OK for each. Of more holders than a look shows the others are found by the
- * next one.
- */
+ * query_inspect; on_inspected keeps the tokens; lw_break is called for each of them. If
+ * there are more holders than one reply lists, it looks again. */
 #include "base/escape.h"
-#include "report.h"
 #include "lockwire.h"
-#include "subcommands.h"
 #include "options.h"
-#include "status_format.h"
 #include "query.h"
+#include "report.h"
+#include "status_format.h"
+#include "subcommands.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,14 +19,14 @@
 #include <string.h>
 
 #define UUID 36
-#define PADDED 23  /* digits of a number that has zeros before it */
-#define SHOWN 1024 /* bytes of a plain string: what is as long may be longer */
+#define PADDED 23  /* digits of a number with leading zeros */
+#define SHOWN 1024 /* lw_inspect cuts a longer plain string */
 
 struct operation {
     struct query *query;
-    char **tokens;      /* of the last look, to break in turn */
-    size_t count, next; /* of these */
-    size_t remaining; /* of those that held at the first look, how many it did not show */
+    char **tokens; /* as listed by the last look; an element is NULL for any holder */
+    size_t count, next;
+    size_t remaining; /* holders of the first look that have not been listed yet */
     bool inspected, any_broken;
 };
 
@@ -43,9 +40,9 @@ static void finish(struct operation *operation, const char *why)
     query_end(query, operation->any_broken ? EXIT_SUCCESS : EXIT_NOT_HELD);
 }
 
-/* ---- whose it is ---- */
+/* ---- which holders ---- */
 
-/* A number and what ends it; NULL: it is none. */
+/* Returns the text behind a number and the character `end`, or NULL. */
 static const char *skip_number(const char *text, char end)
 {
     size_t digits = strspn(text, "0123456789");
@@ -53,7 +50,8 @@ static const char *skip_number(const char *text, char end)
     return digits > 0 && *text != '0' && text[digits] == end ? text + digits + 1 : NULL;
 }
 
-/* `<client uuid>:<n>:<window ms>-`, and nothing else; n alone, or of 23 digits. */
+/* A token is `<client uuid>:<n>:<window ms>-`, and n may have leading zeros, in sum 23
+ * digits. */
 static bool is_our_token(const char *token)
 {
     for (size_t i = 0; i < UUID; i++) {
@@ -76,7 +74,7 @@ static bool is_our_token(const char *token)
     return token != NULL && *token == '\0';
 }
 
-/* Why the only holder of a plain string is not of this library; read-write locks are. */
+/* Returns true, with the reason, if a plain string was not written by this library. */
 static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
@@ -100,8 +98,7 @@ static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
     return true;
 }
 
-/* Of ours it may also be given as it stands in Redis while others queue: with a + at its
- * end. */
+/* A token may also be given as it is stored while clients queue, with a + at its end. */
 static bool token_matches(const char *given, const char *token)
 {
     size_t length = strlen(token);
@@ -111,7 +108,7 @@ static bool token_matches(const char *given, const char *token)
             strncmp(given, token, length - 1) == 0 && given[length - 1] == '+');
 }
 
-/* Does --token mean another one? */
+/* Returns true if --token names another holder. */
 static bool token_differs(const struct operation *operation,
                           const struct lw_inspection *seen)
 {
@@ -121,7 +118,7 @@ static bool token_differs(const struct operation *operation,
            !token_matches(token, lw_inspection_holder(seen, 0)->token);
 }
 
-/* ---- one after the other ---- */
+/* ---- the breaks ---- */
 
 static void free_tokens(struct operation *operation)
 {
@@ -143,7 +140,8 @@ static bool add(struct operation *operation, const char *token)
     return copy != NULL;
 }
 
-/* At most as many as held at the first look: those who followed them are not meant. */
+/* Keeps at most as many tokens as there were holders at the first look. Returns false if
+ * there is no memory. */
 static bool keep_tokens(struct operation *operation, const struct lw_inspection *seen)
 {
     const char *only = operation->query->options->token;
@@ -175,8 +173,8 @@ static bool is_truncated(const struct lw_inspection *seen)
     return holder != NULL && holder->mode == LW_MUTEX && strlen(holder->token) >= SHOWN;
 }
 
-/* What stands there is too long to be shown (or the server does not let us look): with
- * --foreign the operator means it as it is. */
+/* The value is too long to be listed, or the server does not permit to read it: --foreign
+ * means it all the same. Returns false if there is no memory. */
 static bool keep_unknown_token(struct operation *operation)
 {
     const char *only = operation->query->options->token;
@@ -190,7 +188,7 @@ static bool keep_unknown_token(struct operation *operation)
     if (only != NULL) {
         return add(operation, only);
     }
-    operation->count = 1; /* NULL: whoever holds it */
+    operation->count = 1; /* NULL: any holder */
     return true;
 }
 

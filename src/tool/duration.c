@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * See duration.h. Not strtod: it takes hexadecimal, "inf" and the locale's decimal point.
- *
- * Happy path: digits, perhaps a point and digits, perhaps a unit, the end of the text.
- */
+/* See duration.h. Not strtod, which accepts hexadecimal, "inf" and the locale's decimal
+ * point. */
 #include "duration.h"
 
 #include <stdio.h>
@@ -27,7 +24,7 @@ static int64_t unit_ms(const char *name)
     return 0;
 }
 
-/* Reads digits up to `most` as a number; returns where they end. */
+/* Reads digits as a number, limited to `most`. Returns their end. */
 static const char *read_digits(const char *at, int64_t most, int64_t *number)
 {
     for (*number = 0; *at >= '0' && *at <= '9'; at++) {

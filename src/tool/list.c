@@ -12,7 +12,6 @@
 #include "system.h"
 #include "terminal.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -316,8 +315,7 @@ static void write_all(struct list *list)
         rows_table(stdout, &list->rows,
                    options->wide ? 0 : terminal_size(STDOUT_FILENO).ws_col);
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        report("cannot write: %s", strerror(errno));
+    if (!report_flush()) {
         query_end(list->query, EXIT_SYSTEM);
         return;
     }

@@ -761,8 +761,7 @@ static void hold_on_held(struct session *session)
     } else {
         (void)puts("-");
     }
-    if (fflush(stdout) != 0) {
-        report("cannot write: %s", strerror(errno));
+    if (!report_flush()) {
         session_release(session, EXIT_SYSTEM);
     }
 }

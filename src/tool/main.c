@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The command `lockwire`. Owns the order: the standard descriptors, options, the
- * passwords, signals, the embedded server if one is asked for, the subcommand, the
- * server's end.
- */
-#include "report.h"
+/* lockwire: standard descriptors, options, passwords, signals, the embedded server if
+ * there is one, the subcommand, the end of the server, in this order. */
 #include "embedded.h"
-#include "subcommands.h"
 #include "options.h"
 #include "password.h"
+#include "report.h"
 #include "signals.h"
+#include "subcommands.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -20,8 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Else a pipe or a socket would get the number of one that is closed, and what is meant
- * for that. The lowest free number is the one that open gives. */
+/* Otherwise a pipe or a socket could get the number of a closed one, and its data. open
+ * returns the lowest free number. */
 static bool open_standard_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -66,7 +63,7 @@ static int dispatch_embedded(struct options *options)
     return code;
 }
 
-/* libevent, which has said why, would exit with a code that means something else. */
+/* libevent has reported the reason; its own exit code has another meaning. */
 static void on_fatal(int error)
 {
     (void)error;
@@ -81,7 +78,7 @@ static bool catches_signals(enum subcommand subcommand)
 
 static char password[PASSWORD_MAX + 1], sentinel_password[PASSWORD_MAX + 1];
 
-/* 0, or the code to exit with; it has been said why. */
+/* Returns 0, or the exit code after a report. */
 static int read_passwords(struct options *options)
 {
     int code = 0;
@@ -110,12 +107,12 @@ int main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    code = read_passwords(&options); /* before signals are caught: they end a long read */
+    code = read_passwords(&options); /* signals still end a long read */
     if (code != 0) {
         return code;
     }
     event_set_fatal_callback(on_fatal);
-    /* what only looks may be ended by any signal, unless it has a server to end */
+    /* other subcommands may be ended by any signal, unless there is a server to stop */
     if ((options.embedded || catches_signals(options.subcommand)) &&
         signals_catch() < 0) {
         (void)fprintf(stderr, "lockwire: cannot watch for signals: %s\n",

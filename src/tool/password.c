@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * See password.h. Happy path: open, one byte after the other up to the newline, close.
- */
+/* See password.h. */
 #include "password.h"
 
 #include "report.h"
@@ -12,13 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(PASSWORD_MAX == 4096, "bad_line says so");
+_Static_assert(PASSWORD_MAX == 4096, "as in the message of bad_line");
 
 struct source {
     const char *option, *file;
 };
 
-/* A wrong FILE is the caller's mistake, a lack of resources is not. */
+/* A wrong FILE is a usage error, a lack of resources is not. */
 static int cannot_read(const struct source *source, int error)
 {
     bool lack = error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
@@ -33,8 +31,8 @@ static int bad_line(const struct source *source, const char *why)
     return EXIT_USAGE;
 }
 
-/* Byte by byte: what follows the line is still somebody else's to read. 1, 0 at the end
- * of the file, -1 and errno. */
+/* Reads one byte at a time, because the rest of the file is COMMAND's. Returns 1, 0 at
+ * the end of the file, or -1 with errno set. */
 static int read_byte(int fd, char *byte)
 {
     ssize_t length;
@@ -87,7 +85,7 @@ int password_read(const char *option, const char *file, char password[PASSWORD_M
     return code;
 }
 
-/* Through volatile, so that no compiler leaves it out as of no effect. */
+/* volatile, so that the compiler does not drop the writes. */
 void password_wipe(char *password)
 {
     volatile char *at = password;

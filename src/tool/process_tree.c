@@ -14,13 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#define UNSEEN_LOOKS 20 /* until a group that answers is held to be dead, not reaped */
+#define MAX_EMPTY_LOOKS 20 /* then an existing group counts as dead, but not reaped */
 
 struct process {
     pid_t pid, parent, group, session;
     long long start_time;
     bool belongs, stopped;
-    bool dead;   /* and not reaped yet: its group is still its group */
+    bool dead;   /* but not reaped: its group still exists */
     bool halted; /* by process_tree_stop_outsiders */
 };
 
@@ -40,7 +40,7 @@ static bool append(struct process_list *all, const struct process *one)
     return true;
 }
 
-/* The number after so many blanks, or -1. */
+/* Returns the number after so many blanks, or -1. */
 static long long number_after(const char *words, int blanks)
 {
     while (words != NULL && blanks-- > 0) {
@@ -50,8 +50,8 @@ static long long number_after(const char *words, int blanks)
     return words != NULL ? strtoll(words, NULL, 10) : -1;
 }
 
-/* /proc/PID/stat is one line: PID (NAME) STATE PARENT GROUP SESSION ..., as its 20th word
- * the number of threads and as the 22nd when it started; the name may hold anything. */
+/* /proc/PID/stat is one line: PID (NAME) STATE PARENT GROUP SESSION ...; word 20 is the
+ * number of threads, word 22 the start time. The name may contain any character. */
 static bool read_line(const char *pid, char *line, size_t size)
 {
     char path[64];
@@ -69,9 +69,8 @@ static bool read_line(const char *pid, char *line, size_t size)
     return true;
 }
 
-/* One that is dead, and only waits for its parent to look, does nothing any more, unless
- * its threads go on; but it may show the group of children that are too fast to be seen.
- */
+/* A zombie is inactive unless other threads of it run. It is read all the same, because
+ * it may reveal the group of children that are too short-lived to be seen. */
 static bool read_one(const char *pid, struct process *one)
 {
     char line[512];
@@ -115,7 +114,8 @@ static struct process *find_same(const struct process_list *all,
     return found != NULL && found->start_time == one->start_time ? found : NULL;
 }
 
-/* May it belong, and does it, by what is to be seen of it alone? */
+/* Returns true if the process may belong; sets `belongs` if that is certain without its
+ * relatives. */
 static bool classify(const struct process_tree *tree, struct process *one)
 {
     const struct process *members;
@@ -131,7 +131,7 @@ static bool classify(const struct process_tree *tree, struct process *one)
     return true;
 }
 
-/* Is /proc there, and of the processes that we number as it does? */
+/* Returns true if /proc exists and numbers processes as we do. */
 static bool proc_is_usable(void)
 {
     char self[32];
@@ -144,7 +144,7 @@ static bool proc_is_usable(void)
     return strtol(self, NULL, 10) == getpid();
 }
 
-/* Everybody in the session who may belong. */
+/* Reads the processes of the session that may belong. Returns false on failure. */
 static bool read_session(const struct process_tree *tree, struct process_list *all)
 {
     DIR *proc = proc_is_usable() ? opendir("/proc") : NULL;
@@ -168,7 +168,7 @@ static bool read_session(const struct process_tree *tree, struct process_list *a
     return whole;
 }
 
-/* The children of those who belong. Were there any that had not been found yet? */
+/* Adds the children of members. Returns true if there were new ones. */
 static bool add_children(struct process_list *all)
 {
     bool more = false;
@@ -197,7 +197,7 @@ static void keep_members(struct process_list *all)
     all->count = count;
 }
 
-/* Those who belong. False: there is no telling. */
+/* Returns false if the members cannot be determined. */
 static bool find_members(const struct process_tree *tree, struct process_list *all)
 {
     if (!read_session(tree, all)) {
@@ -205,7 +205,7 @@ static bool find_members(const struct process_tree *tree, struct process_list *a
         return false;
     }
     while (add_children(all)) {
-        /* one of them may have brought more */
+        /* the new ones may have children */
     }
     keep_members(all);
     return true;
@@ -223,7 +223,7 @@ void process_tree_begin(struct process_tree *tree)
     }
 }
 
-/* A group that is gone is gone for good, and its number may become another's. */
+/* Once a group has ended, its number may become another's. */
 static bool group_exists(struct process_tree *tree)
 {
     if (tree->group > 0 && kill(-tree->group, 0) < 0 && errno == ESRCH) {
@@ -245,7 +245,8 @@ static size_t count_alive(const struct process_list *all)
 size_t process_tree_update(struct process_tree *tree)
 {
     bool lives = group_exists(tree);
-    bool denied = lives && kill(-tree->group, 0) < 0; /* it may not be seen, either */
+    bool denied = lives &&
+                  kill(-tree->group, 0) < 0; /* its processes may be hidden as well */
     struct process_list all = {0};
     size_t alive;
 
@@ -256,7 +257,7 @@ size_t process_tree_update(struct process_tree *tree)
     tree->members = all;
     alive = count_alive(&all);
     tree->empty_looks = alive == 0 && lives && !denied ? tree->empty_looks + 1 : 0;
-    return alive > 0 ? alive : lives && tree->empty_looks < UNSEEN_LOOKS;
+    return alive > 0 ? alive : lives && tree->empty_looks < MAX_EMPTY_LOOKS;
 }
 
 static bool is_first_of_its_group(const struct process_list *all, size_t index)

@@ -5,6 +5,7 @@
 
 #include "lockwire.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -31,6 +32,15 @@ void report_transient(const char *line)
     transient_displayed = write(STDERR_FILENO, text, (size_t)length) > 0 && *line;
 }
 
+bool report_flush(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return true;
+    }
+    report("cannot write: %s", strerror(errno));
+    return false;
+}
+
 bool report_is_no_connection(const char *message)
 {
     static const char begin[] = "no connection: ";
@@ -42,7 +52,7 @@ void report(const char *format, ...)
 {
     static const char begin[] = "lockwire: ";
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    char text[PIPE_BUF] = "lockwire: "; /* so much is written at once, or nothing */
+    char text[PIPE_BUF] = "lockwire: "; /* at most this is written as a whole */
     size_t length;
     va_list args;
 
@@ -81,14 +91,14 @@ int exit_code_for(int status, int cause, int busy)
     case LW_EBUSY:
     case LW_EDEADLOCK:
         return busy;
-    case LW_ETIMEOUT: /* busy until the end, or never asked for with success */
+    case LW_ETIMEOUT: /* busy until the end, or never requested successfully */
         return code_of_cause(cause, busy);
     case LW_ELOST:
     case LW_ENOTHELD:
         return code_of_cause(cause == LW_EREDIS ? cause : LW_OK, EXIT_LOST);
     case LW_ECONN:
         return code_of_cause(cause, EXIT_NO_SERVER);
-    case LW_EREDIS: /* a cluster without the slot, a server that loads ... */
+    case LW_EREDIS: /* or a cluster without the slot, a server that is loading */
         return code_of_cause(cause, EXIT_REFUSED);
     default:
         return EXIT_SYSTEM;

@@ -13,6 +13,10 @@ void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * accepts nothing (Ctrl-S), nothing is written. */
 void report_transient(const char *line);
 
+/* Flushes the standard output. Returns false, after a report, if any of it could not be
+ * written. */
+bool report_flush(void);
+
 /* Returns true for the message by which the library logs that it cannot connect. */
 bool report_is_no_connection(const char *message);
 

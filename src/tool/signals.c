@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * See signals.h. A handler may only touch what belongs to the whole process: hence the
- * one static state here. It writes a record to a pipe, which the loop reads.
- *
- * Happy path: handler -> pipe -> on_readable -> fn.
- */
+/* See signals.h. Handlers belong to the whole process, hence the static state. A handler
+ * writes a record to a pipe, and the loop reads it. */
 #include "signals.h"
 
 #include "report.h"
@@ -46,7 +42,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     record.from_terminal = info->si_code == SI_KERNEL &&
                            (number == SIGINT || number == SIGQUIT);
 #endif
-    /* a full pipe holds hundreds already; one more tells nothing new */
+    /* a full pipe has hundreds of records: one more can be dropped */
     ssize_t ignored = write(state.pipe[1], &record, sizeof(record));
     (void)ignored;
     errno = error;
@@ -72,7 +68,7 @@ static struct sigaction recording(void)
     return action;
 }
 
-/* Whoever started this process may have blocked what it lives by. */
+/* The parent may have blocked signals that are needed. */
 static void unblock(void)
 {
     sigset_t needed;
@@ -160,7 +156,7 @@ bool signals_stop(int number, bool whole_group)
     state.continued = 0;
     sigaction(SIGCONT, &watch, &continue_before);
     sigaction(number, &stop, &saved);
-    kill(whole_group ? 0 : getpid(), number); /* continued, it returns from here */
+    kill(whole_group ? 0 : getpid(), number); /* returns when continued */
     sigaction(number, &saved, NULL);
     sigaction(SIGCONT, &continue_before, NULL);
     return state.continued;

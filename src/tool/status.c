@@ -1,43 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * `lockwire status`: who holds a lock, who waits for it. Must not know how that is drawn.
+/* status: the holders and waiters of a lock. The exit code tells a held lock from a free
+ * one.
  *
- * Happy path: the link comes up, lw_inspect answers, the picture is written; the exit
- * code tells held from free. It then waits for the connection for messages, for a moment:
- * if this account or server does not allow it, or PUBLISH, the library's warning is
- * written, since waiting for a lock is slow then.
- */
-#include "report.h"
+ * After the status has been written, it waits for a moment for the connection for
+ * messages: if this account or server does not permit SUBSCRIBE or PUBLISH, the library's
+ * warning is reported, because waiting for a lock is slow then. */
 #include "lockwire.h"
-#include "subcommands.h"
 #include "options.h"
-#include "system.h"
-#include "status_format.h"
 #include "query.h"
+#include "report.h"
+#include "status_format.h"
+#include "subcommands.h"
+#include "system.h"
 #include "terminal.h"
 
-#include <errno.h>
 #include <event2/event.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#define LOOK_MS 2
-#define MESSAGES_MS 500 /* for the second connection, once the first is there */
+#define POLL_MS 2
+#define MESSAGES_MS 500 /* for the second connection */
 
 struct request {
     struct query query;
-    int code; /* to end with */
-    int written;
+    int code;
+    bool written;
     int64_t messages_deadline_ms;
 };
 
 static void on_timer(evutil_socket_t fd, short what, void *arg);
 
-/* 0, or -1: no memory. */
-static int write_picture(const struct query *query, const struct lw_inspection *seen,
-                         const struct lw_master *master)
+/* Returns 0, or -1 if there is no memory. */
+static int write_text(const struct query *query, const struct lw_inspection *seen,
+                      const struct lw_master *master)
 {
     int width = query->options->wide ? 0 : terminal_size(STDOUT_FILENO).ws_col;
     struct status_view view = {0};
@@ -50,11 +47,11 @@ static int write_picture(const struct query *query, const struct lw_inspection *
     return 0;
 }
 
-/* Ends once it is known whether messages arrive: if not, the library has logged why. */
+/* Ends when it is known whether messages arrive; if not, the library has logged why. */
 static void await_messages(struct request *request)
 {
     struct lw_stats stats = LW_STATS_INIT;
-    struct timeval soon = {0, LOOK_MS * 1000};
+    struct timeval soon = {0, POLL_MS * 1000};
 
     (void)lw_client_stats(request->query.client, &stats);
     if (stats.subscription_up || request->query.warned ||
@@ -92,16 +89,15 @@ static void on_inspected(struct lw_client *client, int result,
         return;
     }
     if ((query->options->json ? status_json(stdout, seen, master)
-                              : write_picture(query, seen, master)) < 0) {
+                              : write_text(query, seen, master)) < 0) {
         query_fail(query, LW_ENOMEM, "");
         return;
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        report("cannot write: %s", strerror(errno));
+    if (!report_flush()) {
         query_end(query, EXIT_SYSTEM);
         return;
     }
-    request->written = 1;
+    request->written = true;
     request->code = seen->holder_total > 0 || *seen->stranger ? EXIT_SUCCESS
                                                               : EXIT_NOT_HELD;
     request->messages_deadline_ms = system_now_ms() + MESSAGES_MS;
@@ -117,7 +113,7 @@ static void on_up(struct query *query)
     }
 }
 
-/* A connection that is lost after the picture was written does not make it untrue. */
+/* A status that has been written stays true without the connection. */
 static void on_down(struct query *query, const char *why)
 {
     const struct request *request = query->arg;

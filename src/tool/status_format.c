@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See status_format.h. */
+/* See status_format.h. In JSON, values that change as time passes are left out on demand,
+ * to compare two states. */
 #include "status_format.h"
 
 #include "base/escape.h"
@@ -59,7 +60,9 @@ static int by_number(const void *left, const void *right)
                                       : strcmp(one->token, other->token);
 }
 
-const struct lw_inspected **status_sorted_holders(const struct lw_inspection *seen)
+/* Returns the holders in the order of their fencing tokens, so that none changes its
+ * place while it holds; to be freed. NULL if there is no memory. */
+static const struct lw_inspected **sort_holders(const struct lw_inspection *seen)
 {
     const struct lw_inspected **holders =
         calloc(seen->holder_count + 1, sizeof(const struct lw_inspected *));
@@ -132,7 +135,7 @@ void status_headline(const struct lw_inspection *seen, int width, char *text, si
 
 static const char *const json_modes[] = {"mutex", "exclusive", "shared"};
 
-/* An object that is being made; NULL once memory was not to be had for a part of it. */
+/* An object that is being built; NULL once there was no memory for a part of it. */
 struct json {
     struct json_object *object;
 };
@@ -156,7 +159,7 @@ static void put_made(struct json *json, const char *key, struct json_object *val
     put(json, key, value);
 }
 
-/* "" and what is not known are null, which json-c has no object for. */
+/* "" and unknown values become null, for which json-c has no object. */
 static void put_text(struct json *json, const char *key, const char *from)
 {
     char text[COLUMNS_CELL_MAX];
@@ -212,7 +215,7 @@ static struct json_object *make_waiter(const struct lw_inspected *entry, size_t 
     return json.object;
 }
 
-/* *array is NULL once memory was not to be had for an entry. */
+/* *array becomes NULL if there is no memory. */
 static void add(struct json_object **array, struct json_object *entry)
 {
     if (*array != NULL && entry != NULL && json_object_array_add(*array, entry) == 0) {
@@ -225,7 +228,7 @@ static void add(struct json_object **array, struct json_object *entry)
 
 static struct json_object *make_holders(const struct lw_inspection *seen, bool lasting)
 {
-    const struct lw_inspected **holders = status_sorted_holders(seen);
+    const struct lw_inspected **holders = sort_holders(seen);
     struct json_object *array = holders != NULL ? json_object_new_array() : NULL;
 
     for (size_t i = 0; array != NULL && i < seen->holder_count; i++) {
@@ -276,7 +279,7 @@ static void put_seen(struct json *json, const struct lw_inspection *seen,
     }
 }
 
-/* The time of day, as RFC 3339 has it. */
+/* Adds the time of day, as in RFC 3339. */
 static void put_now(struct json *json)
 {
     char second[30], text[60];
@@ -435,7 +438,7 @@ static void write_table(FILE *out, const struct column *columns, columns_cell *c
 /* Returns NULL if there is no memory. */
 static char *make_tables(const struct lw_inspection *seen, int width)
 {
-    const struct lw_inspected **sorted = status_sorted_holders(seen);
+    const struct lw_inspected **sorted = sort_holders(seen);
     char *text = NULL;
     size_t size;
     FILE *out = sorted != NULL ? open_memstream(&text, &size) : NULL;

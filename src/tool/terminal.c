@@ -60,7 +60,7 @@ bool terminal_read_keys(struct terminal *terminal)
     terminal->has_modes = true;
     keys = terminal->modes;
     keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
-    keys.c_cc[VMIN] = 1; /* should this process be killed, a shell's reads still wait */
+    keys.c_cc[VMIN] = 1; /* if this process is killed, reads of the shell still block */
     keys.c_cc[VTIME] = 0;
     return tcsetattr(terminal->fd, TCSANOW, &keys) == 0;
 }

@@ -13,33 +13,35 @@
 #include <termios.h>
 
 struct terminal {
-    int fd; /* -1: there is none */
-    bool given;
+    int fd;     /* -1: no terminal */
+    bool given; /* to the command */
     bool has_modes;
-    struct termios modes; /* as they were found */
+    struct termios modes; /* the original ones */
 };
 
 void terminal_open(struct terminal *terminal);
 void terminal_close(struct terminal *terminal);
-/* Is lockwire's group the one that has the terminal now? */
+/* Returns true if lockwire's group is in the foreground. */
 bool terminal_is_ours(const struct terminal *terminal);
-/* Is it all lockwire's: a job of a shell by itself, no part of a script or a pipeline
- * whose others need the terminal, too? */
+/* Returns true if lockwire is a shell's job by itself, not a part of a script or a
+ * pipeline whose other processes need the terminal, too. */
 bool terminal_is_ours_alone(const struct terminal *terminal);
-/* To this group, if it was ours; SIGTTOU must be ignored or blocked. */
+/* Puts `group` into the foreground if lockwire's is. SIGTTOU must be ignored or blocked.
+ */
 void terminal_give(struct terminal *terminal, pid_t group);
-/* Back to lockwire's own group, if it was given away. Was it? */
+/* Puts lockwire's group back into the foreground. Returns false if it was not given away.
+ */
 bool terminal_take(struct terminal *terminal);
 
-/* Has the terminal deliver each key at once and without an echo. Returns false if the
- * terminal is another job's. Undone by terminal_restore. */
+/* Makes the terminal deliver each key at once and without an echo, until
+ * terminal_restore. Returns false if the terminal is another job's. */
 bool terminal_read_keys(struct terminal *terminal);
 
-/* Its modes as they were found, by terminal_open or by terminal_read_keys: also for a
- * command that was killed, and could not do it. */
+/* Restores the modes that terminal_open or terminal_read_keys found; also for a command
+ * that was killed. */
 void terminal_restore(const struct terminal *terminal);
 
-/* 24 rows of 80 columns where this is no terminal, or one that does not know. */
+/* Returns the size; 24 rows of 80 columns if it is unknown or this is no terminal. */
 struct winsize terminal_size(int fd);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* See usage.h. */
+/* See options.h. */
 #include "options.h"
 
 const char *const usage_names[SUBCOMMANDS] = {

@@ -20,7 +20,7 @@
 
 #define FIRST_LOOK_MS 300
 #define LOOK_MS 1000
-#define WORDS 600 /* of a name or a client, or as much of it as there is room for */
+#define WORDS 600 /* bytes of a name or a client, which may be cut */
 
 static void arm(struct wait_status *wait_status, int64_t ms)
 {
@@ -29,9 +29,9 @@ static void arm(struct wait_status *wait_status, int64_t ms)
     event_add(wait_status->timer, &time);
 }
 
-/* ---- the words ---- */
+/* ---- the text ---- */
 
-/* As the library says it of this client. */
+/* Writes this client as lw_inspect shows it. */
 static void format_own_client(const struct wait_status *wait_status, char *text,
                               size_t size)
 {
@@ -44,8 +44,8 @@ static void format_own_client(const struct wait_status *wait_status, char *text,
                    (long)getpid());
 }
 
-/* From 1; 0: not among those that are listed, as always in LW_REDISSON. `total`: how many
- * wait in its queue, which mutexes do not share with the other modes. */
+/* Returns the place, from 1; 0 if this client is not listed, as always in LW_REDISSON.
+ * `total` is the length of its queue, which mutexes do not share with the other modes. */
 static size_t find_place(const struct wait_status *wait_status,
                          const struct lw_inspection *seen, size_t *total)
 {
@@ -81,8 +81,8 @@ static void format_place(const struct wait_status *wait_status,
     }
 }
 
-/* Locks of two kinds exclude each other, but are never handed over from one to the other:
- * all users of a name are to ask for the same. */
+/* Locks of two kinds exclude each other, but are never handed over between them: all
+ * users of a name should use one kind. */
 static bool same_kind(enum lw_mode a, enum lw_mode b)
 {
     bool reads_a = a == LW_SHARED || a == LW_EXCLUSIVE;
@@ -105,8 +105,8 @@ static const char *requested_kind(enum lw_mode mode)
     }
 }
 
-/* Whose it is; where that is not known, what stands there. lw_inspect takes Redisson's
- * lock for a stranger's. */
+/* Writes the holder, or the type of a foreign key, which lw_inspect also reports for a
+ * lock of Redisson's. */
 static void format_holder(const struct wait_status *wait_status,
                           const struct lw_inspection *seen, char *text, size_t size)
 {
@@ -210,7 +210,7 @@ static void on_seen(struct lw_client *client, int status,
     arm(wait_status, LOOK_MS);
 }
 
-/* Of a terminal that is not the one of this session nobody can tell: then it is. */
+/* A terminal that does not control this session counts as in the foreground. */
 static bool in_foreground(void)
 {
     pid_t group = tcgetpgrp(STDERR_FILENO);
@@ -218,7 +218,7 @@ static bool in_foreground(void)
     return group < 0 || group == getpgrp();
 }
 
-/* Returns the name to show: with --and the one that is waited for at the moment. */
+/* Returns the name to show: with --and the one that is being waited for. */
 static const char *awaited_name(const struct wait_status *wait_status)
 {
     for (int i = 0; i < wait_status->options->more_count + 1; i++) {
@@ -238,7 +238,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
     (void)fd, (void)what;
     if (wait_status->query_pending) {
-        return; /* its answer sets the timer */
+        return; /* on_seen sets the timer */
     }
     wait_status->query_pending = (!wait_status->terminal || in_foreground()) &&
                                  lw_inspect(wait_status->client,

@@ -15,10 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LONGEST_WAIT_MS 1000 /* poll's time stands still while the machine sleeps */
+#define LONGEST_WAIT_MS 1000 /* poll's clock excludes suspend */
 #define PAUSE_MS 20
-/* In a row, that find nobody: who is not the parent may miss some. */
-#define LAST_LOOKS 5
+#define LAST_LOOKS 5 /* successive empty ones: only a parent can rely on a single one */
 
 static void end_tree(struct process_tree *tree, int64_t kill_at_ms)
 {
@@ -33,7 +32,7 @@ static void end_tree(struct process_tree *tree, int64_t kill_at_ms)
     }
 }
 
-/* False: the order's time has come, or lockwire is dead. */
+/* Returns false when the order is due. */
 static bool await_order(int pipe, const struct watchdog_order *order)
 {
     struct pollfd readable = {.fd = pipe, .events = POLLIN};
@@ -85,7 +84,7 @@ static _Noreturn void become_watchdog(int pipe, const struct process_tree *tree,
                                       int64_t grace_ms)
 {
     setsid();
-    system_set_name("lw-keeper"); /* `pkill -9 lockwire` is not to find it */
+    system_set_name("lw-keeper"); /* not to be found by `pkill -9 lockwire` */
     dup2(pipe, STDIN_FILENO);
     system_close_descriptors_above(STDIN_FILENO);
     if (open("/dev/null", O_RDWR) == STDOUT_FILENO) {
@@ -113,7 +112,8 @@ int watchdog_start(struct watchdog *watchdog, const struct process_tree *tree,
     sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[0]);
     watchdog->pipe = ends[1];
-    fcntl(ends[1], F_SETFL, O_NONBLOCK); /* a keeper that is stopped holds up nobody */
+    fcntl(ends[1], F_SETFL,
+          O_NONBLOCK); /* never blocks, also if the watchdog is stopped */
     if (watchdog->pid > 0) {
         return 0;
     }
