@@ -15,9 +15,9 @@
 #include <string.h>
 
 #define NAME "job:1" /* the manual's account is for job:* */
-#define BEGINS "An account needs no more than this"
+#define BEGINS "An account needs no more than the following"
 #define RECIPE "\nACL SETUSER daemon "
-#define LIST_BEGINS "*lw_list*(3) want *"
+#define LIST_BEGINS "*lw_list*(3) also need *"
 #define WORDS 16
 #define CHANNEL_OF_REDISSON "&redisson_lock__channel:*"
 #define CHANNEL_IN_MANUAL "&redisson_lock\\_\\_channel:\\*" /* as scdoc has it */

@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BEGINS "An account needs no more than this"
+#define BEGINS "An account needs no more than the following"
 #define RECIPE "\nACL SETUSER daemon "
-#define BESIDE "In a cluster a client needs beside it *+asking"
+#define BESIDE "In a cluster a client also needs *+asking"
 
 static char account[2048], beside[512], before[4096];
 static char called[65536]; /* names of commands, each between blanks */
