@@ -111,9 +111,9 @@ void lw__format_server(const char *run_id, char ret[LW__SERVER_SIZE]);
 #define LW__NUMBERS_SIZE (LW__SERVER_SIZE + 5)
 void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE]);
 
-/* A message on our channel: `t <token> <fence> <us> <server> <name>` (a mutex was handed
- * over; `r`: a read-write lock), `s <token> <window ms> <name>` (stand by) or
- * `v <token> <name>` (verify the hold: it was broken). */
+/* A message on our channel: `t <token> <fence> <server> <s> <us> <name>` (a mutex was
+ * handed over; `r`: a read-write lock), `s <token> <window ms> <name>` (stand by) or `v
+ * <token> <name>` (verify the hold: it was broken). */
 struct lw__message {
     bool handed; /* t or r */
     bool verify; /* v; a message with neither is an s */
