@@ -147,7 +147,7 @@ def verdict(tally, options):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("peers", nargs="+", choices=[*peers.STRING_PEERS, "redisson"])
+    parser.add_argument("peers", nargs="+", choices=[*peers.STRING_PEERS, "redisson", "protocol-py"])
     parser.add_argument("--lockwire", required=True, help="lockwire's peer program")
     parser.add_argument("--cache", required=True, help="where the peers are built")
     parser.add_argument("--rounds", type=int, default=1000)

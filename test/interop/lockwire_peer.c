@@ -350,6 +350,8 @@ static void obey(struct peer *peer, const char *line)
     } else if (strcmp(line, "stop") == 0) {
         stop_slots(peer);
         say("stopped %lld", peer->slot_grants);
+    } else if (strcmp(line, "fence") == 0) {
+        say("fence %" PRIu64, peer->lock != NULL ? lw_lock_fence(peer->lock) : 0);
     } else if (sscanf(line, "extend %u", &lease_ms) == 1) {
         extend(peer, lease_ms);
     } else if (sscanf(line, "round %512s %u %u %255s %15s", name, &lease_ms, &hold_ms,

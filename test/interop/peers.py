@@ -8,6 +8,7 @@ Owns how each is started and the commands that all obey, one line each, one answ
                                     those that can)
     release                         released | gone (it was no longer this peer's)
     extend LEASE                    extended | gone
+    fence                           fence N: the fencing token (clients of lockwire's only)
     round NAME LEASE HOLD FILE lock|nolock
                                     held - and then wrote VALUE ASKED DONE released|gone
 
@@ -22,6 +23,7 @@ Happy path: start(name, server, place), peer.ask("acquire x 30000 0"), peer.clos
 import atexit
 import contextlib
 import os
+import pathlib
 import selectors
 import subprocess
 import sys
@@ -44,9 +46,11 @@ class Place:
         self.cache = cache
 
 
+CLAIM_MS = "30000"  # the claim window: so long that no test is meant to see its end
+
+
 def start_lockwire(server, place):
-    # The second number: the claim window, as long as no test is meant to see its end.
-    return [place.lockwire, "unix://" + server.path, "30000"], {}
+    return [place.lockwire, "unix://" + server.path, CLAIM_MS], {}
 
 
 def lockwire(mode):
@@ -55,10 +59,19 @@ def lockwire(mode):
     return command
 
 
-def start_redis_py(server, place):
+def start_python(server, place, *more):
     folder = toolchain.prepare("python", place.cache)
-    return ([sys.executable, "-B", str(folder / "peer.py"), server.path],
+    return ([sys.executable, "-B", str(folder / "peer.py"), server.path, *more],
             {"PYTHONPATH": str(folder / "packages")})
+
+
+def start_lockwire_client(server, place):
+    """The client in Python of lockwire's protocol, with the texts of the scripts."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    folder = server.directory + "/scripts"
+    subprocess.run([sys.executable, "-B", root / "src" / "embed.py", "--dump", folder,
+                    *(root / "scripts").glob("*.lua")], check=True)
+    return start_python(server, place, folder, CLAIM_MS)
 
 
 def node(script, *more):
@@ -91,7 +104,8 @@ COMMANDS = {
     "lockwire-redisson": lockwire("redisson"),  # LW_REDISSON
     "lockwire-exclusive": lockwire("exclusive"),
     "lockwire-shared": lockwire("shared"),
-    "redis-py": start_redis_py,
+    "protocol-py": start_lockwire_client,
+    "redis-py": start_python,
     "node-redlock": node("redlock.js", "5"),
     "node-redlock-4": node("redlock.js", "4"),
     "redis-semaphore": node("redis-semaphore.js"),
@@ -100,8 +114,8 @@ COMMANDS = {
     "redisson": start_redisson,
 }
 # Those that share LW_MUTEX's format: a string, set with NX and PX.
-STRING_PEERS = [name for name in COMMANDS
-                if name != "redisson" and not name.startswith("lockwire")]
+STRING_PEERS = [name for name in COMMANDS if name not in ("redisson", "protocol-py")
+                and not name.startswith("lockwire")]
 NO_EXTENSION = {"redis-semaphore"}
 NAME_PREFIX = {"redis-semaphore": "mutex:"}  # its own, and it cannot be turned off
 

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""redis-py's `Lock` as a peer of the interop tests.
+"""redis-py's `Lock`, or lockwire_client.py's, as a peer of the interop tests.
 
-Owns one connection and at most one lock, and obeys the commands that ../peers.py
-describes. Must not know lockwire. Happy path: a line on stdin, one or two calls, a line
-on stdout.
+Owns at most one lock, and obeys the commands that ../peers.py describes. Usual course: a
+line on stdin, one or two calls, a line on stdout. Started as `peer.py SOCKET`, or as
+`peer.py SOCKET SCRIPTS CLAIM_MS` for lockwire_client.py, with the folder of the scripts.
 """
 import sys
 import time
 
 import redis
 from redis.exceptions import LockError, LockNotOwnedError
+
+import lockwire_client
 
 POLL_S = 0.005
 
@@ -27,6 +29,7 @@ class Peer:
     def __init__(self, path):
         self.redis = redis.Redis(unix_socket_path=path)
         self.redis.ping()
+        self.title = "redis-py " + redis.__version__
         self.lock = None
 
     def acquire(self, name, lease_ms, wait_ms):
@@ -76,15 +79,39 @@ class Peer:
             return self.release()
         if command == "extend":
             return self.extend(int(words[0]))
+        if command == "fence":
+            return f"fence {self.lock.fence}"
         if command == "round":
             name, lease_ms, hold_ms, path, mode = words
             return self.round(name, int(lease_ms), int(hold_ms), path, mode == "lock")
         return "error unknown command: " + command
 
 
+class LockwirePeer(Peer):
+    def __init__(self, path, scripts, claim_ms):
+        super().__init__(path)
+        self.title = "lockwire_client.py"
+        self.client = lockwire_client.Client(path, scripts, int(claim_ms))
+
+    def acquire(self, name, lease_ms, wait_ms):
+        lock = lockwire_client.Lock(self.client, name, lease_ms)
+        if lock.acquire(wait_ms):
+            self.lock = lock
+            return "held " + lock.token
+        return "busy -" if wait_ms == 0 else "timeout"
+
+    def release(self):
+        lock, self.lock = self.lock, None
+        return "released" if lock.release() else "gone"
+
+    def extend(self, lease_ms):
+        self.lock.lease_ms = lease_ms
+        return "extended" if self.lock.renew() else "gone"
+
+
 def main():
-    peer = Peer(sys.argv[1])
-    say("ready redis-py", redis.__version__)
+    peer = (Peer if len(sys.argv) == 2 else LockwirePeer)(*sys.argv[1:])
+    say("ready", peer.title)
     for line in iter(sys.stdin.readline, ""):
         try:
             say(peer.obey(*line.split()))
