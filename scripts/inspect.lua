@@ -4,7 +4,7 @@
 --
 -- KEYS: name, mutex's queue, read-write lock's queue; or the name alone, and the queues
 --   count as empty
--- ARGV: the maximum number of holds (absent: 100) and of waiters of each queue (absent:
+-- ARGV: the maximum number of holds (absent: 100); that of waiters of each queue (absent:
 --   100). With 0 waiters the client wants to break the lock, and needs only the tokens.
 -- Reply: a list of nine elements, or an error if a field or member is longer than 512
 --   bytes, which no client writes:

@@ -3,7 +3,8 @@
 """Keeps the documents true where that is cheap: each path that one names is there, the README
 leads to each, test/README.md lists every folder of tests and every room, and no other,
 src/README.md lists every room of the source, and the files and names of which it tells are in
-it, src/examples/README.md lists every file beside it, the manual's account may do what the scripts
+it, src/examples/README.md lists every file beside it, scripts/README.md lists every script with
+as many KEYS and ARGV as its head, the manual's account may do what the scripts
 do, and nothing of which the source does not speak, and NEWS.md begins with the version of the
 header, which is the build's too.
 
@@ -20,9 +21,9 @@ import sys
 import tempfile
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/README.md",
-             "src/README.md", "src/examples/README.md", "test/README.md")
+             "scripts/README.md", "src/README.md", "src/examples/README.md", "test/README.md")
 FOUND_FROM_README = ("CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/README.md",
-                     "src/README.md", "src/examples/README.md", "test/README.md")
+                     "scripts/README.md", "src/README.md", "src/examples/README.md", "test/README.md")
 MANUAL = "src/man/lockwire.7.scd"
 QUOTED = re.compile(r"`([^`\n]+)`|\]\(([^)\s]+)\)")
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
@@ -35,6 +36,9 @@ GRANT = re.compile(r"\+([a-z]+)(?:\|([a-z]+))?")
 COMMAND = re.compile(r"(?<![A-Z])[A-Z]+(?![A-Z])")
 CALL = re.compile(r"\b(?:call|pcall|pcall_type)\('([A-Z]+)'")
 SPAN = re.compile(r"`([^`]+)`")
+FRAGMENT = re.compile(r"-- (?:include|inline): (\S+)\.lua")
+HEAD = re.compile(r"^-- KEYS: (.*?)^-- ARGV: (.*?)^-- Reply: ", re.M | re.S)
+SCRIPT_ROW = re.compile(r"^\| `(\w+)` \|((?:\\\||[^|\n])*)\|((?:\\\||[^|\n])*)\|", re.M)
 
 
 def words(text):
@@ -105,13 +109,41 @@ def check_examples(root):
             yield f"{document} does not tell of {name}"
 
 
+def count_items(text):
+    """Returns the number of items in a list of KEYS or ARGV. Items are separated by semicolons, in
+    heads of scripts without any by commas. What a colon, a full stop or "or" begins is no item."""
+    text = re.sub(r"\([^)]*\)|`[^`]*`", "it", re.sub(r"\s+(?:--\s+)?", " ", text).strip())
+    text = re.split(r"[.:](?: |$)|; or ", text)[0]
+    if text.startswith("none"):
+        return 0
+    return len(text.split(";" if ";" in text else ","))
+
+
+def check_scripts(root):
+    """scripts/README.md has a row for each script, with the KEYS and ARGV of the script's head."""
+    document = "scripts/README.md"
+    rows = {row[1]: (row[2], row[3]) for row in SCRIPT_ROW.finditer(read(root, document))}
+    texts = {name[:-4]: read(root, f"scripts/{name}")
+             for name in files(os.path.join(root, "scripts")) if name.endswith(".lua")}
+    scripts = set(texts) - {name for text in texts.values() for name in FRAGMENT.findall(text)}
+    for name in sorted(scripts ^ set(rows)):
+        yield f"{document} does not list {name}" if name in scripts else \
+            f"{document} lists {name}, which is no script"
+    for name in sorted(scripts & set(rows)):
+        head = HEAD.search(texts[name])
+        for what, cell, text in zip(("KEYS", "ARGV"), rows[name], head.groups() if head else "  "):
+            if count_items(cell) != count_items(text):
+                yield f"{document}: {name} has {count_items(cell)} {what}, in its head " \
+                    f"{count_items(text)}"
+
+
 def check_account(root):
     """The account that lockwire(7) makes may give all commands that the scripts do, and only
     what something there speaks of. What a life needs test/integration/server/account.c sees."""
     granted = GRANT.findall(read(root, MANUAL))
     may, known = {command for command, _ in granted}, {""}
     for folder in ("scripts", "src/redis"):
-        for name in sorted(files(os.path.join(root, folder))):
+        for name in sorted(files(os.path.join(root, folder)) - {"README.md"}):
             text = read(root, f"{folder}/{name}")
             known.update(command.lower() for command in COMMAND.findall(text))
             for command in CALL.findall(text) if name.endswith(".lua") else ():
@@ -143,6 +175,7 @@ def check(root):
     yield from check_rooms(root, "src/README.md", "src")
     yield from check_names(root)
     yield from check_examples(root)
+    yield from check_scripts(root)
     yield from check_account(root)
     yield from check_versions(root)
 
@@ -155,7 +188,11 @@ def self_test():
     good[MANUAL] = "+get"
     good["test/README.md"] = ("| `unit/` | `test/unit/*.c` |\n| `integration/` | |\n"
                               "| `api/` | `build/gone`, `either/or` |\n")
-    good["scripts/ask.lua"] = "redis.pcall('GET', name)\n"
+    good["scripts/ask.lua"] = ("-- KEYS: name (a; b), queue\n-- ARGV: one of\n--   two; `a; b`, "
+                               "c: d; e\n-- Reply: 0\n-- include: part.lua\n"
+                               "redis.pcall('GET', name)\n")
+    good["scripts/part.lua"] = ""
+    good["scripts/README.md"] = "| `ask` | name; queue | one; `<a\\|b>` | 0 |\n"
     good["src/base/log.c"] = "void lw__log(void);\n"
     good["src/README.md"] = ("| `src/base/` |\n| `src/examples/` |\n| `src/man/` |\n| `src/redis/` |\n"
                              "`log.c` has `lw__log`.\n")
@@ -177,6 +214,12 @@ def self_test():
         "a room of the source that is not listed": ("src/README.md", ""),
         "a file of the source that is gone": ("src/README.md", good["src/README.md"] + "`gone.c`"),
         "an example that nobody finds": ("src/examples/README.md", ""),
+        "a script that is not listed": ("scripts/README.md", ""),
+        "a fragment that is listed":
+            ("scripts/README.md", good["scripts/README.md"] + "| `part` | none | none | 0 |"),
+        "a script with another number of keys": ("scripts/README.md", "| `ask` | name | a; b | 0 |"),
+        "a script with another number of words":
+            ("scripts/ask.lua", good["scripts/ask.lua"].replace("; `a; b`, c", "")),
         "a function that is gone": ("src/README.md", good["src/README.md"] + "`lw__gone`"),
     }
     with tempfile.TemporaryDirectory() as root:
