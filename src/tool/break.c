@@ -140,24 +140,30 @@ static bool add(struct operation *operation, const char *token)
     return copy != NULL;
 }
 
-/* Keeps at most as many tokens as there were holders at the first look. Returns false if
- * there is no memory. */
+/* Keeps the tokens to break: the given one, or as many of those listed as there were
+ * holders at the first look. With `seen` NULL the value is too long to be listed, or may
+ * not be read: any holder is meant. Returns false if there is no memory. */
 static bool keep_tokens(struct operation *operation, const struct lw_inspection *seen)
 {
     const char *only = operation->query->options->token;
     bool kept = true;
 
-    if (!operation->inspected && only == NULL) {
+    if (!operation->inspected && only == NULL && seen != NULL) {
         operation->remaining = seen->holder_total;
     }
     operation->inspected = true;
     free_tokens(operation);
-    operation->tokens = calloc(seen->holder_count + 1, sizeof(*operation->tokens));
+    operation->tokens =
+        calloc(seen != NULL ? seen->holder_count + 1 : 1, sizeof(*operation->tokens));
     if (operation->tokens == NULL) {
         return false;
     }
     if (only != NULL) {
         return add(operation, only);
+    }
+    if (seen == NULL) {
+        operation->count = 1;
+        return true;
     }
     for (size_t i = 0; kept && i < seen->holder_count && operation->remaining > 0; i++) {
         kept = add(operation, lw_inspection_holder(seen, i)->token);
@@ -171,25 +177,6 @@ static bool is_truncated(const struct lw_inspection *seen)
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
 
     return holder != NULL && holder->mode == LW_MUTEX && strlen(holder->token) >= SHOWN;
-}
-
-/* The value is too long to be listed, or the server does not permit to read it: --foreign
- * means it all the same. Returns false if there is no memory. */
-static bool keep_unknown_token(struct operation *operation)
-{
-    const char *only = operation->query->options->token;
-
-    free_tokens(operation);
-    operation->inspected = true;
-    operation->tokens = calloc(1, sizeof(*operation->tokens));
-    if (operation->tokens == NULL) {
-        return false;
-    }
-    if (only != NULL) {
-        return add(operation, only);
-    }
-    operation->count = 1; /* NULL: any holder */
-    return true;
 }
 
 static void break_next(struct operation *operation);
@@ -217,6 +204,7 @@ static void on_inspected(struct lw_client *client, int result,
                          const struct lw_inspection *seen, const char *why, void *arg)
 {
     struct operation *operation = arg;
+    const struct options *options = operation->query->options;
     char foreign[1200];
 
     (void)client;
@@ -224,19 +212,15 @@ static void on_inspected(struct lw_client *client, int result,
         return;
     }
     if ((result == LW_EREDIS || (result == LW_OK && is_truncated(seen))) &&
-        operation->query->options->foreign && !operation->inspected) {
-        if (keep_unknown_token(operation)) {
-            break_next(operation);
-        } else {
-            query_fail(operation->query, LW_ENOMEM, "");
-        }
-        return;
+        options->foreign && !operation->inspected) {
+        result = LW_OK;
+        seen = NULL;
     }
     if (result != LW_OK) {
         query_fail(operation->query, result, why);
-    } else if (*seen->stranger) {
+    } else if (seen != NULL && *seen->stranger) {
         finish(operation, "the key is a stranger's, and is not touched");
-    } else if (!operation->query->options->foreign && !token_differs(operation, seen) &&
+    } else if (!options->foreign && !token_differs(operation, seen) &&
                is_foreign(seen, foreign, sizeof(foreign))) {
         finish(operation, foreign);
     } else if (!keep_tokens(operation, seen)) {

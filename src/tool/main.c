@@ -31,20 +31,16 @@ static bool open_standard_descriptors(void)
 
 static int dispatch(const struct options *options, struct embedded *server)
 {
-    switch (options->subcommand) {
-    case STATUS:
-        return status(options);
-    case BREAK:
-        return break_lock(options);
-    case WATCH:
-        return watch(options);
-    case HOLD:
-        return hold(options);
-    case LIST:
-        return list(options);
-    default:
-        return run(options, server);
-    }
+    static int (*const functions[SUBCOMMANDS])(const struct options *options) = {
+        [HOLD] = hold,
+        [STATUS] = status,
+        [WATCH] = watch,
+        [LIST] = list,
+        [BREAK] = break_lock};
+
+    return functions[options->subcommand] != NULL
+               ? functions[options->subcommand](options)
+               : run(options, server);
 }
 
 static int dispatch_embedded(struct options *options)

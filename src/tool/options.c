@@ -47,13 +47,17 @@ static int refuse(enum subcommand subcommand, const char *format, ...)
     return EXIT_USAGE;
 }
 
+/* `limits` is the text for a time below `least` or above `most`. */
 static int parse_time(const struct options *options, const char *option, const char *text,
-                      int64_t *ms)
+                      int64_t least, int64_t most, const char *limits, int64_t *ms)
 {
     char why[200];
 
     if (duration_parse(text, ms, why, sizeof(why)) < 0) {
         return refuse(options->subcommand, "%s %s", option, why);
+    }
+    if (*ms < least || *ms > most) {
+        return refuse(options->subcommand, "%s '%s': must be %s", option, text, limits);
     }
     return CONTINUE;
 }
@@ -73,7 +77,7 @@ static bool parse_number(const char *text, unsigned long most, unsigned long *nu
 static int parse_wait(const char *text, struct options *options)
 {
     if (strcmp(text, "forever") != 0) {
-        return parse_time(options, "--wait", text, &options->wait_ms);
+        return parse_time(options, "--wait", text, 0, INT64_MAX, "", &options->wait_ms);
     }
     options->wait_ms = -1;
     return CONTINUE;
@@ -89,38 +93,31 @@ static int parse_nonblock(const char *text, struct options *options)
 static int parse_lease(const char *text, struct options *options)
 {
     int64_t lease = 0;
-    int result = parse_time(options, "--lease", text, &lease);
+    int result = parse_time(options, "--lease", text, MIN_LEASE_MS, INT32_MAX,
+                            "between 100ms and 596h", &lease);
 
-    if (result != CONTINUE) {
-        return result;
+    if (result == CONTINUE) {
+        options->lease_ms = (uint32_t)lease;
     }
-    if (lease < MIN_LEASE_MS || lease > INT32_MAX) {
-        return refuse(options->subcommand, "--lease '%s': must be between 100ms and 596h",
-                      text);
-    }
-    options->lease_ms = (uint32_t)lease;
-    return CONTINUE;
+    return result;
 }
 
 static int parse_grace(const char *text, struct options *options)
 {
-    int result = parse_time(options, "--grace", text, &options->grace_ms);
-
-    if (result == CONTINUE && options->grace_ms > MAX_GRACE_MS) {
-        return refuse(options->subcommand, "--grace '%s': must be at most 298h", text);
-    }
-    return result;
+    return parse_time(options, "--grace", text, 0, MAX_GRACE_MS, "at most 298h",
+                      &options->grace_ms);
 }
 
 static int parse_max_hold(const char *text, struct options *options)
 {
-    int result = parse_time(options, "--max-hold", text, &options->max_hold_ms);
+    return parse_time(options, "--max-hold", text, MIN_LEASE_MS, INT64_MAX,
+                      "at least 100ms", &options->max_hold_ms);
+}
 
-    if (result == CONTINUE && options->max_hold_ms < MIN_LEASE_MS) {
-        return refuse(options->subcommand, "--max-hold '%s': must be at least 100ms",
-                      text);
-    }
-    return result;
+static int parse_interval(const char *text, struct options *options)
+{
+    return parse_time(options, "--interval", text, MIN_INTERVAL_MS, INT32_MAX,
+                      "between 10ms and 596h", &options->interval_ms);
 }
 
 static int choose_mode(enum lw_mode mode, struct options *options)
@@ -184,18 +181,6 @@ static int parse_and(const char *text, struct options *options)
     }
     options->more_names[options->more_count++] = text;
     return CONTINUE;
-}
-
-static int parse_interval(const char *text, struct options *options)
-{
-    int result = parse_time(options, "--interval", text, &options->interval_ms);
-
-    if (result == CONTINUE &&
-        (options->interval_ms < MIN_INTERVAL_MS || options->interval_ms > INT32_MAX)) {
-        return refuse(options->subcommand,
-                      "--interval '%s': must be between 10ms and 596h", text);
-    }
-    return result;
 }
 
 /* ---- options together, and the arguments ---- */

@@ -302,34 +302,19 @@ void usage_brief(FILE *out, enum subcommand subcommand)
 
 void usage_help(FILE *out, enum subcommand subcommand)
 {
+    static const char *const texts[SUBCOMMANDS + 1][5] = {
+        [RUN] = {run_begin, work_options, entry_options, run_codes, work_codes},
+        [LEAD] = {lead_begin, work_options, entry_options, lead_codes, work_codes},
+        [HOLD] = {hold_begin, entry_options, hold_codes},
+        [STATUS] = {status_text},
+        [WATCH] = {watch_text},
+        [LIST] = {list_text},
+        [BREAK] = {break_text},
+        [SUBCOMMANDS] = {about},
+    };
+
     usage_brief(out, subcommand);
-    switch (subcommand) {
-    case RUN:
-    case LEAD:
-        (void)fputs(subcommand == RUN ? run_begin : lead_begin, out);
-        (void)fputs(work_options, out);
-        (void)fputs(entry_options, out);
-        (void)fputs(subcommand == RUN ? run_codes : lead_codes, out);
-        (void)fputs(work_codes, out);
-        break;
-    case HOLD:
-        (void)fputs(hold_begin, out);
-        (void)fputs(entry_options, out);
-        (void)fputs(hold_codes, out);
-        break;
-    case STATUS:
-        (void)fputs(status_text, out);
-        break;
-    case BREAK:
-        (void)fputs(break_text, out);
-        break;
-    case WATCH:
-        (void)fputs(watch_text, out);
-        break;
-    case LIST:
-        (void)fputs(list_text, out);
-        break;
-    default:
-        (void)fputs(about, out);
+    for (int i = 0; i < 5 && texts[subcommand][i] != NULL; i++) {
+        (void)fputs(texts[subcommand][i], out);
     }
 }

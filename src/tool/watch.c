@@ -279,27 +279,15 @@ struct watch {
     bool reading_keys;        /* the terminal has our modes */
 };
 
-static bool written(struct watch *watch)
-{
-    if (fflush(stdout) == 0) {
-        return true;
-    }
-    if (errno == EPIPE) { /* no reader is left: the usual end of a pipe */
-        query_end(&watch->query, EXIT_SUCCESS);
-        return false;
-    }
-    report("cannot write: %s", strerror(errno));
-    query_end(&watch->query, EXIT_SYSTEM);
-    return false;
-}
-
 /* Ends the query if there was no memory, or if the output cannot be written. */
 static void shown(struct watch *watch, bool done)
 {
     if (!done) {
         query_fail(&watch->query, LW_ENOMEM, "");
-    } else {
-        (void)written(watch);
+    } else if (fflush(stdout) != 0 && errno == EPIPE) { /* the usual end of a pipe */
+        query_end(&watch->query, EXIT_SUCCESS);
+    } else if (!report_flush()) {
+        query_end(&watch->query, EXIT_SYSTEM);
     }
 }
 
