@@ -23,7 +23,7 @@
 #define SHOWN 1024 /* lw_inspect cuts a longer plain string */
 
 struct operation {
-    struct query *query;
+    struct query query;
     char **tokens; /* as listed by the last look; an element is NULL for any holder */
     size_t count, next;
     size_t remaining; /* holders of the first look that have not been listed yet */
@@ -32,7 +32,7 @@ struct operation {
 
 static void finish(struct operation *operation, const char *why)
 {
-    struct query *query = operation->query;
+    struct query *query = &operation->query;
 
     if (!operation->any_broken) {
         report("'%s' is not broken: %s", query->options->name, why);
@@ -112,7 +112,7 @@ static bool token_matches(const char *given, const char *token)
 static bool token_differs(const struct operation *operation,
                           const struct lw_inspection *seen)
 {
-    const char *token = operation->query->options->token;
+    const char *token = operation->query.options->token;
 
     return token != NULL && seen->holder_count == 1 &&
            !token_matches(token, lw_inspection_holder(seen, 0)->token);
@@ -145,7 +145,7 @@ static bool add(struct operation *operation, const char *token)
  * not be read: any holder is meant. Returns false if there is no memory. */
 static bool keep_tokens(struct operation *operation, const struct lw_inspection *seen)
 {
-    const char *only = operation->query->options->token;
+    const char *only = operation->query.options->token;
     bool kept = true;
 
     if (!operation->inspected && only == NULL && seen != NULL) {
@@ -186,13 +186,13 @@ static void on_broken(struct lw_client *client, int result, const char *why, voi
     struct operation *operation = arg;
 
     (void)client;
-    if (operation->query->ending) {
+    if (operation->query.ending) {
         return;
     }
     if (result != LW_OK && result != LW_ENOTHELD) {
         bool unknown = result == LW_ECONN && operation->any_broken;
 
-        query_fail(operation->query, unknown ? LW_EUNKNOWN : result, why);
+        query_fail(&operation->query, unknown ? LW_EUNKNOWN : result, why);
         return;
     }
     operation->any_broken = operation->any_broken || result == LW_OK;
@@ -204,11 +204,11 @@ static void on_inspected(struct lw_client *client, int result,
                          const struct lw_inspection *seen, const char *why, void *arg)
 {
     struct operation *operation = arg;
-    const struct options *options = operation->query->options;
+    const struct options *options = operation->query.options;
     char foreign[1200];
 
     (void)client;
-    if (operation->query->ending) {
+    if (operation->query.ending) {
         return;
     }
     if ((result == LW_EREDIS || (result == LW_OK && is_truncated(seen))) &&
@@ -217,14 +217,14 @@ static void on_inspected(struct lw_client *client, int result,
         seen = NULL;
     }
     if (result != LW_OK) {
-        query_fail(operation->query, result, why);
+        query_fail(&operation->query, result, why);
     } else if (seen != NULL && *seen->stranger) {
         finish(operation, "the key is a stranger's, and is not touched");
     } else if (!options->foreign && !token_differs(operation, seen) &&
                is_foreign(seen, foreign, sizeof(foreign))) {
         finish(operation, foreign);
     } else if (!keep_tokens(operation, seen)) {
-        query_fail(operation->query, LW_ENOMEM, "");
+        query_fail(&operation->query, LW_ENOMEM, "");
     } else {
         break_next(operation);
     }
@@ -232,7 +232,7 @@ static void on_inspected(struct lw_client *client, int result,
 
 static void break_next(struct operation *operation)
 {
-    struct query *query = operation->query;
+    struct query *query = &operation->query;
     int error;
 
     if (operation->next < operation->count) {
@@ -253,18 +253,17 @@ static void break_next(struct operation *operation)
 
 static void on_up(struct query *query)
 {
-    struct operation *operation = query->arg;
-
-    operation->query = query;
-    query_inspect(query, on_inspected, operation);
+    query_inspect(query, on_inspected, query->arg);
 }
 
 int break_lock(const struct options *options)
 {
     static const struct query_events events = {.up = on_up};
-    struct operation operation = {0};
-    int code = query(options, &events, "lockwire-break", &operation);
+    struct operation operation = {.query = {.options = options, .events = &events}};
+    int code;
 
+    operation.query.arg = &operation;
+    code = query(&operation.query, "lockwire-break");
     free_tokens(&operation);
     return code;
 }

@@ -140,9 +140,8 @@ static void start_cleaner(const char *dir)
 
 static void exec_server(char *const extra_args[])
 {
-    char *args[MAX_ARGS];
     /* clang-format off */
-    const char *fixed[] = {
+    char *args[MAX_ARGS] = {
         "redis-server", "--port", "0", "--unixsocket", "socket",
         "--unixsocketperm", "700", "--daemonize", "no", "--save", "",
         "--appendonly", "no", "--maxmemory-policy", "noeviction", "--dir", ".",
@@ -150,14 +149,13 @@ static void exec_server(char *const extra_args[])
     /* clang-format on */
     size_t count = 0;
 
-    for (; count < sizeof(fixed) / sizeof(*fixed); count++) {
-        args[count] = (char *)(uintptr_t)fixed[count];
+    while (args[count] != NULL) {
+        count++;
     }
     for (; extra_args != NULL && *extra_args != NULL && count < MAX_ARGS - 1;
          extra_args++) {
         args[count++] = *extra_args;
     }
-    args[count] = NULL;
     execvp("redis-server", args);
     execvp("valkey-server", args);
 }

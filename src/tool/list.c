@@ -118,8 +118,8 @@ static bool fill_row(struct row *row, const struct lw_inspection *seen, bool jso
 }
 
 /* Returns 0, or -1 if there is no memory. */
-static int rows_add(struct rows *rows, const struct lw_inspection *seen, bool json,
-                    const struct lw_master *master)
+static int add_row(struct rows *rows, const struct lw_inspection *seen, bool json,
+                   const struct lw_master *master)
 {
     struct row *row;
 
@@ -154,7 +154,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Sorts by name; of several rows with a name the last to arrive stays. */
-static void rows_sort(struct rows *rows)
+static void sort_rows(struct rows *rows)
 {
     size_t kept = 0;
 
@@ -173,7 +173,7 @@ static void rows_sort(struct rows *rows)
     rows->count = kept + 1;
 }
 
-static void rows_clear(struct rows *rows)
+static void clear_rows(struct rows *rows)
 {
     for (size_t i = 0; i < rows->count; i++) {
         free_row(&rows->all[i]);
@@ -226,7 +226,7 @@ static void write_cell(const void *rows, size_t index, int field, char *text, si
     }
 }
 
-static void rows_table(FILE *out, const struct rows *rows, int width)
+static void write_table(FILE *out, const struct rows *rows, int width)
 {
     if (rows->count == 0) {
         (void)fputs("no lock is held\n", out);
@@ -235,7 +235,7 @@ static void rows_table(FILE *out, const struct rows *rows, int width)
     columns_write(out, columns, write_cell, rows->all, rows->count, width);
 }
 
-static void rows_json(FILE *out, const struct rows *rows)
+static void write_json(FILE *out, const struct rows *rows)
 {
     for (size_t i = 0; i < rows->count; i++) {
         (void)fprintf(out, "%s\n", rows->all[i].line);
@@ -245,7 +245,7 @@ static void rows_json(FILE *out, const struct rows *rows)
 #define PROGRESS_MS 100 /* between two lines */
 
 struct list {
-    struct query *query;
+    struct query query;
     struct rows rows;
     bool on_terminal; /* the progress is displayed */
     int64_t due_ms;   /* the next line */
@@ -291,7 +291,7 @@ static void show_progress(struct list *list, const struct lw_listing *listing)
 
 static void fail(struct list *list, int status, const char *why)
 {
-    struct query *query = list->query;
+    struct query *query = &list->query;
     const char *colon = *why ? ": " : "";
 
     report_transient("");
@@ -306,20 +306,20 @@ static void fail(struct list *list, int status, const char *why)
 
 static void write_all(struct list *list)
 {
-    const struct options *options = list->query->options;
+    const struct options *options = list->query.options;
 
-    rows_sort(&list->rows);
+    sort_rows(&list->rows);
     if (options->json) {
-        rows_json(stdout, &list->rows);
+        write_json(stdout, &list->rows);
     } else {
-        rows_table(stdout, &list->rows,
-                   options->wide ? 0 : terminal_size(STDOUT_FILENO).ws_col);
+        write_table(stdout, &list->rows,
+                    options->wide ? 0 : terminal_size(STDOUT_FILENO).ws_col);
     }
     if (!report_flush()) {
-        query_end(list->query, EXIT_SYSTEM);
+        query_end(&list->query, EXIT_SYSTEM);
         return;
     }
-    query_end(list->query, EXIT_SUCCESS);
+    query_end(&list->query, EXIT_SUCCESS);
 }
 
 /* ---- callbacks ---- */
@@ -331,8 +331,8 @@ static int on_found(struct lw_client *client, const struct lw_inspection *found,
     struct lw_master followed = LW_MASTER_INIT;
 
     (void)client;
-    if (found != NULL && rows_add(&list->rows, found, list->query->options->json,
-                                  query_master(list->query, &followed)) < 0) {
+    if (found != NULL && add_row(&list->rows, found, list->query.options->json,
+                                 query_master(&list->query, &followed)) < 0) {
         fail(list, LW_ENOMEM, "");
         return 1;
     }
@@ -347,7 +347,7 @@ static void on_listed(struct lw_client *client, int status,
 
     (void)client, (void)listing;
     report_transient("");
-    if (list->query->ending) {
+    if (list->query.ending) {
         return;
     }
     if (status == LW_OK) {
@@ -362,7 +362,6 @@ static void on_up(struct query *query)
     struct list *list = query->arg;
     int error;
 
-    list->query = query;
     error = lw_list(query->client, query->options->name, on_found, on_listed, list);
     if (error != 0) {
         fail(list, error, "");
@@ -378,9 +377,12 @@ static void on_down(struct query *query, const char *why)
 int list(const struct options *options)
 {
     static const struct query_events events = {.up = on_up, .down = on_down};
-    struct list list = {.on_terminal = isatty(STDERR_FILENO) == 1};
-    int code = query(options, &events, "lockwire-list", &list);
+    struct list list = {.query = {.options = options, .events = &events},
+                        .on_terminal = isatty(STDERR_FILENO) == 1};
+    int code;
 
-    rows_clear(&list.rows);
+    list.query.arg = &list;
+    code = query(&list.query, "lockwire-list");
+    clear_rows(&list.rows);
     return code;
 }

@@ -151,15 +151,13 @@ void query_close(struct query *query)
     }
 }
 
-int query(const struct options *options, const struct query_events *events,
-          const char *client_name, void *arg)
+int query(struct query *query, const char *client_name)
 {
-    struct query query = {.options = options, .events = events, .arg = arg};
-    int code = query_open(&query, client_name);
+    int code = query_open(query, client_name);
 
     if (code == 0) {
-        code = query_run(&query);
+        code = query_run(query);
     }
-    query_close(&query);
+    query_close(query);
     return code;
 }

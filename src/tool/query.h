@@ -22,23 +22,23 @@ struct query_events {
 };
 
 struct query {
+    /* Set by the caller; the rest is zeros. */
     const struct options *options;
     const struct query_events *events;
     void *arg;
+    bool show_warnings; /* the library's warnings are reported, too */
     struct event_base *base;
     struct lw_client *client;
     int code;
     bool ending;
-    bool connected;     /* at least once; a later failure is an outage */
-    bool show_warnings; /* set by the caller: the library's warnings are reported, too */
-    bool warned;        /* a message of the library has been reported */
-    int64_t sent_ms;    /* the time of the last query_inspect */
-    char error[300];    /* the library's explanation of an invalid call */
+    bool connected;  /* at least once; a later failure is an outage */
+    bool warned;     /* a message of the library has been reported */
+    int64_t sent_ms; /* the time of the last query_inspect */
+    char error[300]; /* the library's explanation of an invalid call */
 };
 
 /* Runs until query_end or a failure. Returns the exit code; failures are reported. */
-int query(const struct options *options, const struct query_events *events,
-          const char *client_name, void *arg);
+int query(struct query *query, const char *client_name);
 /* For callers that need the loop before the link is up: query() in three steps.
  * query_open returns 0, or the exit code. */
 int query_open(struct query *query, const char *client_name);

@@ -130,13 +130,7 @@ int status(const struct options *options)
     static const struct query_events events = {.up = on_up, .down = on_down};
     struct request request = {
         .query = {.options = options, .events = &events, .show_warnings = true}};
-    int code;
 
     request.query.arg = &request;
-    code = query_open(&request.query, "lockwire-status");
-    if (code == 0) {
-        code = query_run(&request.query);
-    }
-    query_close(&request.query);
-    return code;
+    return query(&request.query, "lockwire-status");
 }
