@@ -34,10 +34,10 @@ static const char *read_digits(const char *at, int64_t most, int64_t *number)
 }
 
 static int refuse(char *why, size_t size, const char *text, const char *at,
-                  const char *what)
+                  const char *expected)
 {
     (void)snprintf(why, size, "'%s', at character %d: %s", text, (int)(at - text) + 1,
-                   what);
+                   expected);
     return -1;
 }
 

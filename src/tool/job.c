@@ -3,10 +3,11 @@
  * process whose parent lives on elsewhere, a system without subreapers) are found at
  * intervals, once the command itself has ended.
  *
- * The watchdog is told again and again until when the job may run. If the job stops, the
- * terminal is taken back and lockwire stops itself, so that its shell continues; later
- * the job continues with the terminal as it was. A job that is refused the terminal
- * although it is lockwire's (SIGTTIN, SIGTTOU) gets it, and continues at once. */
+ * The watchdog regularly gets an order with the time until which the job may run. If the
+ * job stops, the terminal is taken back and lockwire stops itself, so that its shell
+ * continues; later the job continues with the terminal as it was. A job that is refused
+ * the terminal although it is lockwire's (SIGTTIN, SIGTTOU) gets it, and continues at
+ * once. */
 #include "job.h"
 
 #include "embedded.h"
@@ -222,7 +223,7 @@ static void on_stopped(struct job *job, int number)
     }
 }
 
-/* ---- what happens to its processes ---- */
+/* ---- changes of its processes ---- */
 
 /* Returns the exit code of a process that has ended. */
 static int code_of(int status)

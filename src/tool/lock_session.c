@@ -2,21 +2,21 @@
 /* run, lead and hold: acquire a lock, hold it for a command or a script, release it.
  * Single-threaded and never blocking, so that the lock is renewed as long as it is held.
  *
- * A session asks for the lock; `held` is called; session_release releases it and closes
- * the client, which ends the loop. run starts the command in `held`, and releases when
- * nothing of it is left. hold prints the fencing token, and releases at the end of the
+ * A session requests the lock; `held` is called; session_release releases it and closes
+ * the client, which ends the loop. run starts the command in `held`, and releases when no
+ * process of it is left. hold prints the fencing token, and releases at the end of the
  * standard input. lead holds by lw_keep_new, which acquires the lock again after each
  * loss.
  *
- * Failures:
- *  - A wait that times out, a server that refuses, or a signal ends a session that waits,
- *    with the exit code of that.
- *  - A loss is reported, and `lost` is called. run and lead end the command and wait
- * until nothing of it is left: the margin of the hold is the time for that. Then run
- * exits; lead starts the command again once the lock is held again. hold exits at once:
- * its margin is the script's.
- *  - A signal while the lock is held goes to the command; with hold it is like the end of
- *    the input. After a loss it ends lead as well. */
+ * A wait that times out, a server that refuses, or a signal ends a session that waits.
+ *
+ * A loss is reported, and `lost` is called. run and lead end the command, and wait until
+ * no process of it is left: the margin of the hold is the time for that. Then run exits;
+ * lead starts the command again once the lock is held again. hold exits at once: its
+ * margin is the script's.
+ *
+ * A signal while the lock is held goes to the command; with hold it is like the end of
+ * the input. After a loss it ends lead as well. */
 #include "job.h"
 #include "lockwire.h"
 #include "options.h"
@@ -142,17 +142,17 @@ static const struct lw_lock *failed_lock(const struct session *session, int stat
     return session->all == NULL ? session_lock(session) : failed != NULL ? failed : first;
 }
 
-static const char *name_of(const struct session *session, const struct lw_lock *lock)
+static const char *lock_name(const struct session *session, const struct lw_lock *lock)
 {
     return lock != NULL ? lw_lock_name(lock) : session->options->name;
 }
 
-static int error_of(const struct lw_lock *lock)
+static int lock_error(const struct lw_lock *lock)
 {
     return lock != NULL ? lw_lock_error(lock) : LW_OK;
 }
 
-static const char *errstr_of(const struct lw_lock *lock)
+static const char *lock_errstr(const struct lw_lock *lock)
 {
     return lock != NULL ? lw_lock_errstr(lock) : "";
 }
@@ -160,7 +160,7 @@ static const char *errstr_of(const struct lw_lock *lock)
 static void released(struct session *session, int status)
 {
     const struct lw_lock *lock = failed_lock(session, status);
-    const char *name = name_of(session, lock), *errstr = errstr_of(lock);
+    const char *name = lock_name(session, lock), *errstr = lock_errstr(lock);
     const char *colon = *errstr ? ": " : "";
 
     if (status == LW_ENOTHELD) {
@@ -218,11 +218,11 @@ static int64_t session_remaining_ms(const struct session *session)
 
 /* ---- the wait and the loss ---- */
 
-static void lost_lock(struct session *session, int reason)
+static void report_loss(struct session *session, int reason)
 {
     const struct lw_lock *lock = failed_lock(session, reason);
-    const char *name = name_of(session, lock), *errstr = errstr_of(lock);
-    int error = error_of(lock);
+    const char *name = lock_name(session, lock), *errstr = lock_errstr(lock);
+    int error = lock_error(lock);
 
     if (reason == LW_ETIMEOUT) {
         report("the lock '%s' was lost: it was held for as long as --max-hold allows",
@@ -244,35 +244,16 @@ static void lost_lock(struct session *session, int reason)
 static void on_lost(struct lw_lock *lock, int reason, void *arg)
 {
     (void)lock;
-    lost_lock(arg, reason);
-}
-
-/* Reports why the lock could not be acquired. */
-static void report_failure(const struct session *session, const char *name, int error,
-                           const char *why)
-{
-    const char *colon = *why ? ": " : "";
-
-    if (error == LW_EREDIS && session->link_up) {
-        report("the server refuses '%s'%s%s", name, colon, why);
-    } else if (error == LW_EREDIS) {
-        report("the server refuses the connection%s%s", colon, why);
-    } else if (error == LW_ECONN && session->link_up) {
-        report("the server cannot serve '%s' now%s%s", name, colon, why);
-    } else if (error == LW_ECONN) {
-        report("no connection to the server%s%s", colon, why);
-    } else {
-        report("cannot lock '%s': %s%s%s", name, lw_strerror(error), colon, why);
-    }
+    report_loss(arg, reason);
 }
 
 /* Reports the end of an unsuccessful wait, and returns its exit code. */
 static int failure_code(struct session *session, int status)
 {
     const struct lw_lock *lock = failed_lock(session, status);
-    const char *name = name_of(session, lock), *errstr = errstr_of(lock);
+    const char *name = lock_name(session, lock), *errstr = lock_errstr(lock);
     const char *why = *errstr ? errstr : session->down_reason;
-    int error = error_of(lock);
+    int error = lock_error(lock);
 
     switch (status) {
     case LW_EBUSY:
@@ -288,10 +269,11 @@ static int failure_code(struct session *session, int status)
         } /* fall through */
     case LW_ECONN:
     case LW_EREDIS:
-        report_failure(session, name, error != LW_OK ? error : status, why);
+        report_failure("cannot lock ", name, error != LW_OK ? error : status,
+                       session->link_up, why);
         break;
     default:
-        report_failure(session, name, status, errstr);
+        report_failure("cannot lock ", name, status, session->link_up, errstr);
     }
     return exit_code_for(status, error, session->options->busy_code);
 }
@@ -346,7 +328,7 @@ static void on_all_acquired(struct lw_all *all, int status, void *arg)
 static void on_all_lost(struct lw_all *all, int reason, void *arg)
 {
     (void)all;
-    lost_lock(arg, reason);
+    report_loss(arg, reason);
 }
 
 /* ---- lead ---- */
@@ -369,7 +351,7 @@ static void on_keep_lost(struct lw_keep *keep, int reason, void *arg)
 
     (void)keep;
     if (session->stage == SESSION_HELD && !session->lost) {
-        lost_lock(session, reason);
+        report_loss(session, reason);
     }
 }
 
@@ -464,7 +446,7 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     }
     if (!session->connected && session->stage == SESSION_WAITING &&
         (error == LW_EREDIS || error == LW_ESYSTEM)) { /* retrying is useless */
-        report_failure(session, session->options->name, error, why);
+        report_failure("cannot lock ", session->options->name, error, up, why);
         session_end(session, exit_code_for(LW_ECONN, error, session->options->busy_code));
     }
 }

@@ -574,7 +574,7 @@ int options_new_client(const struct options *options, struct event_base *base,
 
 int options_parse(int argc, char **argv, struct options *options)
 {
-    const char *what = argc > 1 ? argv[1] : "";
+    const char *word = argc > 1 ? argv[1] : "";
 
     *options = (struct options){.lease_ms = DEFAULT_LEASE_MS,
                                 .busy_code = EXIT_BUSY,
@@ -583,16 +583,16 @@ int options_parse(int argc, char **argv, struct options *options)
                                 .interval_ms = DEFAULT_INTERVAL_MS};
     for (int i = 0; i < SUBCOMMANDS; i++) {
         options->subcommand = (enum subcommand)i;
-        if (strcmp(what, usage_names[i]) == 0) {
+        if (strcmp(word, usage_names[i]) == 0) {
             return parse(argc - 1, argv + 1, options);
         }
     }
-    if (strcmp(what, "--help") == 0 || strcmp(what, "-h") == 0) {
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         options->subcommand = SUBCOMMANDS;
         return help(NULL, options);
     }
-    if (strcmp(what, "--version") != 0 && strcmp(what, "-V") != 0) {
-        return *what ? refuse(SUBCOMMANDS, "'%s': no such subcommand", what)
+    if (strcmp(word, "--version") != 0 && strcmp(word, "-V") != 0) {
+        return *word ? refuse(SUBCOMMANDS, "'%s': no such subcommand", word)
                      : refuse(SUBCOMMANDS, "a subcommand is missing");
     }
     (void)printf("lockwire %s (library %s)\n", LW_VERSION, lw_version());

@@ -31,25 +31,11 @@ void query_end(struct query *query, int code)
 
 void query_fail(struct query *query, int status, const char *why)
 {
-    const char *colon = *why ? ": " : "";
-
-    switch (status) {
-    case LW_EINVAL:
+    if (status == LW_EINVAL) {
         report("%s", *query->error ? query->error : lw_strerror(status));
-        break;
-    case LW_ECONN:
-        if (lw_client_is_up(query->client, NULL)) {
-            report("the server cannot serve '%s' now%s%s", query->options->name, colon,
-                   why);
-        } else {
-            report("no connection to the server%s%s", colon, why);
-        }
-        break;
-    case LW_EREDIS:
-        report("the server refuses '%s'%s%s", query->options->name, colon, why);
-        break;
-    default:
-        report("'%s': %s%s%s", query->options->name, lw_strerror(status), colon, why);
+    } else {
+        report_failure("", query->options->name, status,
+                       status == LW_EREDIS || lw_client_is_up(query->client, NULL), why);
     }
     query_end(query, exit_code_for(status, LW_OK, EXIT_BUSY));
 }

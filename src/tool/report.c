@@ -32,6 +32,24 @@ void report_transient(const char *line)
     transient_displayed = write(STDERR_FILENO, text, (size_t)length) > 0 && *line;
 }
 
+void report_failure(const char *action, const char *name, int error, bool link_up,
+                    const char *why)
+{
+    const char *colon = *why ? ": " : "";
+
+    if (error == LW_EREDIS && link_up) {
+        report("the server refuses '%s'%s%s", name, colon, why);
+    } else if (error == LW_EREDIS) {
+        report("the server refuses the connection%s%s", colon, why);
+    } else if (error == LW_ECONN && link_up) {
+        report("the server cannot serve '%s' now%s%s", name, colon, why);
+    } else if (error == LW_ECONN) {
+        report("no connection to the server%s%s", colon, why);
+    } else {
+        report("%s'%s': %s%s%s", action, name, lw_strerror(error), colon, why);
+    }
+}
+
 bool report_flush(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the command reports: messages on the standard error output, and its exit codes. */
+/* The command's messages on the standard error output, and its exit codes. */
 #ifndef LW_TOOL_REPORT_H
 #define LW_TOOL_REPORT_H
 #include <stdbool.h>
@@ -12,6 +12,11 @@ void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * it. The line must fit the terminal and be printable. Never blocks: if the terminal
  * accepts nothing (Ctrl-S), nothing is written. */
 void report_transient(const char *line);
+
+/* Reports the failure of a call for the lock `name`: `error` is its class, `why` more
+ * text or "", `action` is empty or ends in a blank. */
+void report_failure(const char *action, const char *name, int error, bool link_up,
+                    const char *why);
 
 /* Flushes the standard output. Returns false, after a report, if any of it could not be
  * written. */

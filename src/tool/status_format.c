@@ -109,7 +109,7 @@ void status_server(const struct lw_inspection *seen, char *text, size_t size)
 void status_headline(const struct lw_inspection *seen, int width, char *text, size_t size)
 {
     char name[COLUMNS_CELL_MAX], shown[COLUMNS_CELL_MAX], type[COLUMNS_CELL_MAX],
-        said[COLUMNS_CELL_MAX + 100], waiting[40] = "";
+        suffix[COLUMNS_CELL_MAX + 100], waiting[40] = "";
 
     lw__escape(seen->name, name, sizeof(name));
     lw__escape(seen->stranger, type, sizeof(type));
@@ -117,17 +117,17 @@ void status_headline(const struct lw_inspection *seen, int width, char *text, si
         (void)snprintf(waiting, sizeof(waiting), ", %zu waiting", seen->waiter_total);
     }
     if (*type) {
-        (void)snprintf(said, sizeof(said), ": held by a stranger, the key is a %s%s",
+        (void)snprintf(suffix, sizeof(suffix), ": held by a stranger, the key is a %s%s",
                        type, waiting);
     } else if (seen->holder_total > 0) {
-        (void)snprintf(said, sizeof(said), ": held by %zu%s", seen->holder_total,
+        (void)snprintf(suffix, sizeof(suffix), ": held by %zu%s", seen->holder_total,
                        waiting);
     } else {
-        (void)snprintf(said, sizeof(said), ": free%s", waiting);
+        (void)snprintf(suffix, sizeof(suffix), ": free%s", waiting);
     }
-    columns_cut(name, width > 0 ? width - columns_width(said) : columns_width(name),
+    columns_cut(name, width > 0 ? width - columns_width(suffix) : columns_width(name),
                 shown, sizeof(shown));
-    (void)snprintf(text, size, "%s%s", shown, said);
+    (void)snprintf(text, size, "%s%s", shown, suffix);
 }
 
 #define COMPACT (JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
@@ -140,9 +140,11 @@ struct json {
     struct json_object *object;
 };
 
-static void put(struct json *json, const char *key, struct json_object *value)
+/* `null` means that a `value` of NULL is wanted: json-c has no object for it. */
+static void put(struct json *json, const char *key, struct json_object *value, bool null)
 {
-    if (json->object != NULL && json_object_object_add(json->object, key, value) == 0) {
+    if (json->object != NULL && (value != NULL || null) &&
+        json_object_object_add(json->object, key, value) == 0) {
         return;
     }
     json_object_put(value);
@@ -150,38 +152,22 @@ static void put(struct json *json, const char *key, struct json_object *value)
     json->object = NULL;
 }
 
-static void put_made(struct json *json, const char *key, struct json_object *value)
-{
-    if (value == NULL) {
-        json_object_put(json->object);
-        json->object = NULL;
-    }
-    put(json, key, value);
-}
-
-/* "" and unknown values become null, for which json-c has no object. */
+/* "" becomes null. */
 static void put_text(struct json *json, const char *key, const char *from)
 {
     char text[COLUMNS_CELL_MAX];
 
     lw__escape(from, text, sizeof(text));
-    if (*from) {
-        put_made(json, key, json_object_new_string(text));
-    } else {
-        put(json, key, NULL);
-    }
+    put(json, key, *from ? json_object_new_string(text) : NULL, !*from);
 }
 
+/* An unknown number becomes null. */
 static void put_number(struct json *json, const char *key, int64_t number, bool known)
 {
-    if (known) {
-        put_made(json, key, json_object_new_int64(number));
-    } else {
-        put(json, key, NULL);
-    }
+    put(json, key, known ? json_object_new_int64(number) : NULL, !known);
 }
 
-static void put_who(struct json *json, const struct lw_inspected *entry)
+static void put_client(struct json *json, const struct lw_inspected *entry)
 {
     put_text(json, "mode", json_modes[entry->mode]);
     put_text(json, "token", entry->token);
@@ -193,7 +179,7 @@ static struct json_object *make_holder(const struct lw_inspected *entry, bool la
 {
     struct json json = {json_object_new_object()};
 
-    put_who(&json, entry);
+    put_client(&json, entry);
     if (!lasting) {
         put_number(&json, "remaining_ms", entry->remaining_ms, entry->remaining_ms >= 0);
     }
@@ -206,7 +192,7 @@ static struct json_object *make_waiter(const struct lw_inspected *entry, size_t 
 {
     struct json json = {json_object_new_object()};
 
-    put_who(&json, entry);
+    put_client(&json, entry);
     put_number(&json, "position", (int64_t)index + 1, true);
     if (!lasting) {
         put_number(&json, "waited_ms", entry->waited_ms, true);
@@ -216,7 +202,7 @@ static struct json_object *make_waiter(const struct lw_inspected *entry, size_t 
 }
 
 /* *array becomes NULL if there is no memory. */
-static void add(struct json_object **array, struct json_object *entry)
+static void add_entry(struct json_object **array, struct json_object *entry)
 {
     if (*array != NULL && entry != NULL && json_object_array_add(*array, entry) == 0) {
         return;
@@ -232,7 +218,7 @@ static struct json_object *make_holders(const struct lw_inspection *seen, bool l
     struct json_object *array = holders != NULL ? json_object_new_array() : NULL;
 
     for (size_t i = 0; array != NULL && i < seen->holder_count; i++) {
-        add(&array, make_holder(holders[i], lasting));
+        add_entry(&array, make_holder(holders[i], lasting));
     }
     free(holders);
     return array;
@@ -243,7 +229,7 @@ static struct json_object *make_waiters(const struct lw_inspection *seen, bool l
     struct json_object *array = json_object_new_array();
 
     for (size_t i = 0; array != NULL && i < seen->waiter_count; i++) {
-        add(&array, make_waiter(lw_inspection_waiter(seen, i), i, lasting));
+        add_entry(&array, make_waiter(lw_inspection_waiter(seen, i), i, lasting));
     }
     return array;
 }
@@ -267,16 +253,13 @@ static void put_seen(struct json *json, const struct lw_inspection *seen,
     put_text(json, "name", seen->name);
     put_text(json, "stranger", seen->stranger);
     put_number(json, "holder_total", (int64_t)seen->holder_total, true);
-    put_made(json, "holders", make_holders(seen, lasting));
+    put(json, "holders", make_holders(seen, lasting), false);
     put_number(json, "waiter_total", (int64_t)seen->waiter_total, true);
-    put_made(json, "waiters", make_waiters(seen, lasting));
+    put(json, "waiters", make_waiters(seen, lasting), false);
     put_text(json, "server", seen->server);
     put_text(json, "role", seen->role);
-    if (master != NULL) {
-        put_made(json, "master", make_master(master, lasting));
-    } else {
-        put(json, "master", NULL);
-    }
+    put(json, "master", master != NULL ? make_master(master, lasting) : NULL,
+        master == NULL);
 }
 
 /* Adds the time of day, as in RFC 3339. */
@@ -293,7 +276,7 @@ static void put_now(struct json *json)
     put_text(json, "time", text);
 }
 
-static char *text_of(struct json *json, int flags)
+static char *take_text(struct json *json, int flags)
 {
     const char *text =
         json->object != NULL ? json_object_to_json_string_ext(json->object, flags) : NULL;
@@ -310,7 +293,7 @@ int status_json(FILE *out, const struct lw_inspection *seen,
     char *text;
 
     put_seen(&json, seen, master, false);
-    text = text_of(&json, PRETTY);
+    text = take_text(&json, PRETTY);
     if (text == NULL) {
         return -1;
     }
@@ -328,7 +311,7 @@ char *status_json_line(const struct lw_inspection *seen, const struct lw_master 
         put_now(&json);
     }
     put_seen(&json, seen, master, lasting);
-    return text_of(&json, COMPACT);
+    return take_text(&json, COMPACT);
 }
 
 char *status_json_outage(const char *name, const char *outage, const char *why,
@@ -341,13 +324,13 @@ char *status_json_outage(const char *name, const char *outage, const char *why,
     put_text(&json, "outage", outage);
     put_text(&json, "why", why);
     put_number(&json, "age_ms", age_ms, age_ms >= 0);
-    return text_of(&json, COMPACT);
+    return take_text(&json, COMPACT);
 }
 
 /* ---- tables ---- */
 
-/* Of a client the beginning of its name and the pid stay visible, of a token enough to
- * tell it from others. */
+/* The beginning of a client's name and its pid stay visible, and enough of a token to
+ * distinguish it. */
 #define MIN_OWNER 10
 #define MIN_CLIENT 16
 #define MIN_TOKEN 17
@@ -518,14 +501,15 @@ static void write_line(FILE *out, const char *text, int width)
 void status_view_write(FILE *out, const struct status_view *view, int64_t age_ms,
                        const char *remark, const char *why, int width)
 {
-    char age[40], said[200], server[1000], line[sizeof(server) + sizeof(said)];
+    char age[40], suffix[200], server[1000], line[sizeof(server) + sizeof(suffix)];
 
     status_age(age_ms, age, sizeof(age));
-    (void)snprintf(said, sizeof(said), "; %s ago%s%s", age, *remark ? ", " : "", remark);
+    (void)snprintf(suffix, sizeof(suffix), "; %s ago%s%s", age, *remark ? ", " : "",
+                   remark);
     columns_cut(view->server,
-                width > 0 ? width - columns_width(said) : columns_width(view->server),
+                width > 0 ? width - columns_width(suffix) : columns_width(view->server),
                 server, sizeof(server));
-    (void)snprintf(line, sizeof(line), "%s%s", server, said);
+    (void)snprintf(line, sizeof(line), "%s%s", server, suffix);
     write_line(out, view->headline, width);
     write_line(out, line, width);
     if (*why) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls that differ between operating systems. Where the system has no such call, those
+/* Calls that differ between operating systems. On a system without such a call, functions
  * that return nothing have no effect. */
 #ifndef LW_TOOL_SYSTEM_H
 #define LW_TOOL_SYSTEM_H

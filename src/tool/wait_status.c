@@ -111,27 +111,27 @@ static void format_holder(const struct wait_status *wait_status,
                           const struct lw_inspection *seen, char *text, size_t size)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
-    char who[WORDS];
+    char name[WORDS];
     int used;
 
     if (*seen->stranger && wait_status->options->mode == LW_REDISSON) {
         (void)snprintf(text, size, "held by somebody else");
     } else if (*seen->stranger) {
-        lw__escape(seen->stranger, who, sizeof(who));
-        (void)snprintf(text, size, "held by a stranger, the key is a %s", who);
+        lw__escape(seen->stranger, name, sizeof(name));
+        (void)snprintf(text, size, "held by a stranger, the key is a %s", name);
     } else if (holder == NULL) {
         (void)snprintf(text, size, "free at the moment");
     } else {
         lw__escape(*holder->client  ? holder->client
                    : *holder->owner ? holder->owner
                                     : holder->token,
-                   who, sizeof(who));
+                   name, sizeof(name));
         if (!same_kind(holder->mode, wait_status->options->mode)) {
             used = snprintf(text, size, "held as a %s, while this is %s; by %s",
                             holder->mode == LW_MUTEX ? "mutex" : "read-write lock",
-                            requested_kind(wait_status->options->mode), who);
+                            requested_kind(wait_status->options->mode), name);
         } else {
-            used = snprintf(text, size, "held by %s", who);
+            used = snprintf(text, size, "held by %s", name);
         }
         if (seen->holder_total > 1) {
             (void)snprintf(text + used, size - (size_t)used, " and %zu more",

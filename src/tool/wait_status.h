@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is displayed while a lock is waited for: the place in the queue, for how long, the
- * holder, and the rest of its lease. On a terminal it is one line, which is erased at the
+/* The display during the wait for a lock: the place in the queue, the time, the holder,
+ * and the rest of its lease. On a terminal it is one line, which is erased at the
  * end; otherwise, with --verbose, a line for each change.
  *
  * wait_status_open; wait_status_begin when the lock has been requested; wait_status_end

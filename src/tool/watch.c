@@ -35,7 +35,7 @@
 
 /* Why there is no newer state. */
 struct watch_outage {
-    const char *what; /* "no answer", "no connection"; NULL: there is no outage */
+    const char *kind; /* "no answer", "no connection"; NULL: there is no outage */
     char why[2000];   /* or "" */
 };
 
@@ -55,7 +55,7 @@ struct watch_lines {
     char headline[WORDS]; /* written last, so that it is not repeated */
 };
 
-static void write_event(const char *what, const char *words)
+static void write_event(const char *kind, const char *words)
 {
     char stamp[40];
     time_t now = time(NULL);
@@ -63,7 +63,7 @@ static void write_event(const char *what, const char *words)
 
     localtime_r(&now, &local);
     (void)strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S%z", &local);
-    (void)printf("%s %s%s%s\n", stamp, what, *words ? " " : "", words);
+    (void)printf("%s %s%s%s\n", stamp, kind, *words ? " " : "", words);
 }
 
 static struct watch_entry *find(struct watch_entry *list, size_t count, const char *token,
@@ -202,13 +202,13 @@ static void lines_outage(struct watch_lines *lines, const struct watch_outage *o
     char age[40], words[WORDS];
 
     if (*outage->why) {
-        (void)snprintf(words, sizeof(words), "%s: %s", outage->what, outage->why);
+        (void)snprintf(words, sizeof(words), "%s: %s", outage->kind, outage->why);
     } else if (age_ms >= 0) {
         status_age(age_ms, age, sizeof(age));
-        (void)snprintf(words, sizeof(words), "%s, the last one %s ago", outage->what,
+        (void)snprintf(words, sizeof(words), "%s, the last one %s ago", outage->kind,
                        age);
     } else {
-        (void)snprintf(words, sizeof(words), "%s", outage->what);
+        (void)snprintf(words, sizeof(words), "%s", outage->kind);
     }
     write_headline(lines, words);
     lines->outage_written = true;
@@ -251,7 +251,7 @@ static bool json_outage(char **last, const char *name, const struct watch_outage
 {
     free(*last);
     *last = NULL;
-    return write_json(status_json_outage(name, outage->what, outage->why, age_ms));
+    return write_json(status_json_outage(name, outage->kind, outage->why, age_ms));
 }
 
 /* ---- the watch ---- */
@@ -310,15 +310,15 @@ static char *screen_text(const struct watch *watch)
     if (out == NULL) {
         return NULL;
     }
-    if (outage->what != NULL) {
-        (void)snprintf(remark, sizeof(remark), "%s since", outage->what);
+    if (outage->kind != NULL) {
+        (void)snprintf(remark, sizeof(remark), "%s since", outage->kind);
     }
     if (watch->view.tables != NULL) {
         status_view_write(out, &watch->view, age_ms(watch), remark, outage->why,
                           terminal_size(STDOUT_FILENO).ws_col);
-    } else if (outage->what != NULL) {
+    } else if (outage->kind != NULL) {
         lw__escape(watch->query.options->name, shown, sizeof(shown));
-        (void)fprintf(out, "%s: %s%s%s\n", shown, outage->what, *outage->why ? ": " : "",
+        (void)fprintf(out, "%s: %s%s%s\n", shown, outage->kind, *outage->why ? ": " : "",
                       outage->why);
     }
     if (fclose(out) != 0) {
@@ -435,12 +435,12 @@ static void show_outage(struct watch *watch)
 }
 
 /* Shows an outage when it begins or changes. */
-static void note_outage(struct watch *watch, const char *what, const char *why)
+static void note_outage(struct watch *watch, const char *kind, const char *why)
 {
-    struct watch_outage outage = {.what = what};
+    struct watch_outage outage = {.kind = kind};
 
     lw__escape(why, outage.why, sizeof(outage.why));
-    if (watch->outage.what == NULL || strcmp(watch->outage.what, what) != 0 ||
+    if (watch->outage.kind == NULL || strcmp(watch->outage.kind, kind) != 0 ||
         strcmp(watch->outage.why, outage.why) != 0) {
         watch->outage = outage;
         show_outage(watch);
@@ -506,7 +506,7 @@ static void on_inspected(struct lw_client *client, int result,
         watch->failures = 0;
         watch->answer_ms = watch->query.sent_ms;
         watch->due_ms = system_now_ms() + watch->query.options->interval_ms;
-        watch->outage = (struct watch_outage){.what = NULL};
+        watch->outage = (struct watch_outage){.kind = NULL};
         shown(watch, show(watch, seen));
     } else if (result != LW_ECONN) {
         query_fail(&watch->query, result, why);
@@ -537,7 +537,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     read_keys(watch);
     if (watch->up && !watch->query_pending && now >= watch->due_ms) {
         look(watch);
-    } else if (watch->query_pending && watch->outage.what == NULL &&
+    } else if (watch->query_pending && watch->outage.kind == NULL &&
                now - watch->query.sent_ms >= SILENCE_MS) {
         note_outage(watch, "no answer", "");
     } else if (watch->form == SCREEN) {
