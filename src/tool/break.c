@@ -30,14 +30,14 @@ struct operation {
     bool inspected, any_broken;
 };
 
-static void finish(struct operation *operation, const char *why)
+static void finish(struct operation *op, const char *why)
 {
-    struct query *query = &operation->query;
+    struct query *query = &op->query;
 
-    if (!operation->any_broken) {
+    if (!op->any_broken) {
         report("'%s' is not broken: %s", query->options->name, why);
     }
-    query_end(query, operation->any_broken ? EXIT_SUCCESS : EXIT_NOT_HELD);
+    query_end(query, op->any_broken ? EXIT_SUCCESS : EXIT_NOT_HELD);
 }
 
 /* ---- which holders ---- */
@@ -109,10 +109,9 @@ static bool token_matches(const char *given, const char *token)
 }
 
 /* Returns true if --token names another holder. */
-static bool token_differs(const struct operation *operation,
-                          const struct lw_inspection *seen)
+static bool token_differs(const struct operation *op, const struct lw_inspection *seen)
 {
-    const char *token = operation->query.options->token;
+    const char *token = op->query.options->token;
 
     return token != NULL && seen->holder_count == 1 &&
            !token_matches(token, lw_inspection_holder(seen, 0)->token);
@@ -120,22 +119,22 @@ static bool token_differs(const struct operation *operation,
 
 /* ---- the breaks ---- */
 
-static void free_tokens(struct operation *operation)
+static void free_tokens(struct operation *op)
 {
-    for (size_t i = 0; i < operation->count; i++) {
-        free(operation->tokens[i]);
+    for (size_t i = 0; i < op->count; i++) {
+        free(op->tokens[i]);
     }
-    free(operation->tokens);
-    operation->tokens = NULL;
-    operation->count = operation->next = 0;
+    free(op->tokens);
+    op->tokens = NULL;
+    op->count = op->next = 0;
 }
 
-static bool add(struct operation *operation, const char *token)
+static bool add(struct operation *op, const char *token)
 {
     char *copy = strdup(token);
 
     if (copy != NULL) {
-        operation->tokens[operation->count++] = copy;
+        op->tokens[op->count++] = copy;
     }
     return copy != NULL;
 }
@@ -143,31 +142,30 @@ static bool add(struct operation *operation, const char *token)
 /* Keeps the tokens to break: the given one, or as many of those listed as there were
  * holders at the first look. With `seen` NULL the value is too long to be listed, or may
  * not be read: any holder is meant. Returns false if there is no memory. */
-static bool keep_tokens(struct operation *operation, const struct lw_inspection *seen)
+static bool keep_tokens(struct operation *op, const struct lw_inspection *seen)
 {
-    const char *only = operation->query.options->token;
+    const char *only = op->query.options->token;
     bool kept = true;
 
-    if (!operation->inspected && only == NULL && seen != NULL) {
-        operation->remaining = seen->holder_total;
+    if (!op->inspected && only == NULL && seen != NULL) {
+        op->remaining = seen->holder_total;
     }
-    operation->inspected = true;
-    free_tokens(operation);
-    operation->tokens =
-        calloc(seen != NULL ? seen->holder_count + 1 : 1, sizeof(*operation->tokens));
-    if (operation->tokens == NULL) {
+    op->inspected = true;
+    free_tokens(op);
+    op->tokens = calloc(seen != NULL ? seen->holder_count + 1 : 1, sizeof(*op->tokens));
+    if (op->tokens == NULL) {
         return false;
     }
     if (only != NULL) {
-        return add(operation, only);
+        return add(op, only);
     }
     if (seen == NULL) {
-        operation->count = 1;
+        op->count = 1;
         return true;
     }
-    for (size_t i = 0; kept && i < seen->holder_count && operation->remaining > 0; i++) {
-        kept = add(operation, lw_inspection_holder(seen, i)->token);
-        operation->remaining--;
+    for (size_t i = 0; kept && i < seen->holder_count && op->remaining > 0; i++) {
+        kept = add(op, lw_inspection_holder(seen, i)->token);
+        op->remaining--;
     }
     return kept;
 }
@@ -179,75 +177,75 @@ static bool is_truncated(const struct lw_inspection *seen)
     return holder != NULL && holder->mode == LW_MUTEX && strlen(holder->token) >= SHOWN;
 }
 
-static void break_next(struct operation *operation);
+static void break_next(struct operation *op);
 
 static void on_broken(struct lw_client *client, int result, const char *why, void *arg)
 {
-    struct operation *operation = arg;
+    struct operation *op = arg;
 
     (void)client;
-    if (operation->query.ending) {
+    if (op->query.ending) {
         return;
     }
     if (result != LW_OK && result != LW_ENOTHELD) {
-        bool unknown = result == LW_ECONN && operation->any_broken;
+        bool unknown = result == LW_ECONN && op->any_broken;
 
-        query_fail(&operation->query, unknown ? LW_EUNKNOWN : result, why);
+        query_fail(&op->query, unknown ? LW_EUNKNOWN : result, why);
         return;
     }
-    operation->any_broken = operation->any_broken || result == LW_OK;
-    operation->next++;
-    break_next(operation);
+    op->any_broken = op->any_broken || result == LW_OK;
+    op->next++;
+    break_next(op);
 }
 
 static void on_inspected(struct lw_client *client, int result,
                          const struct lw_inspection *seen, const char *why, void *arg)
 {
-    struct operation *operation = arg;
-    const struct options *options = operation->query.options;
+    struct operation *op = arg;
+    const struct options *options = op->query.options;
     char foreign[1200];
 
     (void)client;
-    if (operation->query.ending) {
+    if (op->query.ending) {
         return;
     }
     if ((result == LW_EREDIS || (result == LW_OK && is_truncated(seen))) &&
-        options->foreign && !operation->inspected) {
+        options->foreign && !op->inspected) {
         result = LW_OK;
         seen = NULL;
     }
     if (result != LW_OK) {
-        query_fail(&operation->query, result, why);
+        query_fail(&op->query, result, why);
     } else if (seen != NULL && *seen->stranger) {
-        finish(operation, "the key is a stranger's, and is not touched");
-    } else if (!options->foreign && !token_differs(operation, seen) &&
+        finish(op, "the key is a stranger's, and is not touched");
+    } else if (!options->foreign && !token_differs(op, seen) &&
                is_foreign(seen, foreign, sizeof(foreign))) {
-        finish(operation, foreign);
-    } else if (!keep_tokens(operation, seen)) {
-        query_fail(&operation->query, LW_ENOMEM, "");
+        finish(op, foreign);
+    } else if (!keep_tokens(op, seen)) {
+        query_fail(&op->query, LW_ENOMEM, "");
     } else {
-        break_next(operation);
+        break_next(op);
     }
 }
 
-static void break_next(struct operation *operation)
+static void break_next(struct operation *op)
 {
-    struct query *query = &operation->query;
+    struct query *query = &op->query;
     int error;
 
-    if (operation->next < operation->count) {
-        error = lw_break(query->client, query->options->name,
-                         operation->tokens[operation->next], on_broken, operation);
+    if (op->next < op->count) {
+        error = lw_break(query->client, query->options->name, op->tokens[op->next],
+                         on_broken, op);
         if (error != 0) {
             query_fail(query, error, "");
         }
-    } else if (operation->count > 0 && operation->remaining > 0) {
-        query_inspect(query, on_inspected, operation);
-    } else if (operation->count == 0) {
-        finish(operation, "nobody holds it");
+    } else if (op->count > 0 && op->remaining > 0) {
+        query_inspect(query, on_inspected, op);
+    } else if (op->count == 0) {
+        finish(op, "nobody holds it");
     } else {
-        finish(operation, query->options->token != NULL ? "that token does not hold it"
-                                                        : "it changed hands meanwhile");
+        finish(op, query->options->token != NULL ? "that token does not hold it"
+                                                 : "it changed hands meanwhile");
     }
 }
 
@@ -259,11 +257,11 @@ static void on_up(struct query *query)
 int break_lock(const struct options *options)
 {
     static const struct query_events events = {.up = on_up};
-    struct operation operation = {.query = {.options = options, .events = &events}};
+    struct operation op = {.query = {.options = options, .events = &events}};
     int code;
 
-    operation.query.arg = &operation;
-    code = query(&operation.query, "lockwire-break");
-    free_tokens(&operation);
+    op.query.arg = &op;
+    code = query(&op.query, "lockwire-break");
+    free_tokens(&op);
     return code;
 }

@@ -364,8 +364,9 @@ static void report_leftovers(struct job *job)
         system_now_ms() < job->leftovers_since_ms + REPORT_AFTER_MS) {
         return;
     }
-    report("%s has ended, but '%s' is held until the processes that it left behind end",
-           job->plan.argv[0], job->plan.name);
+    report(
+        "%s has exited, but '%s' stays locked until the processes it started have exited",
+        job->plan.argv[0], job->plan.name);
     job->leftovers_since_ms = 0;
 }
 

@@ -164,7 +164,7 @@ static void released(struct session *session, int status)
     const char *colon = *errstr ? ": " : "";
 
     if (status == LW_ENOTHELD) {
-        report("'%s' was no longer ours when it was to be released", name);
+        report("'%s' was lost before it could be released", name);
         session->code = exit_code_for(status, LW_OK, EXIT_BUSY);
     } else if (status == LW_EREDIS) {
         report("the server refuses to release '%s', which stays locked until its lease "
@@ -218,7 +218,7 @@ static int64_t session_remaining_ms(const struct session *session)
 
 /* ---- the wait and the loss ---- */
 
-static void report_loss(struct session *session, int reason)
+static void handle_loss(struct session *session, int reason)
 {
     const struct lw_lock *lock = failed_lock(session, reason);
     const char *name = lock_name(session, lock), *errstr = lock_errstr(lock);
@@ -244,7 +244,7 @@ static void report_loss(struct session *session, int reason)
 static void on_lost(struct lw_lock *lock, int reason, void *arg)
 {
     (void)lock;
-    report_loss(arg, reason);
+    handle_loss(arg, reason);
 }
 
 /* Reports the end of an unsuccessful wait, and returns its exit code. */
@@ -328,7 +328,7 @@ static void on_all_acquired(struct lw_all *all, int status, void *arg)
 static void on_all_lost(struct lw_all *all, int reason, void *arg)
 {
     (void)all;
-    report_loss(arg, reason);
+    handle_loss(arg, reason);
 }
 
 /* ---- lead ---- */
@@ -351,7 +351,7 @@ static void on_keep_lost(struct lw_keep *keep, int reason, void *arg)
 
     (void)keep;
     if (session->stage == SESSION_HELD && !session->lost) {
-        report_loss(session, reason);
+        handle_loss(session, reason);
     }
 }
 

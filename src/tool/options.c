@@ -304,10 +304,9 @@ static int check_times(struct options *options)
     }
     least = 2 * (options->grace_ms + KILL_MS) + 1;
     return refuse(options->subcommand,
-                  "a %s of %" PRId64 "ms is too short for a --grace of %" PRId64
-                  "ms, which must be over before it is: a %s of %" PRId64
-                  "ms would do, or a grace of %" PRId64 "ms",
-                  option, hold, options->grace_ms, option + 2, least, most);
+                  "--grace %" PRId64 "ms does not fit into %s %" PRId64
+                  "ms: use %s %" PRId64 "ms or more, or --grace %" PRId64 "ms or less",
+                  options->grace_ms, option, hold, option, least, most);
 }
 
 static int check_more_names(const struct options *options)

@@ -22,39 +22,37 @@
 #define LOOK_MS 1000
 #define WORDS 600 /* bytes of a name or a client, which may be cut */
 
-static void arm(struct wait_status *wait_status, int64_t ms)
+static void arm(struct wait_status *display, int64_t ms)
 {
     struct timeval time = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)};
 
-    event_add(wait_status->timer, &time);
+    event_add(display->timer, &time);
 }
 
 /* ---- the text ---- */
 
 /* Writes this client as lw_inspect shows it. */
-static void format_own_client(const struct wait_status *wait_status, char *text,
-                              size_t size)
+static void format_own_client(const struct wait_status *display, char *text, size_t size)
 {
     char host[65] = "";
 
     if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
         memcpy(host, "-", 2);
     }
-    (void)snprintf(text, size, "%s %s %ld", wait_status->client_name, host,
-                   (long)getpid());
+    (void)snprintf(text, size, "%s %s %ld", display->client_name, host, (long)getpid());
 }
 
 /* Returns the place, from 1; 0 if this client is not listed, as always in LW_REDISSON.
  * `total` is the length of its queue, which mutexes do not share with the other modes. */
-static size_t find_place(const struct wait_status *wait_status,
+static size_t find_place(const struct wait_status *display,
                          const struct lw_inspection *seen, size_t *total)
 {
-    enum lw_mode mode = wait_status->options->mode;
+    enum lw_mode mode = display->options->mode;
     const struct lw_inspected *entry;
     size_t place = 0, before = 0;
     char self[WORDS];
 
-    format_own_client(wait_status, self, sizeof(self));
+    format_own_client(display, self, sizeof(self));
     *total = seen->waiter_total;
     for (size_t i = 0; (entry = lw_inspection_waiter(seen, i)) != NULL; i++) {
         if ((entry->mode == LW_MUTEX) != (mode == LW_MUTEX)) {
@@ -69,10 +67,10 @@ static size_t find_place(const struct wait_status *wait_status,
     return place;
 }
 
-static void format_place(const struct wait_status *wait_status,
+static void format_place(const struct wait_status *display,
                          const struct lw_inspection *seen, char *text, size_t size)
 {
-    size_t total, place = find_place(wait_status, seen, &total);
+    size_t total, place = find_place(display, seen, &total);
 
     if (place > 0) {
         (void)snprintf(text, size, "place %zu of %zu", place, total);
@@ -107,14 +105,14 @@ static const char *requested_kind(enum lw_mode mode)
 
 /* Writes the holder, or the type of a foreign key, which lw_inspect also reports for a
  * lock of Redisson's. */
-static void format_holder(const struct wait_status *wait_status,
+static void format_holder(const struct wait_status *display,
                           const struct lw_inspection *seen, char *text, size_t size)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
     char name[WORDS];
     int used;
 
-    if (*seen->stranger && wait_status->options->mode == LW_REDISSON) {
+    if (*seen->stranger && display->options->mode == LW_REDISSON) {
         (void)snprintf(text, size, "held by somebody else");
     } else if (*seen->stranger) {
         lw__escape(seen->stranger, name, sizeof(name));
@@ -126,10 +124,10 @@ static void format_holder(const struct wait_status *wait_status,
                    : *holder->owner ? holder->owner
                                     : holder->token,
                    name, sizeof(name));
-        if (!same_kind(holder->mode, wait_status->options->mode)) {
+        if (!same_kind(holder->mode, display->options->mode)) {
             used = snprintf(text, size, "held as a %s, while this is %s; by %s",
                             holder->mode == LW_MUTEX ? "mutex" : "read-write lock",
-                            requested_kind(wait_status->options->mode), name);
+                            requested_kind(display->options->mode), name);
         } else {
             used = snprintf(text, size, "held by %s", name);
         }
@@ -151,42 +149,41 @@ static void format_lease(const struct lw_inspection *seen, char *text, size_t si
 
 /* ---- the lines ---- */
 
-static void draw(const struct wait_status *wait_status, const char *name,
-                 const char *place, const char *holder, const char *lease)
+static void draw(const struct wait_status *display, const char *name, const char *place,
+                 const char *holder, const char *lease)
 {
     char line[3 * WORDS];
 
     (void)snprintf(line, sizeof(line), "lockwire: %s: %s for %" PRId64 "s; %s%s", name,
-                   place, (system_now_ms() - wait_status->started_ms) / 1000, holder,
-                   lease);
+                   place, (system_now_ms() - display->started_ms) / 1000, holder, lease);
     line[columns_fit(line, strlen(line), terminal_size(STDERR_FILENO).ws_col - 1)] = '\0';
     report_transient(line);
 }
 
-static void write_change(struct wait_status *wait_status, const char *name,
-                         const char *place, const char *holder)
+static void write_change(struct wait_status *display, const char *name, const char *place,
+                         const char *holder)
 {
-    char line[sizeof(wait_status->last_line)];
+    char line[sizeof(display->last_line)];
 
     (void)snprintf(line, sizeof(line), "%s: %s; %s", name, place, holder);
-    if (strcmp(line, wait_status->last_line) != 0) {
-        memcpy(wait_status->last_line, line, sizeof(line));
+    if (strcmp(line, display->last_line) != 0) {
+        memcpy(display->last_line, line, sizeof(line));
         report("%s", line);
     }
 }
 
-static void show(struct wait_status *wait_status, const struct lw_inspection *seen)
+static void show(struct wait_status *display, const struct lw_inspection *seen)
 {
     char name[WORDS], place[80], holder[WORDS + 80], lease[40] = "";
 
     lw__escape(seen->name, name, sizeof(name));
-    format_place(wait_status, seen, place, sizeof(place));
-    format_holder(wait_status, seen, holder, sizeof(holder));
+    format_place(display, seen, place, sizeof(place));
+    format_holder(display, seen, holder, sizeof(holder));
     format_lease(seen, lease, sizeof(lease));
-    if (wait_status->terminal) {
-        draw(wait_status, name, place, holder, lease);
+    if (display->terminal) {
+        draw(display, name, place, holder, lease);
     } else {
-        write_change(wait_status, name, place, holder);
+        write_change(display, name, place, holder);
     }
 }
 
@@ -195,19 +192,19 @@ static void show(struct wait_status *wait_status, const struct lw_inspection *se
 static void on_seen(struct lw_client *client, int status,
                     const struct lw_inspection *seen, const char *why, void *arg)
 {
-    struct wait_status *wait_status = arg;
+    struct wait_status *display = arg;
 
     (void)client, (void)why;
-    wait_status->query_pending = false;
-    if (!wait_status->active) {
+    display->query_pending = false;
+    if (!display->active) {
         return;
     }
     if (status == LW_OK) {
-        show(wait_status, seen);
+        show(display, seen);
     } else {
         report_transient("");
     }
-    arm(wait_status, LOOK_MS);
+    arm(display, LOOK_MS);
 }
 
 /* A terminal that does not control this session counts as in the foreground. */
@@ -219,72 +216,71 @@ static bool in_foreground(void)
 }
 
 /* Returns the name to show: with --and the one that is being waited for. */
-static const char *awaited_name(const struct wait_status *wait_status)
+static const char *awaited_name(const struct wait_status *display)
 {
-    for (int i = 0; i < wait_status->options->more_count + 1; i++) {
+    for (int i = 0; i < display->options->more_count + 1; i++) {
         const struct lw_lock *lock =
-            wait_status->all != NULL ? lw_all_lock(wait_status->all, (size_t)i) : NULL;
+            display->all != NULL ? lw_all_lock(display->all, (size_t)i) : NULL;
 
         if (lock != NULL && lw_lock_state(lock) == LW_WAITING) {
             return lw_lock_name(lock);
         }
     }
-    return wait_status->options->name;
+    return display->options->name;
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
-    struct wait_status *wait_status = arg;
+    struct wait_status *display = arg;
 
     (void)fd, (void)what;
-    if (wait_status->query_pending) {
+    if (display->query_pending) {
         return; /* on_seen sets the timer */
     }
-    wait_status->query_pending = (!wait_status->terminal || in_foreground()) &&
-                                 lw_inspect(wait_status->client,
-                                            awaited_name(wait_status), on_seen,
-                                            wait_status) == 0;
-    if (!wait_status->query_pending) {
-        arm(wait_status, LOOK_MS);
+    display->query_pending =
+        (!display->terminal || in_foreground()) &&
+        lw_inspect(display->client, awaited_name(display), on_seen, display) == 0;
+    if (!display->query_pending) {
+        arm(display, LOOK_MS);
     }
 }
 
-int wait_status_open(struct wait_status *wait_status, struct event_base *base,
+int wait_status_open(struct wait_status *display, struct event_base *base,
                      const struct options *options, const char *client_name)
 {
-    *wait_status = (struct wait_status){.options = options, .client_name = client_name};
-    wait_status->terminal = isatty(STDERR_FILENO) == 1;
-    if (wait_status->terminal || options->verbose) {
-        wait_status->timer = event_new(base, -1, 0, on_timer, wait_status);
-        return wait_status->timer != NULL ? 0 : -1;
+    *display = (struct wait_status){.options = options, .client_name = client_name};
+    display->terminal = isatty(STDERR_FILENO) == 1;
+    if (display->terminal || options->verbose) {
+        display->timer = event_new(base, -1, 0, on_timer, display);
+        return display->timer != NULL ? 0 : -1;
     }
     return 0;
 }
 
-void wait_status_begin(struct wait_status *wait_status, struct lw_client *client)
+void wait_status_begin(struct wait_status *display, struct lw_client *client)
 {
-    if (wait_status->timer == NULL || wait_status->options->wait_ms == 0) {
+    if (display->timer == NULL || display->options->wait_ms == 0) {
         return;
     }
-    wait_status->client = client;
-    wait_status->active = true;
-    wait_status->started_ms = system_now_ms();
-    wait_status->last_line[0] = '\0';
-    arm(wait_status, FIRST_LOOK_MS);
+    display->client = client;
+    display->active = true;
+    display->started_ms = system_now_ms();
+    display->last_line[0] = '\0';
+    arm(display, FIRST_LOOK_MS);
 }
 
-void wait_status_end(struct wait_status *wait_status)
+void wait_status_end(struct wait_status *display)
 {
-    if (wait_status->active) {
-        wait_status->active = false;
-        event_del(wait_status->timer);
+    if (display->active) {
+        display->active = false;
+        event_del(display->timer);
         report_transient("");
     }
 }
 
-void wait_status_close(struct wait_status *wait_status)
+void wait_status_close(struct wait_status *display)
 {
-    if (wait_status->timer != NULL) {
-        event_free(wait_status->timer);
+    if (display->timer != NULL) {
+        event_free(display->timer);
     }
 }

@@ -30,12 +30,12 @@ struct wait_status {
 };
 
 /* Returns 0, or -1 if there is no memory. */
-int wait_status_open(struct wait_status *wait_status, struct event_base *base,
+int wait_status_open(struct wait_status *display, struct event_base *base,
                      const struct options *options, const char *client_name);
-void wait_status_begin(struct wait_status *wait_status, struct lw_client *client);
+void wait_status_begin(struct wait_status *display, struct lw_client *client);
 /* Erases the line. Further calls have no effect. */
-void wait_status_end(struct wait_status *wait_status);
+void wait_status_end(struct wait_status *display);
 /* Also for a struct of zeros. */
-void wait_status_close(struct wait_status *wait_status);
+void wait_status_close(struct wait_status *display);
 
 #endif

@@ -157,7 +157,7 @@ class TheEnd(FaultTest):
         os.kill(pid, signal.SIGTERM)
         code, _, err = self.end_of(process)
         self.assertEqual(code, 70)
-        self.assertIn("no longer ours", err)
+        self.assertIn("was lost before", err)
 
     def test_one_of_several_is_gone_when_the_program_ends(self):
         process, pid = self.holder("--and", "other")
@@ -165,7 +165,7 @@ class TheEnd(FaultTest):
         os.kill(pid, signal.SIGTERM)
         code, _, err = self.end_of(process)
         self.assertEqual(code, 70)
-        self.assertIn("'other' was no longer ours when it was to be released", err)
+        self.assertIn("'other' was lost before it could be released", err)
 
     def test_a_release_without_an_answer_leaves_the_programs_code(self):
         process, pid = self.holder()

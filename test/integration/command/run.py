@@ -332,8 +332,8 @@ class Several(RunTest):
                                 "echo held; read x", stdin=subprocess.PIPE)
             self.assertEqual(self.line_of(process.stdout), "held\n")
             self.server("DEL", name)
-            self.assertEqual(self.end_of(process)[2], f"lockwire: '{name}' was no longer ours "
-                             "when it was to be released\n")
+            self.assertEqual(self.end_of(process)[2], f"lockwire: '{name}' was lost before "
+                             "it could be released\n")
             self.assertEqual(self.server("EXISTS", "a", "b", "c"), 0)
 
     def test_opposite_orders_never_deadlock(self):

@@ -359,7 +359,7 @@ class Jobs(TerminalTest):
         shell = self.shell()
         shell.line('"$lockwire" run job -- sh -c \'(while [ ! -e go ]; do sleep 0.02; done;'
                    ' read x </dev/tty; echo "got $x") & exit 0\'')
-        shell.expect("is held until")
+        shell.expect("stays locked until")
         with open(self.path("go"), "w", encoding="ascii"):
             pass
         shell.line("a line")

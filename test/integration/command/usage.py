@@ -68,14 +68,14 @@ class Usage(ToolTest):
                                                 "--", "true"))
 
     def test_a_lease_has_room_for_the_grace_time(self):
-        for lease, grace, words in (("2s", "3s", ("--lease of 2000ms", "3000ms", "899ms")),
-                                    ("30s", "15s", ("--lease of 30000ms", "15000ms", "14499ms")),
-                                    ("100ms", "45ms", ("--lease of 100ms", "45ms", "44ms"))):
+        for lease, grace, words in (("2s", "3s", ("--lease 2000ms", "3000ms", "899ms")),
+                                    ("30s", "15s", ("--lease 30000ms", "15000ms", "14499ms")),
+                                    ("100ms", "45ms", ("--lease 100ms", "45ms", "44ms"))):
             said = self.check(64, "run", "x", *NOWHERE, "--lease", lease, "--grace", grace,
                               "--", "true")
             for word in words:
                 self.assertIn(word, said)
-            fits, would_do = words[2], re.search(r"a lease of (\d+ms) would do", said)[1]
+            fits, would_do = words[2], re.search(r"use --lease (\d+ms) or more", said)[1]
             for times in (("--lease", lease, "--grace", fits),
                           ("--lease", would_do, "--grace", grace)):
                 self.check(69, "run", "x", *NOWHERE, "--wait", "0", *times, "--", "true")
@@ -150,8 +150,8 @@ class Usage(ToolTest):
                           self.check(64, "run", "x", *NOWHERE, "--max-hold", text, "--", "true"))
             self.assertIn(said, self.check(64, "hold", "x", *NOWHERE, f"--max-hold={text}"))
         said = self.check(64, "run", "x", *NOWHERE, "--max-hold", "8s", "--grace", "4s", "--", "true")
-        self.assertIn("--max-hold of 8000ms is too short for a --grace of 4000ms", said)
-        for words in (("--max-hold", re.search(r"a max-hold of (\d+ms) would do", said)[1]),
+        self.assertIn("--grace 4000ms does not fit into --max-hold 8000ms", said)
+        for words in (("--max-hold", re.search(r"use --max-hold (\d+ms) or more", said)[1]),
                       ("--max-hold", "100ms", "--grace", "44ms"), ("--max-hold", "1000000h"),
                       ("--max-hold", "100ms", "--lease", "596h")):
             grace = () if "--grace" in words or len(words) > 2 else ("--grace", "4s")
