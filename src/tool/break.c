@@ -218,7 +218,7 @@ static void on_inspected(struct lw_client *client, int result,
         query_fail(&op->query, result, why);
     } else if (seen != NULL && *seen->stranger) {
         finish(op, "the key is a stranger's, and is not touched");
-    } else if (!options->foreign && !token_differs(op, seen) &&
+    } else if (seen != NULL && !options->foreign && !token_differs(op, seen) &&
                is_foreign(seen, foreign, sizeof(foreign))) {
         finish(op, foreign);
     } else if (!keep_tokens(op, seen)) {

@@ -32,6 +32,26 @@ void report_transient(const char *line)
     transient_displayed = write(STDERR_FILENO, text, (size_t)length) > 0 && *line;
 }
 
+void report(const char *format, ...)
+{
+    static const char begin[] = "lockwire: ";
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    char text[PIPE_BUF] = "lockwire: "; /* at most this is written as a whole */
+    size_t length;
+    va_list args;
+
+    report_transient("");
+    va_start(args, format);
+    (void)vsnprintf(text + sizeof(begin) - 1, sizeof(text) - sizeof(begin), format, args);
+    va_end(args);
+    length = strlen(text);
+    text[length++] = '\n';
+    if (poll(&out, 1, WRITE_LIMIT_MS) == 1) {
+        transient_displayed = write(STDERR_FILENO, text, length) < 0 &&
+                              transient_displayed;
+    }
+}
+
 void report_failure(const char *action, const char *name, int error, bool link_up,
                     const char *why)
 {
@@ -64,26 +84,6 @@ bool report_is_no_connection(const char *message)
     static const char begin[] = "no connection: ";
 
     return strncmp(message, begin, sizeof(begin) - 1) == 0;
-}
-
-void report(const char *format, ...)
-{
-    static const char begin[] = "lockwire: ";
-    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    char text[PIPE_BUF] = "lockwire: "; /* at most this is written as a whole */
-    size_t length;
-    va_list args;
-
-    report_transient("");
-    va_start(args, format);
-    (void)vsnprintf(text + sizeof(begin) - 1, sizeof(text) - sizeof(begin), format, args);
-    va_end(args);
-    length = strlen(text);
-    text[length++] = '\n';
-    if (poll(&out, 1, WRITE_LIMIT_MS) == 1) {
-        transient_displayed = write(STDERR_FILENO, text, length) < 0 &&
-                              transient_displayed;
-    }
 }
 
 static int code_of_cause(int cause, int otherwise)
