@@ -94,7 +94,8 @@ struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *
     if (claim == NULL) {
         return NULL;
     }
-    if (lock->owner != NULL && (claim->owner = strdup(lock->owner)) == NULL) {
+    if (lock->mode->rw && lock->owner != NULL &&
+        (claim->owner = strdup(lock->owner)) == NULL) {
         lw__claim_free(claim);
         return NULL;
     }
@@ -404,8 +405,7 @@ static void wake_siblings(struct lw_client *client, struct lw__name *name)
 
     DL_FOREACH_SAFE(name->claims, claim, next) {
         if (lw__machine_is_queued(claim->machine.phase) &&
-            claim->machine.due_us == LW__NEVER && claim->mode->local_queue == NULL &&
-            lw__node_is_up(name->node)) {
+            claim->machine.due_us == LW__NEVER && lw__node_is_up(name->node)) {
             lw__claim_event(claim, LW__EV_RETRY_NOW);
         }
     }
@@ -557,7 +557,6 @@ static void log_foreign_key(struct lw__claim *claim, const char *type)
 static void read_queued(struct lw__claim *claim, const struct lw__acquired *answer,
                         struct lw__input *input)
 {
-    const struct lw__local_queue_ops *local_queue = claim->mode->local_queue;
     int64_t left = answer->remaining_ms;
 
     if (left == LW__NOT_TOLD) {
@@ -575,7 +574,8 @@ static void read_queued(struct lw__claim *claim, const struct lw__acquired *answ
     claim->asking.place = (uint32_t)(answer->position + 1);
     note_clock(claim, input->sent_us, answer->server_us);
     note_contended(claim->client, claim->name);
-    input->queued.poll_ms = local_queue != NULL ? local_queue->poll_ms(claim) : 0;
+    input->queued.poll_ms = claim->mode->polls ? claim->client->events->poll_ms(claim)
+                                               : 0;
     if (answer->stranger != NULL) {
         log_foreign_key(claim, answer->stranger);
     }
@@ -666,8 +666,8 @@ static bool release_replied(struct lw__command *command, const struct lw__reply 
     if (!claim->mode->decode_released(reply, &answer)) {
         return false;
     }
-    if (claim->mode->local_queue != NULL) {
-        claim->mode->local_queue->released(claim, &answer);
+    if (claim->mode->polls) {
+        claim->client->events->release_replied(claim, &answer);
     }
     input.released.released = answer.released;
     input.released.holds_left = answer.holds_left;
@@ -822,9 +822,8 @@ static void report(struct lw__claim *claim, const struct lw__output *out)
     }
 }
 
-/* Returns the actions taken; with LW__DO_END the claim is freed. */
-__attribute__((noinline)) static unsigned step(struct lw__claim *claim,
-                                               struct lw__input *input)
+/* Feeds the machine, and executes its actions; with LW__DO_END the claim is freed. */
+void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
 {
     bool asked = lw__machine_asks(claim->machine.phase);
     struct lw__output out;
@@ -845,44 +844,6 @@ __attribute__((noinline)) static unsigned step(struct lw__claim *claim,
     if (out.actions & LW__DO_END) {
         claim->client->events->ended(claim);
     }
-    return out.actions;
-}
-
-/* step() and this one are not inlined, so that the one that is not taken costs no more
- * than a comparison. */
-__attribute__((noinline)) static void step_in_local_queue(struct lw__claim *claim,
-                                                          struct lw__input *input)
-{
-    const struct lw__local_queue_ops *local_queue = claim->mode->local_queue;
-    struct lw_client *client = claim->client;
-    struct lw__name *name = claim->name;
-    enum lw__phase before = claim->machine.phase;
-    bool ended;
-
-    lw__name_ref(name);
-    ended = (step(claim, input) & LW__DO_END) != 0;
-    local_queue->changed(name, ended && !lw__machine_is_acquiring(before) &&
-                                   !lw__machine_is_queued(before));
-    lw__name_unref(client, name);
-}
-
-void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
-{
-    if (claim->mode->local_queue != NULL) {
-        step_in_local_queue(claim, input);
-    } else {
-        (void)step(claim, input);
-    }
-}
-
-/* Of the claims of one client and name the first one tries, and the others wait until the
- * try is over. */
-static bool starts_behind(const struct lw__claim *claim)
-{
-    if (claim->mode->local_queue != NULL) {
-        return claim->mode->local_queue->must_wait(claim);
-    }
-    return lw__claim_is_trying(claim->name->claims);
 }
 
 static bool starts_with_script(const struct lw__claim *claim)
@@ -899,11 +860,29 @@ void lw__claim_event(struct lw__claim *claim, enum lw__event event)
     if (event == LW__EV_RETRY_NOW && lw__node_is_unsent(&claim->command)) {
         return;
     }
-    if (event == LW__EV_START) {
-        input.start.first_script = starts_with_script(claim);
-        input.start.behind = starts_behind(claim);
-    }
     lw__claim_step(claim, &input);
+}
+
+void lw__claim_stand_by(struct lw__claim *claim, int64_t window_us)
+{
+    struct lw__input input = {.event = LW__EV_STANDBY, .standby = {window_us}};
+
+    lw__claim_step(claim, &input);
+}
+
+/* Of the claims of one client and name the first one tries, and the others wait until the
+ * try is over. */
+void lw__claim_start(struct lw__claim *claim, int64_t rest_us)
+{
+    bool behind = rest_us > 0 || lw__claim_is_trying(claim->name->claims);
+    struct lw__input input = {
+        .event = LW__EV_START,
+        .start = {.first_script = starts_with_script(claim), .behind = behind}};
+
+    lw__claim_step(claim, &input);
+    if (rest_us > 0 && lw__node_is_up(claim->name->node)) {
+        lw__claim_stand_by(claim, rest_us);
+    }
 }
 
 void lw__claim_reacquire(struct lw__claim *claim)
@@ -1008,13 +987,10 @@ static void take_hand_over(struct lw__claim *claim, const struct lw__message *me
 
 static void take_standby(struct lw__claim *claim, const struct lw__message *message)
 {
-    struct lw__input input = {.event = LW__EV_STANDBY,
-                              .standby = {message->window_ms * LW__MS}};
-
     if (lw__machine_asks(claim->machine.phase)) {
         claim->asking.place = 1;
     }
-    lw__claim_step(claim, &input);
+    lw__claim_stand_by(claim, message->window_ms * LW__MS);
 }
 
 void lw__claim_message(void *arg, const char *text, size_t length)

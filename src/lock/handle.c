@@ -40,14 +40,17 @@ struct lw_lock *lw__handles_co_holders(const struct lw__claim *claim)
 
 static int64_t longest_lease_us(const struct lw__claim *claim)
 {
-    int64_t longest = claim->holder != NULL ? lease_us(claim->holder) : 0;
+    const struct lw_lock *first = claim->holder != NULL ? claim->holder : claim->waiting;
+    int64_t longest = first != NULL ? lease_us(first) : 0;
     const struct lw_lock *lock;
 
     DL_FOREACH2(lw__handles_co_holders(claim), lock, turn_next) {
         longest = lease_us(lock) > longest ? lease_us(lock) : longest;
     }
     DL_FOREACH2(claim->waiting, lock, turn_next) {
-        longest = lease_us(lock) > longest ? lease_us(lock) : longest;
+        if (lease_us(lock) > longest && lw__handle_is_co_owner(first, lock)) {
+            longest = lease_us(lock);
+        }
     }
     return longest;
 }
@@ -64,6 +67,21 @@ int64_t lw__handles_lease_us(const struct lw__claim *claim)
         return lease_us(claim->holder);
     }
     return claim->waiting != NULL ? lease_us(claim->waiting) : claim->machine.lease_us;
+}
+
+bool lw__handles_want_entry(const struct lw__claim *claim)
+{
+    const struct lw_lock *lock;
+
+    if (claim->holder == NULL) {
+        return false;
+    }
+    DL_FOREACH2(claim->waiting, lock, turn_next) {
+        if (lw__handle_is_co_owner(claim->holder, lock)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool lw__handles_want_fence(const struct lw__claim *claim)
@@ -88,6 +106,13 @@ bool lw__handles_want_place(const struct lw__claim *claim)
         }
     }
     return false;
+}
+
+/* ---- its owner ---- */
+
+bool lw__handle_is_co_owner(const struct lw_lock *a, const struct lw_lock *b)
+{
+    return a == b || (a->owned && b->owned && strcmp(a->owner, b->owner) == 0);
 }
 
 /* ---- its error ---- */

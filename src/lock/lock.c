@@ -194,6 +194,7 @@ int lw_acquire(struct lw_client *client, const char *name,
         (checked.owner != NULL && (lock->owner = strdup(checked.owner)) == NULL)) {
         goto fail;
     }
+    lock->owned = lock->owner != NULL;
     client->stats.waiting++;
     lw__identity_publish(client, lock->asking.asked_us);
     if (lw__turns_join(lock) != 0) {
@@ -494,10 +495,7 @@ int64_t lw_lock_position(const struct lw_lock *lock)
     if (lock->granted) {
         return 0;
     }
-    if (lock->mode->local_queue != NULL) {
-        return lw__redisson_ahead(claim) + count_ahead(lock);
-    }
-    if (!lw__machine_asks(claim->machine.phase)) {
+    if (lock->mode->polls || !lw__machine_asks(claim->machine.phase)) {
         return count_ahead(lock);
     }
     return claim->asking.place == 0

@@ -53,22 +53,6 @@ struct lw__session_config;
 
 /* ==== modes (mode.c) ==== */
 
-/* The waiters of one name that queue in the client because Redis has no queue for their
- * mode (LW_REDISSON; redisson.c). Only the first of them sends requests. */
-struct lw__local_queue_ops {
-    /* Returns true if a new claim may not send its request yet; `changed` retries it. */
-    bool (*must_wait)(const struct lw__claim *claim);
-    /* A claim of the name has made a step. `freed`: it has released or lost the lock. */
-    void (*changed)(struct lw__name *name, bool freed);
-    /* The claim was granted or renewed. */
-    void (*held)(struct lw__claim *claim);
-    /* The lock is held by another owner, and handles keep waiting. */
-    void (*refused)(struct lw__claim *claim);
-    void (*released)(struct lw__claim *claim, const struct lw__released *answer);
-    /* Returns the longest time, in ms, that a refused claim sleeps. */
-    int64_t (*poll_ms)(const struct lw__claim *claim);
-};
-
 /* Commands on the name's key alone, for a slot that is migrating to another node of a
  * cluster (claim_migrating.c). Both return false if `error` does not say that the slot is
  * migrating, or if there is no such command. */
@@ -95,12 +79,12 @@ struct lw__mode {
     bool (*decode_released)(const struct lw__reply *reply, struct lw__released *ret);
     /* Writes the owner of a hold whose caller gave none. */
     size_t (*format_owner)(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);
-    const struct lw__local_queue_ops *local_queue; /* NULL: waiters queue in Redis */
-    const struct lw__one_key_ops *one_key;         /* NULL: not available in a cluster */
-    bool rw;            /* requests are those of a read-write lock */
-    bool fenced;        /* grants have fencing tokens */
-    bool reentrant;     /* handles of one owner share one hold, and so one claim */
-    bool plain_set;     /* a plain SET NX PX may be sent before the script */
+    const struct lw__one_key_ops *one_key; /* NULL: not available in a cluster */
+    bool rw;                               /* requests are those of a read-write lock */
+    bool fenced;                           /* grants have fencing tokens */
+    bool reentrant; /* handles of one owner share one hold, and so one claim */
+    bool polls;     /* Redis has no queue: one claim polls for all waiters of a name */
+    bool plain_set; /* a plain SET NX PX may be sent before the script */
     bool shares_claims; /* waiters of one client share a claim and hand over locally */
     bool write;         /* with `rw`: a writer */
 };
@@ -296,7 +280,7 @@ struct lw_lock {
     lw_lock_cb *done;    /* and `arg`: replaced by lw_release and lw__lock_call_later */
     lw_risk_cb *at_risk; /* NULL: no warnings */
     void *arg;
-    char *owner; /* as given; NULL: none, or not requested yet (lw_lock_owner) */
+    char *owner; /* as given, or formatted by lw_lock_owner; or NULL */
     uint32_t lease_ms, margin_ms, permits;
     uint8_t flags;
     bool once; /* wait_ms is 0 */
@@ -347,6 +331,7 @@ struct lw_lock {
     bool in_callback;
     bool warned;         /* handle.c: the argument of the last call of `at_risk` */
     uint8_t later;       /* enum lw__later (lock.c) */
+    bool owned;          /* lock.c: the caller gave `owner` */
     int error;           /* handle.c: the lw_error that belongs to errstr */
     uint32_t at_risk_ms; /* lock.c; 0: the default */
 };
@@ -381,7 +366,7 @@ struct lw__claim {
     const struct lw__mode *mode;
     struct lw__machine machine; /* written by machine.c only */
     struct lw__timer timer;     /* machine.due_us */
-    char *owner;                /* a copy of the handle's; NULL: none, or LW_MUTEX */
+    char *owner; /* of a read-write lock: a copy of the handle's; or NULL */
     uint64_t n, previous_n;
     uint32_t window_ms, previous_window_ms, permits;
 
@@ -438,6 +423,10 @@ struct lw__claim_events {
     /* The outcome of a request is unknown; the claim retries by itself. */
     void (*outcome_unknown)(struct lw__claim *claim, int status, const char *why);
     void (*released)(struct lw__claim *claim, int status);
+    /* Mode with `polls` only: the reply to a release, and the longest time, in ms, that a
+     * refused claim sleeps. */
+    void (*release_replied)(struct lw__claim *claim, const struct lw__released *reply);
+    int64_t (*poll_ms)(const struct lw__claim *claim);
     /* The server reports that the lock is free or held by another owner. */
     void (*lost)(struct lw__claim *claim);
     /* A renewal was answered. `sure`: the lease was extended, not only found alive. */
@@ -594,17 +583,16 @@ void lw__ending_unref(struct lw_client *client);
 
 /* ---- redisson.c ---- */
 
-extern const struct lw__local_queue_ops lw__redisson_local_queue;
+/* Logs once that waiters will poll, if the server is in cluster mode. */
+void lw__redisson_warn_of_cluster(struct lw__claim *claim);
+/* The lock is held by another owner, and handles keep waiting for the claim. */
+void lw__redisson_refused(struct lw__claim *claim);
+void lw__redisson_released(struct lw__claim *claim, const struct lw__released *reply);
+/* Returns how long, in us, the claim leaves the name to other clients. */
+int64_t lw__redisson_cooldown_us(const struct lw__claim *claim);
+/* Returns the longest time, in ms, that a refused claim sleeps. */
+int64_t lw__redisson_poll_ms(const struct lw__claim *claim);
 void lw__redisson_close(struct lw_client *client); /* unsubscribes */
-/* Returns the claim that requests the name for all its waiters, or NULL if there are no
- * waiters. */
-struct lw__claim *lw__redisson_first(const struct lw__name *name);
-/* Returns the number of handles that wait for the name ahead of the claim's own. */
-int64_t lw__redisson_ahead(const struct lw__claim *claim);
-/* Returns true if another claim requests the name for this one, too. */
-bool lw__redisson_is_behind(const struct lw__claim *claim);
-/* Returns how long the name stays held, in ms, as far as is known. */
-int64_t lw__redisson_busy_ms(const struct lw__name *name);
 
 /* ---- renewal.c ---- */
 
@@ -640,6 +628,10 @@ void lw__claim_free(struct lw__claim *claim);
 void lw__claim_step(struct lw__claim *claim, struct lw__input *input);
 void lw__claim_event(struct lw__claim *claim,
                      enum lw__event event); /* without arguments */
+/* Sends the first request: now, or in `rest_us`; behind the try of another claim. */
+void lw__claim_start(struct lw__claim *claim, int64_t rest_us);
+/* A claim that sleeps retries after `window_us` at the latest. */
+void lw__claim_stand_by(struct lw__claim *claim, int64_t window_us);
 /* Replaces the held token by a fresh one: LW__EV_REACQUIRE. */
 void lw__claim_reacquire(struct lw__claim *claim);
 /* A message on the client's channel. `arg` is the client. */
@@ -711,6 +703,8 @@ int64_t lw__handle_left_ms(const struct lw_lock *lock);
 /* Returns true if the hold ends by max_hold_ms before it needs another renewal. */
 bool lw__handle_is_covered(const struct lw_lock *lock);
 int64_t lw__handle_margin_us(const struct lw_lock *lock);
+/* Returns true if both are of one owner, or the same handle. */
+bool lw__handle_is_co_owner(const struct lw_lock *a, const struct lw_lock *b);
 /* Returns what must be left before the deadline; with less the hold is lost, and a grant
  * is unusable. */
 int64_t lw__handle_least_us(const struct lw_lock *lock);
@@ -721,12 +715,15 @@ void lw__handle_free(struct lw_lock *lock);
 
 /* ---- handle.c: all handles of a claim ---- */
 
-/* Returns the lease to request: the holder's, else the first waiter's; the longest if
- * handles share the hold. For a claim without handles, the previous value. */
+/* Returns the lease to request: the holder's, else the first waiter's; if handles of one
+ * owner share the hold, the longest of these. For a claim without handles, the previous
+ * value. */
 int64_t lw__handles_lease_us(const struct lw__claim *claim);
 /* Returns the handles that share the hold with claim->holder, linked by turn_next, or
  * NULL. */
 struct lw_lock *lw__handles_co_holders(const struct lw__claim *claim);
+/* Returns true if a waiter is of the holder's owner: the next renewal admits it. */
+bool lw__handles_want_entry(const struct lw__claim *claim);
 /* Returns true if a waiter wants a fencing token. */
 bool lw__handles_want_fence(const struct lw__claim *claim);
 /* Returns true if a waiter may wait in the queue. */

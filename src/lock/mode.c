@@ -32,5 +32,5 @@ const struct lw__mode lw__mode_table[] = {
                      .decode_released = lw__decode_redisson_released,
                      .format_owner = lw__format_field,
                      .reentrant = true,
-                     .local_queue = &lw__redisson_local_queue},
+                     .polls = true},
 };

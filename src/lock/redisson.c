@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* How handles wait in LW_REDISSON, for which Redis has no queue. Independent of when a
- * grant is believed.
+/* When a claim of LW_REDISSON retries, since Redis has no queue for it. Independent of
+ * the handles that wait for it (turns.c), and of when a grant is believed.
  *
- * The claims of one name form a local queue, in order of arrival. Only the first sends
- * requests, because its refusal applies to all. Refused, it subscribes to the channel on
- * which Redisson publishes the name's releases, and sleeps until a poll is due; those
- * behind it sleep without limit. The confirmation of the subscription and each message
- * make the first claim retry. While a claim of this client holds, the first waiting one
- * stands by for its release. After that release it retries at once if no other client was
- * subscribed, and otherwise after a cooldown, in which another client can get the lock.
+ * A client has one claim for a name, which requests it for all its waiters. Refused, it
+ * subscribes to the channel on which Redisson publishes the name's releases, and sleeps
+ * until a poll is due. The confirmation of the subscription and each message make it
+ * retry. After a release of this client the next claim requests the name at once if no
+ * other client was subscribed, and otherwise after a cooldown, in which another client
+ * can get the lock.
  *
  * A lost message costs a poll. If the channel is not confirmed, memory is short, or the
  * Redisson of a cluster uses another channel, waiters poll. The listener is stopped when
@@ -29,102 +28,19 @@
 #include <syslog.h>
 #include <utlist.h>
 
-/* ---- the local queue ---- */
-
 #define COOLDOWN_US (8 * LW__MS) /* the machine adds 2 ms to a stand-by */
 #define STANDBY_MAX_US (2800 * LW__MS)
 
-static bool is_waiting(const struct lw__claim *claim)
+/* Returns the only claim of this mode for the name, or NULL. */
+static struct lw__claim *find_claim(struct lw_client *client, const char *text)
 {
-    return claim->mode->local_queue != NULL && claim->waiting != NULL &&
-           (lw__machine_is_acquiring(claim->machine.phase) ||
-            lw__machine_is_queued(claim->machine.phase));
-}
+    const struct lw__name *name = lw__name_find(client, text);
+    struct lw__claim *claim = name != NULL ? name->claims : NULL;
 
-/* Returns true if a reply is pending, which calls queue_changed. */
-static bool is_in_flight(const struct lw__claim *claim)
-{
-    return lw__machine_is_acquiring(claim->machine.phase) ||
-           claim->machine.phase == LW__RELEASING;
-}
-
-static bool is_holding(const struct lw__claim *claim)
-{
-    return lw__machine_holds(claim->machine.phase) || claim->machine.phase == LW__EXPIRED;
-}
-
-struct lw__claim *lw__redisson_first(const struct lw__name *name)
-{
-    struct lw__claim *claim;
-
-    DL_FOREACH(name->claims, claim) {
-        if (is_waiting(claim)) {
-            return claim;
-        }
+    while (claim != NULL && !claim->mode->polls) {
+        claim = claim->next;
     }
-    return NULL;
-}
-
-/* Returns a claim that is older than `first`: rather one in flight than one that holds;
- * or NULL. */
-static const struct lw__claim *find_predecessor(const struct lw__claim *first,
-                                                const struct lw__name *name)
-{
-    const struct lw__claim *claim, *found = NULL;
-
-    DL_FOREACH(name->claims, claim) {
-        if (claim == first) {
-            break;
-        }
-        if (claim->mode->local_queue == NULL) {
-            continue;
-        }
-        if (is_in_flight(claim)) {
-            return claim;
-        }
-        if (is_holding(claim)) {
-            found = claim;
-        }
-    }
-    return found;
-}
-
-int64_t lw__redisson_ahead(const struct lw__claim *claim)
-{
-    const struct lw__claim *earlier;
-    const struct lw_lock *lock;
-    int64_t count = 0;
-
-    DL_FOREACH(claim->name->claims, earlier) {
-        if (earlier == claim) {
-            break;
-        }
-        DL_FOREACH2(earlier->waiting, lock, turn_next) {
-            count += earlier->mode->local_queue != NULL;
-        }
-    }
-    return count;
-}
-
-bool lw__redisson_is_behind(const struct lw__claim *claim)
-{
-    return is_waiting(claim) && lw__redisson_first(claim->name) != claim;
-}
-
-int64_t lw__redisson_busy_ms(const struct lw__name *name)
-{
-    const struct lw__claim *first = lw__redisson_first(name),
-                           *predecessor = find_predecessor(first, name);
-    int64_t now = lw__now_us(), left = 0;
-
-    if (predecessor != NULL && is_holding(predecessor)) {
-        left = (predecessor->machine.deadline_us - now) / LW__MS;
-    } else if (first != NULL && first->asking.remaining_ms < 0) {
-        return first->asking.remaining_ms; /* no TTL */
-    } else if (first != NULL) {
-        left = first->asking.remaining_ms - (now - first->asking.clock.sent_us) / LW__MS;
-    }
-    return left > 0 ? left : 0;
+    return claim;
 }
 
 /* ---- the cooldown after a release ---- */
@@ -140,11 +56,12 @@ static struct lw__cooldown *cooldown_of(struct lw_client *client, const char *na
     return cooldown;
 }
 
-static int64_t cooldown_left_us(struct lw_client *client, const char *name)
+int64_t lw__redisson_cooldown_us(const struct lw__claim *claim)
 {
-    int64_t left = cooldown_of(client, name)->until_us - lw__now_us();
+    int64_t until = cooldown_of(claim->client, claim->name->text)->until_us;
+    int64_t now = lw__now_us();
 
-    return left > 0 ? left : 0;
+    return until > now ? until - now : 0;
 }
 
 /* `receivers` clients received the message of the release; `subscribed`: this client is
@@ -159,99 +76,33 @@ static void begin_cooldown(struct lw_client *client, const char *name, int64_t r
     cooldown->message_before = false;
 }
 
-/* ---- when the first claim may request ---- */
+/* ---- when the claim retries ---- */
 
-static bool must_wait(const struct lw__claim *claim)
+/* No message will come. */
+static void poll_soon(struct lw_client *client, const char *name)
 {
-    const struct lw__claim *predecessor = find_predecessor(claim, claim->name);
+    struct lw__claim *claim = find_claim(client, name);
 
-    return lw__redisson_first(claim->name) != NULL ||
-           (predecessor != NULL && is_in_flight(predecessor)) ||
-           cooldown_left_us(claim->client, claim->name->text) > 0;
-}
-
-static void set_standby(struct lw__claim *first, int64_t window_us)
-{
-    struct lw__input input = {.event = LW__EV_STANDBY,
-                              .standby = {.window_us = window_us}};
-
-    lw__claim_step(first, &input);
-}
-
-/* If another claim of this client holds, the first one waits for its release, but not
- * beyond its deadline or STANDBY_MAX_US. */
-static void wake_first(struct lw__claim *first)
-{
-    const struct lw__claim *predecessor = find_predecessor(first, first->name);
-    struct lw_client *client = first->client;
-    int64_t left;
-
-    if (client->closing || !lw__node_is_up(first->name->node) ||
-        (predecessor != NULL && is_in_flight(predecessor))) {
-        return;
-    }
-    if (predecessor != NULL) {
-        left = predecessor->machine.deadline_us - lw__now_us();
-        set_standby(first, left < STANDBY_MAX_US ? left : STANDBY_MAX_US);
-    } else if ((left = cooldown_left_us(client, first->name->text)) > 0) {
-        set_standby(first, left);
-    } else {
-        lw__claim_event(first, LW__EV_RETRY_NOW);
+    if (claim != NULL && lw__node_is_up(claim->name->node)) {
+        lw__claim_stand_by(claim, STANDBY_MAX_US);
     }
 }
 
-static void queue_changed(struct lw__name *name, bool freed)
+/* The lock was released, most likely. */
+static void retry(struct lw_client *client, const char *name)
 {
-    struct lw__claim *first = lw__redisson_first(name);
+    struct lw__cooldown *cooldown = cooldown_of(client, name);
+    struct lw__claim *claim = find_claim(client, name);
 
-    if (first == NULL) {
-        return;
-    }
-    /* a claim that sleeps without limit has just become the first */
-    if (freed || (lw__machine_is_queued(first->machine.phase) &&
-                  first->machine.due_us == LW__NEVER)) {
-        wake_first(first);
-    }
-}
-
-static bool is_releasing(const struct lw__name *name)
-{
-    const struct lw__claim *claim;
-
-    DL_FOREACH(name->claims, claim) {
-        if (claim->mode->local_queue != NULL && claim->machine.phase == LW__RELEASING) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void queue_unsubscribed(struct lw_client *client, const char *text)
-{
-    struct lw__name *name = lw__name_find(client, text);
-    struct lw__claim *first = name != NULL ? lw__redisson_first(name) : NULL;
-
-    if (first != NULL && lw__node_is_up(name->node)) {
-        set_standby(first, STANDBY_MAX_US);
-    }
-}
-
-static void queue_message(struct lw_client *client, const char *text)
-{
-    struct lw__name *name = lw__name_find(client, text);
-    struct lw__cooldown *cooldown = cooldown_of(client, text);
-    struct lw__claim *first = name != NULL ? lw__redisson_first(name) : NULL;
-
-    if (name != NULL && is_releasing(name)) {
-        /* Most likely the message of this release, whose reply wakes the first claim. */
+    if (claim != NULL && claim->machine.phase == LW__RELEASING) {
+        /* Most likely the message of this release. */
         cooldown->message_before = true;
     } else if (cooldown->own_message && cooldown->until_us > lw__now_us()) {
         cooldown->own_message = false;
     } else {
         cooldown->until_us = 0; /* another client may have held the lock since */
-        if (first != NULL && lw__node_is_up(name->node) &&
-            find_predecessor(first, name) == NULL) {
-            lw__claim_event(first, LW__EV_RETRY_NOW);
+        if (claim != NULL && lw__node_is_up(claim->name->node)) {
+            lw__claim_event(claim, LW__EV_RETRY_NOW);
         }
     }
 }
@@ -276,9 +127,9 @@ struct lw__redisson {
 static bool has_waiters(const struct lw__redisson *redisson,
                         const struct lw__channel *channel)
 {
-    const struct lw__name *name = lw__name_find(redisson->client, channel->tag);
+    const struct lw__claim *claim = find_claim(redisson->client, channel->tag);
 
-    return name != NULL && lw__redisson_first(name) != NULL;
+    return claim != NULL && claim->waiting != NULL;
 }
 
 /* Returns true if the server has confirmed the subscription to the name's channel. */
@@ -299,7 +150,7 @@ static void channel_confirmed(void *arg, struct lw__channel *channel)
 {
     struct lw__redisson *redisson = arg;
 
-    queue_message(redisson->client, channel->tag);
+    retry(redisson->client, channel->tag);
 }
 
 static void message_received(void *arg, const struct lw__channel *channel,
@@ -308,7 +159,7 @@ static void message_received(void *arg, const struct lw__channel *channel,
     struct lw__redisson *redisson = arg;
 
     if (length == 1 && (*text == '0' || *text == '1')) {
-        queue_message(redisson->client, channel->tag);
+        retry(redisson->client, channel->tag);
     }
 }
 
@@ -316,7 +167,7 @@ static void channel_unconfirmed(void *arg, const struct lw__channel *channel)
 {
     struct lw__redisson *redisson = arg;
 
-    queue_unsubscribed(redisson->client, channel->tag);
+    poll_soon(redisson->client, channel->tag);
 }
 
 static void connection_lost(void *arg, bool was_confirmed, const char *why)
@@ -452,9 +303,9 @@ void lw__redisson_close(struct lw_client *client)
     }
 }
 
-/* ---- the queue's operations ---- */
+/* ---- a claim's events ---- */
 
-static void warn_of_cluster(struct lw__claim *claim)
+void lw__redisson_warn_of_cluster(struct lw__claim *claim)
 {
     struct lw_client *client = claim->client;
 
@@ -466,19 +317,19 @@ static void warn_of_cluster(struct lw__claim *claim)
     }
 }
 
-static void claim_refused(struct lw__claim *claim)
+void lw__redisson_refused(struct lw__claim *claim)
 {
-    warn_of_cluster(claim);
+    lw__redisson_warn_of_cluster(claim);
     subscribe(claim->client, claim->name);
 }
 
-static void claim_released(struct lw__claim *claim, const struct lw__released *reply)
+void lw__redisson_released(struct lw__claim *claim, const struct lw__released *reply)
 {
     begin_cooldown(claim->client, claim->name->text, reply->subscribers,
                    is_subscribed(claim->client, claim->name->text));
 }
 
-static int64_t poll_ms(const struct lw__claim *claim)
+int64_t lw__redisson_poll_ms(const struct lw__claim *claim)
 {
     const struct lw_client *client = claim->client;
     bool expects_messages = is_subscribed(client, claim->name->text) &&
@@ -486,6 +337,3 @@ static int64_t poll_ms(const struct lw__claim *claim)
 
     return expects_messages ? POLL_MS : POLL_UNSUBSCRIBED_MS;
 }
-
-const struct lw__local_queue_ops lw__redisson_local_queue = {
-    must_wait, queue_changed, warn_of_cluster, claim_refused, claim_released, poll_ms};

@@ -85,7 +85,7 @@ static bool needs_renewal(const struct lw__claim *claim)
            claim->next_renewal != LW__NEXT_NONE ||
            (claim->holder != NULL && !(claim->holder->flags & LW_NO_RENEW)) ||
            (claim->mode->reentrant &&
-            (claim->waiting != NULL || claim->held.entered_us != 0));
+            (claim->held.entered_us != 0 || lw__handles_want_entry(claim)));
 }
 
 static bool is_covered(const struct lw__claim *claim)

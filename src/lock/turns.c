@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The handles that share a claim: which of them waits, holds, is handed the lock locally
- * or releases it. Mutex handles of one client and name queue here, in order of arrival,
- * while Redis sees one token. With LW_REDISSON the handles of one owner hold together by
- * one claim. Any other handle has a claim of its own. This file is independent of
- * commands and replies.
+ * or releases it. Handles of one client and name queue here, in order of arrival, while
+ * Redis sees one token: those of a mutex, and those of LW_REDISSON, where handles of one
+ * owner also hold together. Any other handle has a claim of its own. This file is
+ * independent of commands and replies.
  *
  * Usual course: lw__turns_join finds or makes a claim; `granted` makes its first waiter
  * the holder; lw__turns_release hands over to the next handle, without a command while
- * the fencing tokens and the lease allow it, or releases.
+ * the fencing tokens and the lease allow it, or releases. With LW_REDISSON those that
+ * wait behind a hold join a fresh claim when its release was answered.
  *
  * Failures: an unknown outcome ends the handles that try once, a permanent error all that
  * wait. If a hold is lost, by its deadline or on the server, its waiters join the queue
@@ -54,90 +55,82 @@ static void choose_holder(struct lw__claim *claim)
     lw__renewal_plan(claim);
 }
 
-/* A handle that comes too near to the end of the hold waits for the next renewal. */
+static bool is_held_by_owner(const struct lw__claim *claim, const struct lw_lock *lock)
+{
+    return lw__machine_holds(claim->machine.phase) && claim->holder != NULL &&
+           lw__handle_is_co_owner(claim->holder, lock);
+}
+
+/* A handle that comes too near to the end of its owner's hold waits for the next renewal.
+ */
 static bool may_enter(const struct lw__claim *claim, const struct lw_lock *lock)
 {
-    return lw__machine_holds(claim->machine.phase) &&
+    return is_held_by_owner(claim, lock) &&
            claim->machine.deadline_us - lw__handle_margin_us(lock) > lw__now_us();
 }
 
 /* The lease of the handle begins now. With LW_NO_RENEW one renewal gives it its lease,
  * unless the grant that admits it had a lease as long. */
-static void enter(struct lw__claim *claim, struct lw_lock *lock, bool by_grant)
+static void begin_lease(struct lw__claim *claim, const struct lw_lock *lock,
+                        bool by_grant)
 {
     if ((lock->flags & LW_NO_RENEW) &&
         (!by_grant || claim->machine.lease_us < (int64_t)lock->lease_ms * LW__MS)) {
         claim->held.entered_us = lw__now_us();
     }
+}
+
+static void enter(struct lw__claim *claim, struct lw_lock *lock, bool by_grant)
+{
+    begin_lease(claim, lock, by_grant);
     DL_APPEND2(claim->held.co_holders, lock, turn_prev, turn_next);
     lw__handle_hold(claim, lock);
     choose_holder(claim);
 }
 
+static bool is_held(const struct lw__claim *claim)
+{
+    return lw__machine_holds(claim->machine.phase) || claim->machine.phase == LW__EXPIRED;
+}
+
+/* Returns how long the lock stays held by others, in ms, as far as is known; -1: the key
+ * has no TTL. */
+static int64_t busy_for_ms(const struct lw__claim *claim)
+{
+    int64_t now = lw__now_us(), left = 0;
+
+    if (is_held(claim)) {
+        left = (claim->machine.deadline_us - now) / LW__MS;
+    } else if (lw__machine_asks(claim->machine.phase)) {
+        left = claim->asking.remaining_ms;
+        if (left < 0 || !claim->mode->polls) {
+            return left;
+        }
+        left -= (now - claim->asking.clock.sent_us) / LW__MS;
+    }
+    return left > 0 ? left : 0;
+}
+
+static void end_busy(struct lw__claim *claim, struct lw_lock *lock)
+{
+    lw__handle_end(lock, LW_EBUSY);
+    lock->retry_ms = busy_for_ms(claim);
+}
+
+/* Of the waiters those of the holder's owner enter, and others that try once end. */
 static void admit_co_holders(struct lw__claim *claim)
 {
     struct lw_lock *lock, *next;
 
     DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
-        if (!may_enter(claim, lock)) {
-            continue;
-        }
-        lw__handle_stop_waiting(claim, lock);
-        enter(claim, lock, true);
-    }
-}
-
-/* Returns false for a claim that is lost or being released. */
-static bool is_alive(const struct lw__claim *claim)
-{
-    enum lw__phase phase = claim->machine.phase;
-
-    return (lw__machine_is_acquiring(phase) || lw__machine_is_queued(phase) ||
-            lw__machine_holds(phase)) &&
-           (claim->holder != NULL || claim->waiting != NULL);
-}
-
-/* Returns the claim by which the handle's owner holds the name or waits for it, or NULL.
- */
-static struct lw__claim *find_of_owner(const struct lw_lock *lock)
-{
-    struct lw__claim *claim;
-
-    if (lock->owner == NULL) {
-        return NULL;
-    }
-    DL_FOREACH(lock->name->claims, claim) {
-        if (claim->mode == lock->mode && claim->owner != NULL &&
-            strcmp(claim->owner, lock->owner) == 0 && is_alive(claim)) {
-            return claim;
+        if (may_enter(claim, lock)) {
+            lw__handle_stop_waiting(claim, lock);
+            enter(claim, lock, true);
+        } else if (lock->once && !is_held_by_owner(claim, lock)) {
+            lw__handle_stop_waiting(claim, lock);
+            end_busy(claim, lock);
         }
     }
-    return NULL;
-}
-
-/* Returns true if the owner holds the lock or waits for it, and the handle has joined. */
-static bool join_owner(struct lw_lock *lock)
-{
-    struct lw__claim *claim = find_of_owner(lock);
-    struct lw__node *node = lock->name->node;
-
-    if (claim == NULL) {
-        return false;
-    }
-    if (may_enter(claim, lock)) {
-        enter(claim, lock, false);
-        return true;
-    }
-    if (lock->once &&
-        (lw__node_is_backing_off(node) ||
-         (lw__machine_is_queued(claim->machine.phase) && lw__node_is_up(node)))) {
-        return false;
-    }
-    lw__handle_wait(claim, lock);
-    if (lw__machine_holds(claim->machine.phase)) {
-        lw__renewal_now(claim); /* its reply admits the handle */
-    }
-    return true;
 }
 
 /* Removes a handle from the holders of its claim, without a callback. */
@@ -161,72 +154,80 @@ static void leave_hold(struct lw_lock *lock)
 
 static bool shares_claim(const struct lw_lock *lock)
 {
-    return lock->mode->shares_claims && lock->client->options.local_turns > 1;
+    return lock->mode->polls ||
+           (lock->mode->shares_claims && lock->client->options.local_turns > 1);
 }
 
-static int64_t busy_for_ms(const struct lw__claim *claim)
-{
-    int64_t left;
-
-    if (!lw__machine_holds(claim->machine.phase)) {
-        return lw__machine_asks(claim->machine.phase) ? claim->asking.remaining_ms : 0;
-    }
-    left = (claim->machine.deadline_us - lw__now_us()) / LW__MS;
-    return left > 0 ? left : 0;
-}
-
-/* Claims ahead of it in the list are about to end. */
-static struct lw__claim *find_joinable(const struct lw__name *name)
+/* Claims ahead of it in the list are about to end. If the mode polls there are none: a
+ * name has one claim, which handles join until it has ended. */
+static struct lw__claim *find_joinable(const struct lw_lock *lock)
 {
     struct lw__claim *claim;
 
-    DL_FOREACH(name->claims, claim) {
-        if (claim->joinable) {
+    DL_FOREACH(lock->name->claims, claim) {
+        if (claim->mode == lock->mode && (claim->joinable || claim->mode->polls)) {
             break;
         }
     }
     return claim;
 }
 
+/* Returns true if others hold, or wait ahead of, a handle that tries once. Those of one
+ * owner share the reply to a request in flight. */
+static bool is_busy(const struct lw__claim *claim, const struct lw_lock *lock)
+{
+    enum lw__phase phase = claim->machine.phase;
+
+    if (!claim->mode->polls) {
+        return true;
+    }
+    if (is_held(claim)) {
+        return !is_held_by_owner(claim, lock);
+    }
+    return claim->waiting != NULL && lw__node_is_up(claim->name->node) &&
+           !(lw__machine_is_acquiring(phase) &&
+             lw__handle_is_co_owner(claim->waiting, lock));
+}
+
 static void join_claim(struct lw__claim *claim, struct lw_lock *lock)
 {
-    if (lock->once) {
-        lw__handle_end(lock, LW_EBUSY);
-        lock->retry_ms = busy_for_ms(claim);
-        return;
-    }
+    bool holds = lw__machine_holds(claim->machine.phase);
+
     lw__handle_wait(claim, lock);
-    if (lw__machine_is_acquiring(claim->machine.phase) && !claim->asked_to_join) {
+    if (is_held_by_owner(claim, lock)) {
+        lw__renewal_now(claim); /* its reply admits the handle */
+    } else if (holds && claim->mode->polls) {
+        lw__redisson_refused(claim);
+    } else if (lw__machine_is_acquiring(claim->machine.phase) && !claim->asked_to_join &&
+               !claim->mode->polls) {
         lw__claim_event(claim, LW__EV_RETRY_NOW);
     }
 }
 
-/* Returns true if another handle of this client waits in its local queue. */
-static bool is_behind(const struct lw_lock *lock)
+static void start(struct lw__claim *claim)
 {
-    return lock->mode->local_queue != NULL && lw__node_is_up(lock->name->node) &&
-           lw__redisson_first(lock->name) != NULL;
+    lw__claim_start(claim, claim->mode->polls ? lw__redisson_cooldown_us(claim) : 0);
 }
 
 int lw__turns_join(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
-    struct lw__claim *claim = shares_claim(lock) ? find_joinable(lock->name) : NULL;
+    struct lw__claim *claim = shares_claim(lock) ? find_joinable(lock) : NULL;
 
-    if (claim != NULL) {
-        join_claim(claim, lock);
+    if (claim != NULL && may_enter(claim, lock)) {
+        enter(claim, lock, false);
         return 0;
     }
-    if (lock->mode->reentrant && join_owner(lock)) {
-        return 0;
-    }
-    if (lock->once && is_behind(lock)) {
-        lw__handle_end(lock, LW_EBUSY);
-        lock->retry_ms = lw__redisson_busy_ms(lock->name);
+    if (claim != NULL && lock->once && is_busy(claim, lock)) {
+        end_busy(claim, lock);
         return 0;
     }
     if (lock->once && lw__node_is_backing_off(lock->name->node)) {
         lw__handle_unserved(lock, LW_ECONN);
+        return 0;
+    }
+    if (claim != NULL) {
+        join_claim(claim, lock);
         return 0;
     }
     claim = lw__claim_new(client, lock);
@@ -235,18 +236,20 @@ int lw__turns_join(struct lw_lock *lock)
     }
     claim->joinable = shares_claim(lock);
     lw__handle_wait(claim, lock);
-    lw__claim_event(claim, LW__EV_START);
+    start(claim);
     return 0;
 }
 
-/* The claim has ended, or is about to: its waiters join the queue with a fresh one. */
+/* The claim has ended, or is about to: its waiters join the queue with a fresh one. If
+ * the mode polls the lock stays held until the claim has ended. */
 static void requeue_waiters(struct lw__claim *claim)
 {
     struct lw_lock *lock, *next;
     struct lw__claim *fresh;
 
     claim->joinable = false;
-    if (claim->waiting == NULL) {
+    if (claim->waiting == NULL ||
+        (claim->mode->polls && claim->machine.phase != LW__ENDED)) {
         return;
     }
     fresh = lw__claim_new(claim->client, claim->waiting);
@@ -260,7 +263,7 @@ static void requeue_waiters(struct lw__claim *claim)
     lw__handle_move_waiters(claim, fresh);
     fresh->error_reported = claim->error_reported;
     fresh->joinable = shares_claim(fresh->waiting);
-    lw__claim_event(fresh, LW__EV_START);
+    start(fresh);
 }
 
 /* ---- holding ---- */
@@ -490,13 +493,18 @@ void lw__turns_release(struct lw_lock *lock)
 void lw__turns_cancel_wait(struct lw_lock *lock)
 {
     struct lw__claim *claim = lock->claim;
+    bool was_first = claim->waiting == lock;
 
-    if (claim->next_renewal == LW__NEXT_RENEWING && claim->waiting == lock) {
+    if (claim->next_renewal == LW__NEXT_RENEWING && was_first) {
         claim->next_renewal = LW__NEXT_LEFT;
     }
     lw__handle_stop_waiting(claim, lock);
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (claim->waiting != NULL || claim->holder != NULL) {
+        if (was_first && claim->mode->polls && claim->waiting != NULL &&
+            lw__node_is_up(claim->name->node) && !claim->client->closing) {
+            lw__claim_event(claim, LW__EV_RETRY_NOW);
+        }
         return;
     }
     claim->joinable = false;
@@ -541,8 +549,8 @@ static void clear_error(struct lw__claim *claim)
 
 static void admit_others(struct lw__claim *claim)
 {
-    if (claim->mode->local_queue != NULL) {
-        claim->mode->local_queue->held(claim);
+    if (claim->mode->polls) {
+        lw__redisson_warn_of_cluster(claim);
     }
     if (claim->mode->reentrant) {
         admit_co_holders(claim);
@@ -561,6 +569,9 @@ static void granted(struct lw__claim *claim)
         /* the handle that requested it wanted no fencing token, and has left */
         lw__claim_event(claim, LW__EV_UNDELIVERED);
     } else {
+        if (claim->mode->reentrant) {
+            begin_lease(claim, claim->waiting, true);
+        }
         begin_hold(claim, claim->waiting);
         admit_others(claim);
     }
@@ -598,8 +609,8 @@ static void refused(struct lw__claim *claim)
     while (lock != NULL && lock->once) {
         lock = lock->turn_next;
     }
-    if (lock != NULL && claim->mode->local_queue != NULL) {
-        claim->mode->local_queue->refused(claim);
+    if (lock != NULL && claim->mode->polls) {
+        lw__redisson_refused(claim);
     }
     end_tries(claim, LW_EBUSY, LW_OK, NULL);
 }
@@ -725,14 +736,25 @@ static void ended(struct lw__claim *claim)
         }
     }
     released(claim, LW_EUNKNOWN); /* if a handle's release is still pending */
+    requeue_waiters(claim);
     lw__renewal_forget(claim);
     lw__claim_free(claim);
     lw__ending_drained(client);
 }
 
 const struct lw__claim_events lw__turns_events = {
-    granted,  refused, failed,  on_error,           outcome_unknown,
-    released, lost,    renewed, lw__renewal_verify, ended,
+    granted,
+    refused,
+    failed,
+    on_error,
+    outcome_unknown,
+    released,
+    lw__redisson_released,
+    lw__redisson_poll_ms,
+    lost,
+    renewed,
+    lw__renewal_verify,
+    ended,
 };
 
 /* ---- links and slots ---- */
@@ -749,10 +771,7 @@ static void retry_name(struct lw__name *name, bool verify)
         if (verify) {
             clear_error(claim);
         }
-        if (lw__redisson_is_behind(claim)) {
-            claim->asking.remaining_ms = lw__redisson_busy_ms(name);
-            end_tries(claim, LW_EBUSY, LW_OK, NULL);
-        } else if (!lw__machine_holds(claim->machine.phase)) {
+        if (!lw__machine_holds(claim->machine.phase)) {
             lw__claim_event(claim, LW__EV_RETRY_NOW);
         } else if (verify) {
             lw__renewal_now(claim);

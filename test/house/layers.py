@@ -50,7 +50,7 @@ LIBC = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.S)
 # What a user handed in, called by its field or by a variable of such a type.
-FIELD_CALL = re.compile(r"(?<!\bevents)(?<!\blocal_queue)(?:\.|->)"
+FIELD_CALL = re.compile(r"(?<!\bevents)(?:\.|->)"
                         r"(?:done|lost|released|closed|inspected|broken|link|credentials)\)?\s*\(")
 CALLBACK_VARIABLE = re.compile(r"\blw_(?:lock|close|link|inspect|break)_cb \*(\w+)")
 # A field of it assigned, counted up or down; and any way to do so by another name.
@@ -239,7 +239,7 @@ def self_test():
         "lock/keep.c": '#include "lock/extension.h"\nkeep->lost(keep, reason, keep->arg);\n',
         "tool/main.c": '#include "base/escape.h"\n#include <event2/event.h>\n',
         "lock/turns.c": "/* lock->done() */ events->lost(claim); done(x);\n"
-                        "claim->mode->decode_released(r, a); mode_of(c)->local_queue->released(c);\n"
+                        "claim->mode->decode_released(r, a);\n"
                         "if (claim->machine.phase == LW__HELD) {}\n"
                         "const struct lw__machine *m = 0;\n"
                         "lw__machine_step(&claim->machine, input);\n",

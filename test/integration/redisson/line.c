@@ -217,6 +217,39 @@ static void who_leaves_while_asking_hands_the_asking_on(void **state)
     monitor_stop();
 }
 
+/* The lease of the one that left was requested. */
+static void who_follows_one_who_left_while_asking_has_its_own_lease(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    let_go(take_as(a, "A", NULL)); /* from then on the server knows the script */
+    EXPECT("A released OK");
+    redis_ok("CLIENT PAUSE 200 ALL");
+    struct hold *A = want(a, "A", asking(.lease_ms = 1000, .wait_ms = -1));
+    stage_run_for(50);
+    struct hold *B =
+        want(a, "B", asking(.lease_ms = 30000, .wait_ms = -1, .flags = LW_NO_RENEW));
+    drop(A);
+    EXPECT("B granted");
+    UNTIL(lw_lock_remaining_ms(B->lock) > 20000);
+    let_go(B);
+    EXPECT("B released OK");
+}
+
+/* Both asked before the link was up. */
+static void a_try_beside_one_that_is_granted_is_busy(void **state)
+{
+    (void)state;
+    a = peer_start("a", NULL);
+    struct hold *A = want(a, "A", asking(.owner = "bert", .wait_ms = -1));
+    want(a, "B", asking(.owner = "anna"));
+    want(a, "C", asking(.owner = "bert"));
+    EXPECT_SET("A granted; B EBUSY; C granted");
+    assert_int_equal(redis_int("HLEN x"), 1);
+    let_go(A);
+    EXPECT("A released STILLHELD");
+}
+
 /* Its owner sleeps behind another one, and the link is not up yet: the try ends when it
  * comes up, and has its owner ask nothing. */
 static void a_try_that_joins_a_sleeper_has_it_sleep_on(void **state)
@@ -270,6 +303,8 @@ int main(void)
         STAGE_TEST(who_leaves_hands_the_asking_on),
         STAGE_TEST(who_gives_up_hands_the_asking_on),
         STAGE_TEST(who_leaves_while_asking_hands_the_asking_on),
+        STAGE_TEST(who_follows_one_who_left_while_asking_has_its_own_lease),
+        STAGE_TEST(a_try_beside_one_that_is_granted_is_busy),
         STAGE_TEST(a_try_that_joins_a_sleeper_has_it_sleep_on),
         STAGE_TEST(a_sibling_whose_release_never_comes_is_outlived),
     };

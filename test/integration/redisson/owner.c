@@ -52,6 +52,18 @@ static void another_owner_of_the_same_client_waits(void **state)
     EXPECT("C released OK");
 }
 
+/* Without an owner a handle holds alone, also if its token is another's owner. */
+static void a_token_is_no_owner(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    struct hold *A = take_as(a, "A", NULL);
+    want_as(a, "B", lw_lock_owner(A->lock), 0);
+    EXPECT("B EBUSY");
+    let_go(A);
+    EXPECT("A released OK");
+}
+
 static void those_who_wait_as_one_owner_enter_together(void **state)
 {
     (void)state;
@@ -207,6 +219,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(re_entry_costs_no_command_and_the_last_one_releases),
         STAGE_TEST(another_owner_of_the_same_client_waits),
+        STAGE_TEST(a_token_is_no_owner),
         STAGE_TEST(those_who_wait_as_one_owner_enter_together),
         STAGE_TEST(two_that_ask_at_once_enter_together),
         STAGE_TEST(a_cap_ends_its_own_level_alone),

@@ -67,28 +67,21 @@ static void one_owner_holds(const struct hold *hold)
     }
 }
 
-static bool is_about(const struct lw__claim *claim)
+/* One claim asks for all, or will at a due time, or when what it has is over. */
+static void one_claim_is_awake(const struct lw__name *name)
 {
-    return lw__machine_is_acquiring(claim->machine.phase) ||
-           (claim->machine.phase == LW__RELEASING);
-}
+    const struct lw__claim *claim;
+    int count = 0;
 
-/* Whoever is first asks, or will at a due time, or when one of ours is answered. */
-static void first_is_awake(const struct lw__name *name)
-{
-    const struct lw__claim *first = lw__redisson_first(name), *claim;
-
-    if (first == NULL || lw__machine_is_acquiring(first->machine.phase) ||
-        first->machine.due_us != LW__NEVER) {
-        return;
-    }
     DL_FOREACH(name->claims, claim) {
-        if (claim == first) {
+        if (lw__machine_is_queued(claim->machine.phase) &&
+            claim->machine.due_us == LW__NEVER) {
             stage_fail("nobody asks for the line of %s", name->text);
         }
-        if (is_about(claim)) {
-            return;
-        }
+        count++;
+    }
+    if (count > 1) {
+        stage_fail("one behind another asks for %s", name->text);
     }
 }
 
@@ -102,15 +95,7 @@ static void look(void)
             continue;
         }
         while ((name = lw__name_after(client, name)) != NULL) {
-            const struct lw__claim *claim;
-
-            first_is_awake(name);
-            DL_FOREACH(name->claims, claim) {
-                if (lw__redisson_is_behind(claim) &&
-                    lw__machine_is_acquiring(claim->machine.phase)) {
-                    stage_fail("one behind another asks for %s", name->text);
-                }
-            }
+            one_claim_is_awake(name);
         }
     }
 }
