@@ -64,29 +64,7 @@ int64_t lw__redisson_cooldown_us(const struct lw__claim *claim)
     return until > now ? until - now : 0;
 }
 
-/* `receivers` clients received the message of the release; `subscribed`: this client is
- * one of them. */
-static void begin_cooldown(struct lw_client *client, const char *name, int64_t receivers,
-                           bool subscribed)
-{
-    struct lw__cooldown *cooldown = cooldown_of(client, name);
-
-    cooldown->until_us = receivers > subscribed ? lw__now_us() + COOLDOWN_US : 0;
-    cooldown->own_message = receivers > 0 && subscribed && !cooldown->message_before;
-    cooldown->message_before = false;
-}
-
 /* ---- when the claim retries ---- */
-
-/* No message will come. */
-static void poll_soon(struct lw_client *client, const char *name)
-{
-    struct lw__claim *claim = find_claim(client, name);
-
-    if (claim != NULL && lw__node_is_up(claim->name->node)) {
-        lw__claim_stand_by(claim, STANDBY_MAX_US);
-    }
-}
 
 /* The lock was released, most likely. */
 static void retry(struct lw_client *client, const char *name)
@@ -133,13 +111,14 @@ static bool has_waiters(const struct lw__redisson *redisson,
 }
 
 /* Returns true if the server has confirmed the subscription to the name's channel. */
-static bool is_subscribed(const struct lw_client *client, const char *name)
+static bool is_subscribed(const struct lw__claim *claim)
 {
+    const struct lw_client *client = claim->client;
     const struct lw__channel *found = NULL;
     char channel[LW__CHANNEL_SIZE];
 
     if (client->redisson != NULL) {
-        lw__format_redisson_channel(name, channel);
+        lw__format_redisson_channel(claim->name->text, channel);
         found = lw__listener_find(&client->redisson->listener, channel);
     }
     return found != NULL && found->state == LW__CHANNEL_CONFIRMED;
@@ -166,8 +145,11 @@ static void message_received(void *arg, const struct lw__channel *channel,
 static void channel_unconfirmed(void *arg, const struct lw__channel *channel)
 {
     struct lw__redisson *redisson = arg;
+    struct lw__claim *claim = find_claim(redisson->client, channel->tag);
 
-    poll_soon(redisson->client, channel->tag);
+    if (claim != NULL && lw__node_is_up(claim->name->node)) {
+        lw__claim_stand_by(claim, STANDBY_MAX_US);
+    }
 }
 
 static void connection_lost(void *arg, bool was_confirmed, const char *why)
@@ -325,14 +307,19 @@ void lw__redisson_refused(struct lw__claim *claim)
 
 void lw__redisson_released(struct lw__claim *claim, const struct lw__released *reply)
 {
-    begin_cooldown(claim->client, claim->name->text, reply->subscribers,
-                   is_subscribed(claim->client, claim->name->text));
+    struct lw__cooldown *cooldown = cooldown_of(claim->client, claim->name->text);
+    bool subscribed = is_subscribed(claim);
+    int64_t others = reply->subscribers - subscribed;
+
+    cooldown->until_us = others > 0 ? lw__now_us() + COOLDOWN_US : 0;
+    cooldown->own_message = subscribed && reply->subscribers > 0 &&
+                            !cooldown->message_before;
+    cooldown->message_before = false;
 }
 
 int64_t lw__redisson_poll_ms(const struct lw__claim *claim)
 {
-    const struct lw_client *client = claim->client;
-    bool expects_messages = is_subscribed(client, claim->name->text) &&
+    bool expects_messages = is_subscribed(claim) &&
                             !lw__node_is_clustered(claim->name->node);
 
     return expects_messages ? POLL_MS : POLL_UNSUBSCRIBED_MS;
