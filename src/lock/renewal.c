@@ -84,8 +84,8 @@ static bool needs_renewal(const struct lw__claim *claim)
     return claim->machine.phase == LW__HELD_BY_MESSAGE ||
            claim->next_renewal != LW__NEXT_NONE ||
            (claim->holder != NULL && !(claim->holder->flags & LW_NO_RENEW)) ||
-           (claim->mode->reentrant &&
-            (claim->held.entered_us != 0 || lw__handles_want_entry(claim)));
+           claim->held.entered_us != 0 ||
+           (claim->mode->reentrant && lw__handles_want_entry(claim));
 }
 
 static bool is_covered(const struct lw__claim *claim)

@@ -70,7 +70,8 @@ static bool may_enter(const struct lw__claim *claim, const struct lw_lock *lock)
 }
 
 /* The lease of the handle begins now. With LW_NO_RENEW one renewal gives it its lease,
- * unless the grant that admits it had a lease as long. */
+ * unless the grant that admits it had a lease as long: the handle that requested it may
+ * have left since. */
 static void begin_lease(struct lw__claim *claim, const struct lw_lock *lock,
                         bool by_grant)
 {
@@ -117,7 +118,7 @@ static void end_busy(struct lw__claim *claim, struct lw_lock *lock)
     lock->retry_ms = busy_for_ms(claim);
 }
 
-/* Of the waiters those of the holder's owner enter, and others that try once end. */
+/* Waiters of the holder's owner enter; others that try once end. */
 static void admit_co_holders(struct lw__claim *claim)
 {
     struct lw_lock *lock, *next;
@@ -158,8 +159,8 @@ static bool shares_claim(const struct lw_lock *lock)
            (lock->mode->shares_claims && lock->client->options.local_turns > 1);
 }
 
-/* Claims ahead of it in the list are about to end. If the mode polls there are none: a
- * name has one claim, which handles join until it has ended. */
+/* Claims ahead of it in the list are about to end. A mode that polls has only one claim
+ * for a name, which handles join until it has ended. */
 static struct lw__claim *find_joinable(const struct lw_lock *lock)
 {
     struct lw__claim *claim;
@@ -569,9 +570,7 @@ static void granted(struct lw__claim *claim)
         /* the handle that requested it wanted no fencing token, and has left */
         lw__claim_event(claim, LW__EV_UNDELIVERED);
     } else {
-        if (claim->mode->reentrant) {
-            begin_lease(claim, claim->waiting, true);
-        }
+        begin_lease(claim, claim->waiting, true);
         begin_hold(claim, claim->waiting);
         admit_others(claim);
     }

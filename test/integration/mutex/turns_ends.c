@@ -120,6 +120,21 @@ static void successor_without_renewal_gets_a_whole_lease(void **state)
     assert_held_by_redis(B);
 }
 
+/* The grant was requested with the lease of a handle that has left since. */
+static void grant_of_another_s_lease_is_made_whole(void **state)
+{
+    struct peer *a = turning("a");
+
+    (void)state;
+    struct hold *A = ask_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 2000));
+    struct hold *B = ask_with(
+        a, "B", "x", asking(.wait_ms = -1, .lease_ms = 20000, .flags = LW_NO_RENEW));
+    drop(A);
+    EXPECT("B granted");
+    UNTIL(lw_lock_remaining_ms(B->lock) > 10000);
+    assert_held_by_redis(B);
+}
+
 static void lock_passes_only_before_the_deadline(void **state)
 {
     struct peer *a = turning("a");
@@ -143,6 +158,7 @@ int main(void)
         STAGE_TEST(max_hold_s_end_releases_and_does_not_pass),
         STAGE_TEST(successor_has_its_own_lease_renewed),
         STAGE_TEST(successor_without_renewal_gets_a_whole_lease),
+        STAGE_TEST(grant_of_another_s_lease_is_made_whole),
         STAGE_TEST(lock_passes_only_before_the_deadline),
     };
 
