@@ -105,20 +105,20 @@ struct lw_all;     /* several locks acquired as one: all of them, or none */
 /* The results, each with its text for lw_strerror. Their values never change. */
 #define LW_ERROR_MAP(X)                                                                  \
     X(LW_OK, 0, "success")                                                               \
-    X(LW_STILLHELD, 1, "released, but this owner holds the lock otherwise")              \
-    X(LW_EBUSY, -1, "the lock is held by somebody else")                                 \
-    X(LW_ETIMEOUT, -2, "the time allowed is over")                                       \
+    X(LW_STILLHELD, 1, "released; this owner has further holds")                         \
+    X(LW_EBUSY, -1, "the lock is held by another owner")                                 \
+    X(LW_ETIMEOUT, -2, "timed out")                                                      \
     X(LW_ECANCELED, -3, "canceled by a later call")                                      \
-    X(LW_ELOST, -4, "the lease ended before it could be renewed")                        \
+    X(LW_ELOST, -4, "the lease could not be renewed in time")                            \
     X(LW_ENOTHELD, -5, "the lock is not held")                                           \
-    X(LW_EDEADLOCK, -6, "two readers want to upgrade: this would wait for ever")         \
+    X(LW_EDEADLOCK, -6, "deadlock: another reader is waiting to upgrade")                \
     X(LW_ECONN, -7, "no connection to the server")                                       \
-    X(LW_EREDIS, -8, "the server refused")                                               \
-    X(LW_EUNKNOWN, -9, "the outcome is unknown; the lease ends it")                      \
+    X(LW_EREDIS, -8, "refused by the server")                                            \
+    X(LW_EUNKNOWN, -9, "outcome unknown; released at the latest when the lease expires") \
     X(LW_EINVAL, -10, "invalid argument")                                                \
     X(LW_ENOMEM, -11, "out of memory")                                                   \
     X(LW_ECLOSED, -12, "the client is closed")                                           \
-    X(LW_ESYSTEM, -13, "the process or the system is out of file descriptors or the like")
+    X(LW_ESYSTEM, -13, "out of file descriptors or another system resource")
 
 enum lw_error {
 #define LW_ERROR_VALUE(name, value, text) name = value,

@@ -310,7 +310,7 @@ static void gains_as_soon_as_it_is_allowed_to(void **state)
     if (strstr(lw_lock_errstr(lock_of(K)), "NOPERM") == NULL) {
         stage_fail("\"%s\" does not say NOPERM", lw_lock_errstr(lock_of(K)));
     }
-    assert_true(peer_logged(a, "4 x: the server refused: "));
+    assert_true(peer_logged(a, "4 x: refused by the server: "));
     assert_true(peer_logged(a, "; retrying in 1000 ms"));
     UNTIL(peer_logged(a, "; retrying in 2000 ms"));
     redis_ok("ACL SETUSER app +@all");

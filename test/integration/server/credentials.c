@@ -198,8 +198,8 @@ static void a_failure_backs_off_and_says_so(void **state)
                                 .backoff_min_ms = 50, .backoff_max_ms = 50));
     UNTIL(a->downs == 3);
     assert_int_equal(answer.calls, 3);
-    assert_string_equal(a->why, "no credentials were given: the time allowed is over");
-    assert_true(peer_logged(a, "4 no credentials were given: the time allowed is over"));
+    assert_string_equal(a->why, "no credentials were given: timed out");
+    assert_true(peer_logged(a, "4 no credentials were given: timed out"));
     assert_true(a->linked_ms[2] - a->linked_ms[0] >= 50); /* each half of it, at least */
     UNTIL(a->up);
     assert_int_equal(a->downs, 3);
