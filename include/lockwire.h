@@ -51,8 +51,8 @@
  *     notice. If the child's event loop runs, the client's events end in it, with one log
  *     entry, and the child's copies of its descriptors are closed. lw_lock_state returns
  *     LW_DONE. Functions that can fail return LW_ECLOSED, except lw_client_stats. errbuf,
- *     lw_lock_errstr and the reason of lw_client_is_up are "the client belongs to the
- *     parent process: it was made before fork". The child may free everything or nothing.
+ *     lw_lock_errstr and the reason of lw_client_is_up are "the client was created before
+ *     fork, and belongs to the parent process". The child may free everything or nothing.
  *     A child that runs the event_base calls event_reinit first, as libevent requires. It
  *     should free a client before event_reinit, or after the loop has run; in between,
  *     the kernel keeps watching the client's sockets until the parent has closed them.

@@ -97,7 +97,7 @@ elseif breaks then
     too_long = nil
 end
 if too_long then
-    return {err = 'ERR what stands there has ' .. too_long
+    return {err = 'ERR the key contains a value of ' .. too_long
                   .. ' bytes, too long for a lock'}
 end
 return {kind, ttl, time[1] * 1000000 + time[2],

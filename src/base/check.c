@@ -36,15 +36,15 @@ static const char *check_tag(const char *name, const struct why *why)
     }
     open = strchr(name, '{');
     if (open == NULL || open > close) {
-        return wrong(why, "\"}\" at position %zu has no \"{\" before it",
+        return wrong(why, "name: \"}\" at position %zu has no \"{\" before it",
                      (size_t)(close - name) + 1);
     }
     if (close == open + 1) {
-        return wrong(why, "the tag \"{}\" at position %zu is empty",
+        return wrong(why, "name: the tag \"{}\" at position %zu is empty",
                      (size_t)(open - name) + 1);
     }
     if (strchr(close + 1, '}') != NULL) {
-        return wrong(why, "\"}\" at position %zu is a second one",
+        return wrong(why, "name: second \"}\" at position %zu, only one is allowed",
                      (size_t)(strchr(close + 1, '}') - name) + 1);
     }
     return NULL;
@@ -70,7 +70,7 @@ const char *lw__check_name(const char *name, char *why_text, size_t why_size)
         }
     }
     if (strncmp(name, "lockwire:", 9) == 0) {
-        return wrong(&why, "a name may not begin with \"lockwire:\"");
+        return wrong(&why, "the name begins with \"lockwire:\", which is reserved");
     }
     return check_tag(name, &why);
 }
@@ -82,7 +82,7 @@ const char *lw__check_word(const char *word, const char *what, char *why_text,
     size_t length = word != NULL ? strnlen(word, 129) : 0;
 
     if (length == 0 || length > 128) {
-        return wrong(&why, "%s: %s, 1 to 128 bytes are allowed", what,
+        return wrong(&why, "%s is %s, 1 to 128 bytes are allowed", what,
                      length == 0 ? "empty" : "too long");
     }
     for (size_t i = 0; i < length; i++) {

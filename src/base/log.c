@@ -147,7 +147,7 @@ void lw__log_cause(const struct lw__log *log, int64_t now_us, int level,
     if (times > 0) {
         length = strlen(message);
         (void)snprintf(message + length, sizeof(message) - length,
-                       " (%u times more in the last minute)", times + 1);
+                       " (repeated %u times in the last minute)", times + 1);
     }
     deliver(log, level, message);
 }

@@ -181,8 +181,7 @@ static bool parse_port(struct span rest, uint16_t *ret, struct explain *why)
         return true;
     }
     if (*rest.start != ':') {
-        return invalid(why,
-                       "after the \"]\" of the host only \":\" and a port may follow");
+        return invalid(why, "only \":\" and a port may follow the \"]\" after the host");
     }
     port = (struct span){rest.start + 1, rest.length - 1};
     value = lw__check_number(port.start, port.length, UINT16_MAX);
@@ -226,9 +225,9 @@ static bool parse_authority(const char *text, struct lw__url *url, struct span *
     *authority = (struct span){text, strcspn(text, "/?#")};
     *rest = text + authority->length;
     if (strchr(*rest, '@') != NULL) {
-        return invalid(why,
-                       "\"@\" after the host: in a user or password write \"/\", \"?\", "
-                       "\"#\" and \"@\" as %%2F, %%3F, %%23 and %%40");
+        return invalid(
+            why, "\"@\" after the host; write \"/\", \"?\", \"#\" and \"@\" in a user "
+                 "or password as %%2F, %%3F, %%23 and %%40");
     }
     for (size_t i = 0; i < authority->length; i++) {
         at = text[i] == '@' ? text + i : at; /* the last one */
@@ -315,8 +314,9 @@ static bool parse_sentinel(const char *text, struct lw__url *url, struct explain
     }
     service = (struct span){rest + (*rest == '/'), strcspn(rest + (*rest == '/'), "/")};
     if (service.length == 0) {
-        return invalid(why, "the service is missing: write \"/\" and the name of the "
-                            "master, as the sentinels know it, after the hosts");
+        return invalid(why,
+                       "the service is missing; write \"/\" and the name under which "
+                       "the sentinels monitor the master after the hosts");
     }
     if (!decode(service, "service", why, &url->service)) {
         return false;
@@ -341,7 +341,9 @@ static bool parse_cluster(const char *text, struct lw__url *url, struct explain 
         return false;
     }
     return rest[0] == '\0' || rest[1] == '\0' ||
-           invalid(why, "\"%.40s\" after the hosts: a cluster has no databases", rest);
+           invalid(why,
+                   "\"%.40s\" after the hosts is not allowed; a cluster has no databases",
+                   rest);
 }
 
 static bool parse_unix(const char *text, struct lw__url *url, struct explain *why)
@@ -395,8 +397,8 @@ static const struct scheme *find_scheme(const char *text, struct explain *why)
             continue;
         }
         if (scheme->parse != parse_unix && strstr(rest, "://") != NULL) {
-            (void)invalid(why, "\"://\" occurs twice: give the scheme once, before all "
-                               "hosts");
+            (void)invalid(why, "\"://\" occurs twice; write the scheme once, before the "
+                               "first host");
             return NULL;
         }
         return scheme;

@@ -357,12 +357,13 @@ static int check_options(struct lw_client *client,
                          const struct lw_acquire_options *options)
 {
     if (options->mode != LW_MUTEX) {
-        lw__options_explain(client, "mode is not LW_MUTEX");
+        lw__options_explain(
+            client, "mode is not LW_MUTEX, the only one that lw_acquire_all supports");
         return LW_EINVAL;
     }
     if (options->lost != NULL) {
         lw__options_explain(client,
-                            "options.lost is given, but lw_acquire_all has its own");
+                            "options.lost is set; pass `lost` to lw_acquire_all instead");
         return LW_EINVAL;
     }
     return LW_OK;

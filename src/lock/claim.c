@@ -344,8 +344,8 @@ static void fail(struct lw__claim *claim, enum lw__error_class class, int status
     }
     if (lw__machine_releases(claim->machine.phase) && claim->machine.held_until_us != 0) {
         lw__log_cause(&claim->client->log, lw__now_us(), LOG_WARNING,
-                      "the release of %s is refused, it stays locked until its lease "
-                      "ends: %s",
+                      "release of %s refused; the lock stays held until its lease "
+                      "expires: %s",
                       claim->name->text, text);
     }
     claim->client->events->on_error(claim, status, text);
@@ -532,12 +532,11 @@ static bool try_replied(struct lw__command *command, const struct lw__reply *rep
 static const char *other_kind(const struct lw__claim *claim, const char *type)
 {
     if (strcmp(type, "string") == 0) {
-        return " (as a mutex is, and this is another kind of lock)";
+        return " (a mutex?)";
     }
     if (strcmp(type, "hash") == 0) {
-        return claim->mode->rw ? " (as Redisson's lock is)"
-                               : " (as a read-write lock or Redisson's is, and this is "
-                                 "another kind of lock)";
+        return claim->mode->rw ? " (Redisson's lock?)"
+                               : " (a read-write lock or Redisson's?)";
     }
     return "";
 }
@@ -546,8 +545,8 @@ static void log_foreign_key(struct lw__claim *claim, const char *type)
 {
     if (!claim->foreign_logged) {
         lw__log(&claim->client->log, LOG_WARNING,
-                "the key %s holds a %s that is not ours%s: it counts as held by a "
-                "stranger and is not touched",
+                "key %s contains a %s not written by this kind of lock%s; treating the "
+                "lock as held by another program, key left unchanged",
                 claim->name->text, type, other_kind(claim, type));
     }
     claim->foreign_logged = true;
@@ -1001,8 +1000,7 @@ void lw__claim_message(void *arg, const char *text, size_t length)
 
     if (!lw__format_read_message(text, length, client->uuid, &message)) {
         lw__log(&client->log, LOG_NOTICE,
-                "a message that is not ours to understand on the channel of %s",
-                client->uuid);
+                "unknown message ignored, on the channel of client %s", client->uuid);
         return;
     }
     claim = find_claim(client, &message);

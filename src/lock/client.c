@@ -177,9 +177,10 @@ static int init(struct lw_client *client, struct event_base *base, const char *u
     }
     lw__loop_on_child(client->loop, end_in_child, client);
     if (lw__loop_set_priority(client->loop, client->options.priority) != 0) {
-        lw__options_explain(client, "priority %d: the event_base has 0 to %d",
-                            client->options.priority,
-                            lw__loop_priorities(client->loop) - 1);
+        lw__options_explain(
+            client,
+            "priority %d is not between 0 and %d, the priorities of the event_base",
+            client->options.priority, lw__loop_priorities(client->loop) - 1);
         return LW_EINVAL;
     }
     lw__random_seed(&client->random, (uint64_t)lw__now_us() ^
@@ -204,7 +205,7 @@ int lw_client_new(struct event_base *base, const char *url,
     }
     if (!lw__random_uuid(client->uuid) ||
         !lw__random_bytes(&client->hash_key, sizeof(client->hash_key))) {
-        lw__options_explain_given(options, "the system has no random bytes to give");
+        lw__options_explain_given(options, "no random bytes from the system");
         free(client);
         return LW_ENOMEM;
     }

@@ -74,9 +74,9 @@ static const char *fault_of(int status, const struct lw_credentials *given)
     }
     if (!is_terminated(given->username, sizeof(given->username)) ||
         !is_terminated(given->password, sizeof(given->password))) {
-        return "a string without its end";
+        return "username or password without a terminating NUL";
     }
-    return given->password[0] == '\0' ? "no password" : NULL;
+    return given->password[0] == '\0' ? "the password is empty" : NULL;
 }
 
 /* Logs the refusal as well: that of a subscription is reported nowhere else. */
@@ -84,7 +84,7 @@ static void refuse(struct lw_client *client, struct lw__login *login, const char
 {
     char why[LW__WHY_MAX];
 
-    (void)snprintf(why, sizeof(why), "no credentials were given: %s", fault);
+    (void)snprintf(why, sizeof(why), "no credentials available: %s", fault);
     lw__log(&client->log, LOG_WARNING, "%s", why);
     lw__session_refuse(login, why);
 }

@@ -317,10 +317,11 @@ static void break_next(struct lw__inspect_call *call)
     } else if (call->any_broken) {
         finish(call, LW_OK, "");
     } else if (*found->stranger) {
-        finish(call, LW_ENOTHELD, "the key is a stranger's, and is not touched");
+        finish(call, LW_ENOTHELD, "the key was not written by lockwire; left unchanged");
     } else {
         finish(call, LW_ENOTHELD,
-               call->token != NULL ? "that token does not hold it" : "nobody holds it");
+               call->token != NULL ? "the token does not hold the lock"
+                                   : "the lock is not held");
     }
 }
 

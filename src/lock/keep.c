@@ -127,13 +127,13 @@ static int adopt_options(struct lw_keep *keep)
 
     if (options->lost != NULL) {
         lw__options_explain(keep->client,
-                            "options.lost is given, but lw_keep_new has its own");
+                            "options.lost is set; pass `lost` to lw_keep_new instead");
         return LW_EINVAL;
     }
     if (options->wait_ms != 0 && options->wait_ms != -1) {
-        lw__options_explain(keep->client,
-                            "wait_ms %lld is given, but a keep waits for ever",
-                            (long long)options->wait_ms);
+        lw__options_explain(
+            keep->client, "wait_ms %lld is neither 0 nor -1; a keep waits without limit",
+            (long long)options->wait_ms);
         return LW_EINVAL;
     }
     options->lost = hold_lost;

@@ -419,8 +419,8 @@ static int check_arguments(struct lw_client *client, const char *pattern,
         return LW_EINVAL;
     }
     if (pattern != NULL && (*pattern == '\0' || strlen(pattern) > PATTERN_MAX)) {
-        lw__options_explain(client, "pattern: must have 1 to %d bytes, not %zu",
-                            PATTERN_MAX, strlen(pattern));
+        lw__options_explain(client, "the pattern has %zu bytes, 1 to %d are allowed",
+                            strlen(pattern), PATTERN_MAX);
         return LW_EINVAL;
     }
     return 0;

@@ -70,9 +70,9 @@ static bool has_invalid_option(struct lw_client *client,
     } else if (o->owner != NULL && o->mode == LW_MUTEX) {
         lw__options_explain(client, "owner is given, but LW_MUTEX is not re-entrant");
     } else if (o->mode == LW_REDISSON && client->url.cluster) {
-        lw__options_explain(client, "LW_REDISSON is not for a cluster");
+        lw__options_explain(client, "LW_REDISSON is not supported in a cluster");
     } else if (o->permits != 0 && o->mode != LW_SHARED) {
-        lw__options_explain(client, "permits is given outside LW_SHARED");
+        lw__options_explain(client, "permits is set, but mode is not LW_SHARED");
     } else if (o->owner != NULL &&
                lw__check_word(o->owner, "owner", why, sizeof(why)) != NULL) {
         lw__options_explain(client, "%s", why);
@@ -87,9 +87,8 @@ int lw__lock_options(struct lw_client *client, const struct lw_acquire_options *
 {
     *ret = (struct lw_acquire_options)LW_ACQUIRE_OPTIONS_INIT;
     if (given != NULL && !lw__check_take_struct(ret, sizeof(*ret), given, given->size)) {
-        lw__options_explain(
-            client, "lw_acquire_options.size %zu: %s", given->size,
-            "unknown fields of a newer version are set, or it is too small");
+        lw__options_explain(client, "lw_acquire_options.size %zu: %s", given->size,
+                            "too small, or fields of a newer version are set");
         return LW_EINVAL;
     }
     if (ret->lease_ms == 0) {

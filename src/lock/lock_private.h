@@ -493,7 +493,8 @@ struct lw_client {
     bool reported_up;    /* the argument of the last call of the link callback */
 };
 
-#define LW__INHERITED "the client belongs to the parent process: it was made before fork"
+#define LW__INHERITED                                                                    \
+    "the client was created before fork, and belongs to the parent process"
 
 /* Returns true in a forked child of the process that made the client. */
 static inline bool lw__is_inherited(const struct lw_client *client)

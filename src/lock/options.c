@@ -76,7 +76,7 @@ static int check_options(struct lw_client *client)
                (o->username != NULL || o->password != NULL ||
                 client->url.username != NULL || client->url.password != NULL)) {
         lw__options_explain(client,
-                            "credentials is given beside a username or a password");
+                            "credentials is set together with a username or a password");
     } else if ((o->username != NULL || client->url.username != NULL) &&
                o->password == NULL && client->url.password == NULL) {
         lw__options_explain(client, "a username is given without a password");
@@ -234,9 +234,9 @@ int lw__options_take(struct lw_client *client, const char *url,
 
     *o = (struct lw_client_options)LW_CLIENT_OPTIONS_INIT;
     if (given != NULL && !lw__check_take_struct(o, sizeof(*o), given, given->size)) {
-        lw__options_explain_given(given,
-                                  "lw_client_options.size: unknown fields of a newer "
-                                  "version are set, or it is too small");
+        lw__options_explain_given(
+            given, "lw_client_options.size: too small, or fields of a newer "
+                   "version are set");
         return LW_EINVAL;
     }
     status = lw__url_parse(url, &client->url, why, sizeof(why));

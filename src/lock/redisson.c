@@ -223,7 +223,7 @@ static struct lw__redisson *new_redisson(struct lw_client *client,
                                                       .lost = connection_lost};
     struct lw__listener_options options = {.config = lw__node_config(name->node),
                                            .hash_key = &client->hash_key,
-                                           .consequence = "waiters will poll"};
+                                           .consequence = "waiters poll"};
     struct lw__redisson *redisson = calloc(1, sizeof(*redisson));
 
     if (redisson == NULL || lw__timer_reserve(client->loop, 2) != 0) {
@@ -293,9 +293,9 @@ void lw__redisson_warn_of_cluster(struct lw__claim *claim)
 
     if (lw__node_is_clustered(claim->name->node)) {
         lw__log_once(&client->log, &client->cluster_logged, LOG_WARNING,
-                     "the server is in cluster mode, where Redisson wakes by sharded "
-                     "channels: it and this client exclude each other, but waiters "
-                     "will poll");
+                     "the server is in cluster mode, where Redisson uses sharded "
+                     "channels; Redisson and this client exclude each other, but "
+                     "waiters poll");
     }
 }
 

@@ -285,8 +285,10 @@ static void claim_answered(struct lw__batch *batch, unsigned i, bool renewed)
 
 static void report_error(struct lw__batch *batch, const char *text)
 {
-    lw__log_cause(&batch->client->log, lw__now_us(), LOG_WARNING,
-                  "locks are held that the server does not renew: %s", text);
+    lw__log_cause(
+        &batch->client->log, lw__now_us(), LOG_WARNING,
+        "the server refused to renew held locks; retrying until their leases expire: %s",
+        text);
     for (unsigned i = 0; i < batch->count; i++) {
         if (batch->claims[i] != NULL) {
             batch->client->events->on_error(batch->claims[i], lw__classify_status(text),

@@ -338,7 +338,7 @@ static void end_wait(struct lw_lock *lock)
     if (!lw__node_is_up(lock->name->node)) {
         lw__handle_unserved(lock, status);
     } else {
-        lw__handle_finish(lock, status, LW_ECONN, silent ? "no answer in time" : NULL);
+        lw__handle_finish(lock, status, LW_ECONN, silent ? "no reply in time" : NULL);
     }
 }
 
@@ -362,7 +362,7 @@ void lw__turns_timer(void *arg)
     } else if (lock->state == LW_RELEASING) {
         lw__turns_abandon_release(lock);
         if (lock->errstr == NULL) {
-            lw__handle_set_error(lock, LW_ECONN, "no answer to the release in time");
+            lw__handle_set_error(lock, LW_ECONN, "no reply to the release in time");
         }
     } else if (lock->state == LW_WAITING && !lock->granted) {
         end_wait(lock);

@@ -75,6 +75,7 @@
  * an array of two. */
 #define MAP_MAX ((size_t)32 << 20)
 #define MAP_ELEMENTS ((size_t)LW__SLOTS * 32)
+#define NO_MASTER "no node of the cluster serves the slot"
 
 /* One node that is asked in a survey. */
 struct slot_map_query {
@@ -437,13 +438,13 @@ static void judge(struct slot_map_query *query, struct lw__slot_map *map)
     }
     if (!foreign && is_outdated(survey, map)) {
         note(survey, &query->endpoint, LW_ECONN,
-             "it takes the cluster for down, and its map is older than the one in use");
+             "reports the cluster as down, with a slot map older than the one in use");
     }
     if (foreign) {
-        note(survey, &query->endpoint, LW_ECONN, "it is a node of another cluster");
+        note(survey, &query->endpoint, LW_ECONN, "belongs to another cluster");
         keep_foreign(survey, map);
     } else if (is_doubtful(survey, map)) {
-        note(survey, &query->endpoint, LW_ECONN, "it knows no owner of some slots");
+        note(survey, &query->endpoint, LW_ECONN, "reports no master for some slots");
         keep_foreign(survey, map);
     } else if (survey->best == NULL || is_better(map, survey->best)) {
         lw__cluster_parse_free_map(survey->best);
@@ -595,7 +596,7 @@ static void begin_survey(struct survey *survey, struct lw__endpoint *endpoints,
     survey->next = 0;
     survey->status = 0;
     survey->length = (size_t)snprintf(survey->why, sizeof(survey->why),
-                                      "no node tells which slots the nodes have");
+                                      "no node returned a usable slot map");
     query_another(survey);
 }
 
@@ -751,7 +752,7 @@ static const char *find_master(struct lw__cluster *cluster,
 {
     *ret = LW__NOBODY;
     if (master->endpoint.port == 0) {
-        return "no node of the cluster that tells its endpoint has its slot";
+        return "the cluster reports no endpoint for the slot's master";
     }
     *ret = lw__node_table_get(&cluster->table, &master->endpoint, master->id);
     return *ret != LW__NOBODY ? NULL : lw__node_table_alloc_error(&cluster->table);
@@ -779,7 +780,7 @@ static void assign_slots(struct lw__cluster *cluster, const struct lw__slot_map 
 /* Returns why some slots lead nowhere now, or NULL. */
 static const char *note_map(struct lw__cluster *cluster, const struct lw__slot_map *map)
 {
-    const char *why = map->whole ? NULL : "no node of the cluster has its slot", *none;
+    const char *why = map->whole ? NULL : NO_MASTER, *none;
     uint16_t index;
 
     for (size_t i = 0; i < map->count; i++) {
@@ -806,14 +807,16 @@ static void log_state(struct lw__cluster *cluster, const struct lw__slot_map *ma
     const struct lw__log *log = cluster->options.node.config.log;
 
     if (why != NULL && why != cluster->gap) {
-        lw__log(log, LOG_WARNING, "%u of %d slots lead nowhere: %s", gaps, LW__SLOTS,
-                why);
+        lw__log(
+            log, LOG_WARNING,
+            "%u of %d slots are unreachable; names in these slots cannot be locked: %s",
+            gaps, LW__SLOTS, why);
     }
     cluster->gap = why;
     if (map->info.down && !cluster->down_logged) {
         lw__log(log, LOG_WARNING,
-                "no node says that the cluster serves: the map is that of %s:%u, which "
-                "says that it is down",
+                "no node reports the cluster as up; using the slot map of %s:%u, which "
+                "reports the cluster as down",
                 map->by.host, (unsigned)map->by.port);
     }
     cluster->down_logged = map->info.down;
@@ -860,8 +863,7 @@ static void map_believed(struct lw__cluster *cluster, struct lw__slot_map *map)
     forget_map(cluster);
     why = note_map(cluster, map);
     gaps = count_gaps(cluster);
-    lw__node_set_reason(cluster->nowhere, LW_ECONN,
-                        why != NULL ? why : "no node of the cluster has its slot");
+    lw__node_set_reason(cluster->nowhere, LW_ECONN, why != NULL ? why : NO_MASTER);
     log_state(cluster, map, gaps, why);
     if (memcmp(before, cluster->owners, sizeof(before)) != 0) {
         cluster->trouble_us = 0;
@@ -962,10 +964,10 @@ static void refuse(const struct lw__cluster *cluster, struct lw__command *comman
     const struct lw__endpoint *endpoint = &redirect->endpoint;
     char why[LW__WHY_MAX];
 
-    (void)snprintf(why, sizeof(why), "slot %u is at %.60s:%u: %.60s", redirect->slot,
-                   endpoint->host, (unsigned)endpoint->port, what);
+    (void)snprintf(why, sizeof(why), "slot %u was redirected to %.60s:%u: %.60s",
+                   redirect->slot, endpoint->host, (unsigned)endpoint->port, what);
     lw__log_cause(cluster->options.node.config.log, lw__now_us(), LOG_WARNING,
-                  "names of the cluster cannot be served by %.60s:%u: %.60s",
+                  "commands redirected to %.60s:%u cannot be sent there: %.60s",
                   endpoint->host, (unsigned)endpoint->port, what);
     lw__node_reject_command(command, why);
 }
@@ -998,9 +1000,9 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
     }
     if (redirect->endpoint.port == 0) {
         lw__log_cause(cluster->options.node.config.log, lw__now_us(), LOG_WARNING,
-                      "slots are at a node that does not tell its endpoint");
-        lw__node_reject_command(command,
-                                "its slot is at a node that does not tell its endpoint");
+                      "a redirect names no endpoint (a node without "
+                      "cluster-announce-hostname?); names in its slots cannot be locked");
+        lw__node_reject_command(command, "redirected to a node without an endpoint");
         return;
     }
     complete(&redirect->endpoint, lw__node_config(node)->host);
@@ -1017,8 +1019,7 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
         correct(cluster, redirect, index);
     }
     if (command->request.hops == HOPS) {
-        refuse(cluster, command, redirect,
-               "sent from one node to the other without an end");
+        refuse(cluster, command, redirect, "too many redirects");
     } else if (lw__node_is_backing_off(there)) {
         refuse(cluster, command, redirect,
                lw__node_reason(there)); /* it would have to wait there */

@@ -140,10 +140,11 @@ static bool read_port(const struct lw__reply *reply, size_t range, uint16_t *ret
     int64_t port = lw__reply_integer(reply);
 
     if (!is_integer(reply)) {
-        return wrong(why, "range %zu: its master has no port", range);
+        return wrong(why, "range %zu: the master has no port", range);
     }
     if (port < 0 || port > UINT16_MAX) {
-        return wrong(why, "range %zu: the port of its master is %" PRId64, range, port);
+        return wrong(why, "range %zu: the master's port %" PRId64 " is invalid", range,
+                     port);
     }
     *ret = (uint16_t)port;
     return true;
@@ -171,11 +172,11 @@ static bool read_master(const struct lw__reply *node, size_t range,
     }
     if (lw__reply_type(host) != LW__REPLY_STRING &&
         lw__reply_type(host) != LW__REPLY_NIL) {
-        return wrong(why, "range %zu: its master has no host", range);
+        return wrong(why, "range %zu: the master has no host", range);
     }
     if (!lw__endpoint_read_host(text, length, ret->host)) {
         lw__escape(text, shown, sizeof(shown));
-        return wrong(why, "range %zu: the host of its master is \"%s\"", range, shown);
+        return wrong(why, "range %zu: the master's host \"%s\" is invalid", range, shown);
     }
     return true;
 }
@@ -194,7 +195,8 @@ static bool read_range(const struct lw__reply *reply, size_t at, struct lw__rang
     first = lw__reply_integer(lw__reply_at(range, FIRST));
     last = lw__reply_integer(lw__reply_at(range, LAST));
     if (first < 0 || first > last || last >= LW__SLOTS) {
-        return wrong(why, "range %zu is %" PRId64 "-%" PRId64, at + 1, first, last);
+        return wrong(why, "range %zu (%" PRId64 "-%" PRId64 ") is invalid", at + 1, first,
+                     last);
     }
     if (count <= MASTER) {
         return wrong(why, "range %zu has no master", at + 1);
@@ -213,7 +215,7 @@ static bool note_slots(const struct lw__range *range, size_t at, unsigned char *
         unsigned char bit = (unsigned char)(1U << slot % CHAR_BIT);
 
         if (taken[slot / CHAR_BIT] & bit) {
-            return wrong(why, "range %zu is %u-%u, and slot %u is in an earlier one, too",
+            return wrong(why, "range %zu (%u-%u) overlaps an earlier one at slot %u",
                          at + 1, range->first, range->last, slot);
         }
         taken[slot / CHAR_BIT] |= bit;

@@ -297,7 +297,7 @@ static void on_overdue(void *arg)
         if (has_arrived(link)) {
             redisAsyncHandleRead(link->context);
         } else {
-            (void)snprintf(why, sizeof(why), "no answer from %s within %u ms", link->peer,
+            (void)snprintf(why, sizeof(why), "no reply from %s within %u ms", link->peer,
                            (unsigned)link->request_timeout_ms);
             lw__link_fail(link, why);
         }
@@ -322,8 +322,7 @@ static void fail_connecting(struct lw__link *link)
     (void)snprintf(why, sizeof(why), "no %s %.60s within %u ms%s",
                    handshaking ? "TLS handshake with" : "connection to", link->peer,
                    (unsigned)link->connect_timeout_ms,
-                   silent ? ": nothing came, as from a Redis without TLS (redis://)"
-                          : "");
+                   silent ? ": the server sent nothing (without TLS? try redis://)" : "");
     lw__link_fail(link, why);
 }
 
@@ -353,13 +352,12 @@ static void on_broken(void *arg)
 {
     struct lw__link *link = arg;
     int error = link->wire.error;
-    char why[LW__WHY_MAX];
+    char why[64];
 
     link->refs++;
     if (error == EMSGSIZE) {
-        (void)snprintf(why, sizeof(why), "a reply is longer than %zu bytes",
-                       link->reader.max);
-        lw__link_fail(link, why);
+        (void)snprintf(why, sizeof(why), "longer than %zu bytes", link->reader.max);
+        fail_doing(link, "invalid reply from", why);
     } else if (error == ENOMEM) {
         lw__link_fail(link, lw_strerror(LW_ENOMEM));
     } else if (error == EPROTO) {
@@ -449,7 +447,7 @@ static void on_reply(redisAsyncContext *context, void *reply, void *data)
         if (data == link->pending.first) {
             pass_on_reply(link, reply);
         } else {
-            lw__link_fail(link, "hiredis lost count of the replies");
+            lw__link_fail(link, "hiredis delivered a reply out of order");
         }
     }
     leave(link);
@@ -592,9 +590,8 @@ static void pass_on_push(struct lw__link *link, const struct lw__reply *reply)
 
     switch (kind) {
     case LW__PUSH_INVALID:
-        lw__link_fail(
-            link,
-            "invalid reply: neither a message nor a confirmation of a subscription");
+        fail_doing(link, "invalid reply from",
+                   "neither a message nor a confirmation of a subscription");
         return;
     case LW__PUSH_ERROR:
         if (!pending && !lw__classify_moved(lw__reply_text(reply, NULL))) {
@@ -716,25 +713,29 @@ static void fail_by_context(struct lw__link *link, const redisContext *c)
 {
     const char *refused = lw__reader_why(&link->reader);
     const char *tls = link->tls != NULL ? lw__tls_why(link->tls) : NULL;
+    char why[sizeof(link->peer) + LW__WHY_MAX];
 
     if (refused != NULL) {
-        lw__link_fail(link, refused);
+        fail_doing(link, "invalid reply from", refused);
     } else if (tls != NULL) {
         fail_doing(link, "TLS with", tls);
     } else if (is_alert(c)) {
-        fail_doing(link, "reading from", "the server speaks TLS: rediss://");
+        fail_doing(link, "reading from", "the server uses TLS (try rediss://)");
     } else if (is_end(c) && may_want_tls(link)) {
-        fail_doing(link, "no answer from",
-                   "it closed the connection at once, as servers do that speak "
-                   "TLS (rediss://), or proxies that do not know CLIENT");
+        fail_doing(link, "no reply from",
+                   "connection closed at once (by a TLS server? try rediss://; or by a "
+                   "proxy without CLIENT?)");
     } else if (c->err == REDIS_ERR_EOF) {
         link->ended = true;
-        lw__link_fail(link, "the server closed the connection");
+        (void)snprintf(why, sizeof(why), "%s closed the connection", link->peer);
+        lw__link_fail(link, why);
     } else if (c->err == REDIS_ERR_IO) {
         fail_doing(link, "reading from", c->errstr);
     } else if (c->err == REDIS_ERR_OOM) {
         lw__link_fail(link, lw_strerror(LW_ENOMEM));
-    } else {
+    } else if (c->err == REDIS_ERR_PROTOCOL) {
+        fail_doing(link, "invalid reply from", c->errstr);
+    } else { /* the server's own words */
         lw__link_fail(link, c->errstr);
     }
 }

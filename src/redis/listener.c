@@ -182,7 +182,7 @@ static void lost(void *arg, const char *why)
     if (listener->forbidden) {
         lw__session_endpoint(session, place);
         lw__log_once(session->config->log, &listener->forbidden_logged, LOG_WARNING,
-                     "%s refuses %s; %s: %s", place,
+                     "%s refused %s; %s: %s", place,
                      listener->options.sharded ? "SSUBSCRIBE" : "SUBSCRIBE",
                      listener->options.consequence, why);
     }

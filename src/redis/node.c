@@ -72,7 +72,7 @@ static void count_refused(struct lw__node *node, const char *why)
         node->binding = LW__SUBSCRIBED;
     }
     lw__log_once(log_of(node), &node->count_forbidden_logged, LOG_WARNING,
-                 "PUBSUB NUMSUB is not permitted, waiters will poll: %s", why);
+                 "PUBSUB NUMSUB is not permitted; waiters poll: %s", why);
 }
 
 /* Both may be in order, and other handles live by the command connection: so that is
@@ -188,7 +188,7 @@ void lw__node_subscribe(struct lw__node *node, unsigned slot)
         }
     } else if (node->up) {
         lw__log_once(log_of(node), &node->nameless_logged, LOG_WARNING,
-                     "INFO does not report the run id of %s:%u, waiters will poll",
+                     "the reply of %s:%u to INFO has no run_id; waiters poll",
                      node->options.config.host, (unsigned)node->options.config.port);
     }
 }
@@ -246,7 +246,7 @@ static void listener_lost(void *arg, bool was_confirmed, const char *why)
     if (!was_confirmed && !lw__listener_is_forbidden(&node->listener) &&
         node->commands.state == LW__SESSION_READY) {
         lw__log_cause(log_of(node), lw__now_us(), LOG_WARNING,
-                      "no connection for messages, waiters poll: %s", why);
+                      "the subscription connection is down; waiters poll: %s", why);
     }
 }
 
@@ -285,7 +285,7 @@ static void init_listener(struct lw__node *node)
     bool sharded = node->options.clustered;
     struct lw__listener_options options = {.config = &node->options.config,
                                            .sharded = sharded,
-                                           .consequence = "waiters will poll"};
+                                           .consequence = "waiters poll"};
 
     lw__format_own_channel(node->options.uuid, node->own_channel);
     lw__defer_init(&node->bound, slots_confirmed, node);
@@ -367,8 +367,8 @@ static void policy_replied(struct lw__request *request, const struct lw__reply *
     if (policy != NULL &&
         (strncmp(policy, "allkeys-", 8) == 0 || strncmp(policy, "volatile-", 9) == 0)) {
         lw__log(log_of(node), LOG_WARNING,
-                "the server's maxmemory-policy is %s: it may evict locks that "
-                "are held; only noeviction is safe",
+                "the server's maxmemory-policy is %s; the server may evict held "
+                "locks, only noeviction is safe",
                 policy);
     }
 }
@@ -404,9 +404,9 @@ static void publish_replied(struct lw__request *request, const struct lw__reply 
     lw__node_make_room(node);
     if (lw__reply_type(reply) == LW__REPLY_ERROR && lw__classify_denied(text)) {
         lw__log_cause(log_of(node), lw__now_us(), LOG_WARNING,
-                      "publishing is not permitted, so that no lock can be handed over: "
-                      "waiters find it free when they poll: %s",
-                      text);
+                      "%s is not permitted; released locks are not handed over, waiters "
+                      "find them free by polling: %s",
+                      node->options.clustered ? "SPUBLISH" : "PUBLISH", text);
     }
 }
 

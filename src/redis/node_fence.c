@@ -157,8 +157,8 @@ static void log_no_replicas(struct lw__node *node, const char *why)
         now - node->replicas_logged_us >= REPLICAS_LOG_US) {
         node->replicas_logged_us = now;
         lw__log(node->options.config.log, LOG_NOTICE,
-                "waiting for replicas: the server refuses writes until enough of them "
-                "follow it (%s)",
+                "waiting for replicas; the server refuses writes until enough of them "
+                "are connected: %s",
                 why);
     }
 }

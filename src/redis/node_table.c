@@ -14,7 +14,7 @@
  * (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/). */
 #define MASTERS_MAX 1024
 #define TOO_MANY "the cluster has more than 1024 masters"
-#define NO_SLOT "it has no slot of the cluster any more"
+#define NO_SLOT "the node no longer has a slot of the cluster"
 
 struct lw__node_table_entry {
     struct lw__endpoint endpoint;

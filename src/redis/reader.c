@@ -110,14 +110,14 @@ static redisReply *create(const redisReadTask *task, size_t length, size_t more)
 
     if (task->parent == NULL) {
         if (!is_awaited(reader, task->type)) {
-            return refuse(reader, "a reply that nobody asked for");
+            return refuse(reader, "no command is waiting for a reply");
         }
         free_blocks(reader);
         reader->used = reader->bytes = reader->elements = 0;
     }
     reader->bytes += length;
     if (reader->bytes > reader->max) {
-        return refuse(reader, "a reply is longer than %zu bytes", reader->max);
+        return refuse(reader, "longer than %zu bytes", reader->max);
     }
     reply = reserve(reader, sizeof(*reply) + more);
     if (reply == NULL) {
@@ -134,7 +134,7 @@ static redisReply *create(const redisReadTask *task, size_t length, size_t more)
 
 static void *refuse_type(const redisReadTask *task)
 {
-    return refuse(task->privdata, "a reply of a type that was not asked for");
+    return refuse(task->privdata, "a type that RESP2 does not have");
 }
 
 static void *create_string(const redisReadTask *task, char *text, size_t length)
@@ -171,10 +171,10 @@ static void *create_array(const redisReadTask *task, array_size elements)
         return refuse_type(task);
     }
     if (depth > LW__REPLY_DEPTH) {
-        return refuse(reader, "a reply is nested too deeply");
+        return refuse(reader, "nested too deeply");
     }
     if (count > reader->max_elements - before) {
-        return refuse(reader, "a reply has too many elements");
+        return refuse(reader, "too many elements");
     }
     reply = create(task, 4, pointers);
     if (reply != NULL) {

@@ -28,8 +28,9 @@ static void log_cluster(struct lw__route *route, const struct lw__node *node)
     if (lw__node_is_clustered(node) && !route->cluster_logged) {
         route->cluster_logged = true;
         lw__log(log, LOG_WARNING,
-                "the server is a node of a cluster, the URL of which begins with "
-                "redis-cluster:// or rediss-cluster://");
+                "the server is a node of a cluster; use redis-cluster:// or "
+                "rediss-cluster:// in the URL, else contended locks and names of "
+                "other nodes fail");
     }
 }
 

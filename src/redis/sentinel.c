@@ -260,11 +260,11 @@ static void resolve_all(struct lw__sentinels *set)
 
 static const char *useless_why(const struct sentinel *sentinel)
 {
-    return sentinel->pending       ? "no answer in time"
+    return sentinel->pending       ? "no reply in time"
            : !sentinel->useful     ? sentinel->why
-           : sentinel->answer.down ? "says that the master is down"
-           : sentinel->discovered  ? "no listed sentinel says the same"
-                                   : "knows an older master than others";
+           : sentinel->answer.down ? "reports the master as down"
+           : sentinel->discovered  ? "no listed sentinel confirms its reply"
+                                   : "reports an older master than other sentinels";
 }
 
 static void log_useless(struct sentinel *sentinel, const char *why)
@@ -278,7 +278,8 @@ static void log_useless(struct sentinel *sentinel, const char *why)
 static void resolve_none(struct lw__sentinels *set)
 {
     char why[LW__TEXT_MAX];
-    size_t length = (size_t)snprintf(why, sizeof(why), "no sentinel leads to the master");
+    size_t length =
+        (size_t)snprintf(why, sizeof(why), "no sentinel reported a usable master");
     struct lw__session *session;
     int status = 0;
 
@@ -366,7 +367,7 @@ static bool take_master(struct current_master *master,
     bool again = known && !moves && was_another(master, announced_epoch);
 
     if (moves) {
-        (void)snprintf(why, LW__WHY_MAX, "the master is %.60s:%u now, it was %.60s:%u",
+        (void)snprintf(why, LW__WHY_MAX, "the master is now %.60s:%u, was %.60s:%u",
                        to.host, (unsigned)to.port, from.host, (unsigned)from.port);
     } else if (again) {
         (void)snprintf(why, LW__WHY_MAX,
@@ -458,8 +459,8 @@ static void refute(struct sentinel *sentinel)
 
     sentinel->refuted = sentinel->answer;
     lw__log(sentinel->config.log, LOG_WARNING,
-            "discovered sentinel %.60s:%u names %.60s:%u, which is no replica of "
-            "%.60s:%u: not followed unless a listed sentinel names it",
+            "discovered sentinel %.60s:%u reports %.60s:%u as master, which was no "
+            "replica of %.60s:%u; ignored unless a listed sentinel reports the same",
             sentinel->endpoint.host, (unsigned)sentinel->endpoint.port, claimed->host,
             (unsigned)claimed->port, present->host, (unsigned)present->port);
 }
@@ -843,7 +844,7 @@ static void probe_ready(void *arg)
 
     if (*session->replication_id == '\0' || !session->is_master) {
         /* it is about to become the master, or busy */
-        lw__session_fail(session, "it is not a master yet");
+        lw__session_fail(session, "the server is not a master yet");
         return;
     }
     if (is_kin(&set->master, session)) {
@@ -976,7 +977,7 @@ static struct sentinel *new_sentinel(struct lw__sentinels *set,
     lw__listener_init(&one->listener,
                       &(struct lw__listener_options){
                           .config = &one->config,
-                          .consequence = "failovers are found by asking it at times"},
+                          .consequence = "polling this sentinel for failovers instead"},
                       &listener_events, one);
     return one;
 }

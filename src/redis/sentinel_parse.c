@@ -110,7 +110,8 @@ bool lw__sentinel_parse_master(const struct lw__reply *reply,
     }
     wrong = read_master(reply, &master);
     if (wrong != NULL) {
-        (void)snprintf(why, LW__WHY_MAX, "its reply has no valid %s", wrong);
+        (void)snprintf(why, LW__WHY_MAX, "invalid reply to SENTINEL MASTER: no valid %s",
+                       wrong);
         return false;
     }
     *ret = master;

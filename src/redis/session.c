@@ -155,8 +155,9 @@ static void link_down(void *arg, const char *why)
         memcpy(text, s->handshake_error, sizeof(text));
     } else if (s->state == LW__SESSION_HANDSHAKING && step != NULL &&
                lw__link_has_ended(s->link)) {
-        (void)snprintf(text, sizeof(text), "%s at %s, as proxies do that do not know it",
-                       why, step);
+        (void)snprintf(text, sizeof(text),
+                       "%s at %s (a proxy that does not support this command?)", why,
+                       step);
     }
     attempt_failed(s, stage, refused ? LW_EREDIS : LW_ECONN, text);
 }
@@ -265,7 +266,7 @@ static bool check_role(struct lw__session *s, const struct lw__reply *reply)
     if (strcmp(role, "master") == 0) {
         return true;
     }
-    (void)snprintf(why, sizeof(why), "%.80s:%u is not the master, its role is \"%.20s\"",
+    (void)snprintf(why, sizeof(why), "%.80s:%u is not the master: ROLE reports \"%.20s\"",
                    s->endpoint.host, (unsigned)s->endpoint.port, role);
     lw__session_fail(s, why);
     return false;
@@ -290,8 +291,8 @@ static bool check_sentinel_id(struct lw__session *s, const struct lw__reply *rep
         return true;
     }
     lw__escape(lw__reply_text(reply, NULL), id, sizeof(id));
-    (void)snprintf(why, sizeof(why), "another sentinel is there now, its id is \"%.60s\"",
-                   id);
+    (void)snprintf(why, sizeof(why),
+                   "a different sentinel is at this address now: id \"%.60s\"", id);
     end_with(s, LW__END_OTHER_SENTINEL, why);
     return false;
 }
@@ -309,8 +310,8 @@ static bool check_node_id(struct lw__session *s, const struct lw__reply *reply)
         return true;
     }
     (void)snprintf(why, sizeof(why),
-                   "it is the node %s, not %s, which the cluster has there", s->node_id,
-                   expected);
+                   "this is node %s; the slot map has node %s at this address",
+                   s->node_id, expected);
     lw__session_fail(s, why);
     return false;
 }
@@ -554,7 +555,7 @@ static void link_up(void *arg)
     lw__timer_set(config->loop, &s->timer, s->attempt_deadline_us);
     s->state = LW__SESSION_HANDSHAKING;
     s->steps_pending = s->steps_sent = s->steps_answered = 0;
-    note_pending(s, "no answer from");
+    note_pending(s, "no reply from");
     if (config->login != NULL) {
         s->login.needed = true;
         config->login->needed(config->login_arg, &s->login);
@@ -644,7 +645,7 @@ static void looked_up(void *arg, const struct lw__addresses *addresses, int stat
 static void look_up(struct lw__session *s)
 {
     s->state = LW__SESSION_LOOKING_UP;
-    (void)snprintf(s->pending, sizeof(s->pending), "no address of \"%.100s\" yet",
+    (void)snprintf(s->pending, sizeof(s->pending), "no address for \"%.100s\" yet",
                    host_of(s));
     if (lw__resolve_start(s->config->loop, host_of(s), s->config->connect_timeout_ms,
                           looked_up, s, &s->lookup) != 0) {
@@ -671,7 +672,7 @@ static void begin(struct lw__session *s)
     }
     s->state = LW__SESSION_RESOLVING;
     (void)snprintf(s->pending, sizeof(s->pending),
-                   "no sentinel has said yet where the master is");
+                   "no sentinel has reported the master's address yet");
     config->resolve(config->resolve_arg, s);
 }
 
@@ -716,6 +717,15 @@ static void handshake_late(void *arg)
     }
 }
 
+static void look_up_late(struct lw__session *s)
+{
+    char why[LW__WHY_MAX];
+
+    stop_lookup(s);
+    (void)snprintf(why, sizeof(why), "timed out looking up \"%.100s\"", host_of(s));
+    back_off_for(s, LW__STAGE_RESOLVE, LW_ECONN, why);
+}
+
 static void timer_due(void *arg)
 {
     struct lw__session *s = arg;
@@ -727,9 +737,7 @@ static void timer_due(void *arg)
                                "sentinels");
         break;
     case LW__SESSION_LOOKING_UP:
-        stop_lookup(s);
-        back_off_for(s, LW__STAGE_RESOLVE, LW_ECONN,
-                     "timed out looking up the server's name");
+        look_up_late(s);
         break;
     case LW__SESSION_CONNECTING:
     case LW__SESSION_HANDSHAKING:

@@ -160,7 +160,7 @@ int lw__tls_new(const struct lw__tls_options *options, char *why, size_t size,
     if (!read_name(tls, options->server_name)) {
         status = lw__tls_refuse(
             explain, options->names_another ? "tls_server_name" : "the URL's host",
-            options->server_name, "it is not the name of a server");
+            options->server_name, "not a valid server name");
     } else {
         status = lw__tls_files_read(options, explain, &ctx);
     }
@@ -251,7 +251,7 @@ static void note(struct lw__tls *tls, unsigned long cause, const char *otherwise
     } else if (!tls->shaken && ERR_GET_LIB(cause) == ERR_LIB_SSL &&
                ERR_GET_REASON(cause) == SSL_R_WRONG_VERSION_NUMBER) {
         (void)snprintf(tls->why, sizeof(tls->why),
-                       "the server does not use TLS on this port (%.40s): try redis://",
+                       "the server does not use TLS on this port (try redis://): %.40s",
                        why);
     } else {
         (void)snprintf(tls->why, sizeof(tls->why), "%s", why);

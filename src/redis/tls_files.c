@@ -53,7 +53,7 @@ const char *lw__tls_text(unsigned long cause)
         return strerror(ERR_GET_REASON(cause));
     }
     text = ERR_reason_error_string(cause);
-    return text != NULL ? text : "an error without a name";
+    return text != NULL ? text : "unknown OpenSSL error";
 }
 
 int lw__tls_no_memory(struct lw__tls_explain explain)
@@ -80,7 +80,8 @@ static int refuse_file(struct lw__tls_explain explain, const char *option,
         return lw__tls_no_memory(explain);
     }
     return lw__tls_refuse(explain, option, file,
-                          cause != 0 ? lw__tls_text(cause) : "it cannot be used");
+                          cause != 0 ? lw__tls_text(cause)
+                                     : "unusable, OpenSSL reports no reason");
 }
 
 /* ---- the authorities that are trusted ----
@@ -209,8 +210,8 @@ static int check_file(const char *option, const char *file, bool folder_too, boo
     *folder = S_ISDIR(about.st_mode);
     if (!S_ISREG(about.st_mode) && !(folder_too && *folder)) {
         return lw__tls_refuse(explain, option, file,
-                              folder_too ? "it is neither a file nor a folder"
-                                         : "it is not a file");
+                              folder_too ? "neither a regular file nor a directory"
+                                         : "not a regular file");
     }
     return 0;
 }
@@ -302,8 +303,10 @@ static int load_cert(SSL_CTX *ctx, const struct lw__tls_options *o,
         status = check_file("tls_key", o->key, false, &folder, explain);
     }
     if (status == 0 && (!use_key(ctx, o->key) || SSL_CTX_check_private_key(ctx) != 1)) {
-        status = asked ? lw__tls_refuse(explain, "tls_key", o->key, "it has a passphrase")
-                       : refuse_file(explain, "tls_key", o->key);
+        status = asked
+                     ? lw__tls_refuse(explain, "tls_key", o->key,
+                                      "protected by a passphrase, which is not supported")
+                     : refuse_file(explain, "tls_key", o->key);
     }
     SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
     return status;

@@ -72,8 +72,10 @@ static void count(const char *what, int most)
 static void check_commands(bool undisturbed)
 {
     static const char *const wrong[] = {
-        "0:+c", "1:+a", "1:+b",       "2:+a",
-        "2:+b", "2:+c", "lost count", "nobody asked", /* who sent was told at once */
+        "0:+c",         "1:+a",
+        "1:+b",         "2:+a",
+        "2:+b",         "2:+c",
+        "out of order", "no command is waiting", /* who sent was told at once */
     };
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {

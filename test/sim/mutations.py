@@ -520,12 +520,12 @@ REDIRECT_UNIT = 'test/unit/unit_cluster_redirect'
 REDIRECT_UNIT_MUTATIONS = [
     ('test_moved_without*', ('redirects without an end are not logged',
      ('src/redis', 'lw__log_cause(cluster->options.node.config.log, lw__now_us(), '
-      'LOG_WARNING,\n                  "names', 'lw__log_cause(&(struct lw__log){NULL}, '
-      'lw__now_us(), LOG_WARNING,\n                  "names'))),
+      'LOG_WARNING,\n                  "commands', 'lw__log_cause(&(struct lw__log){NULL}, '
+      'lw__now_us(), LOG_WARNING,\n                  "commands'))),
     ('test_a_place_that*', ('a place that is not told is not logged',
      ('src/redis', 'lw__log_cause(cluster->options.node.config.log, lw__now_us(), '
-      'LOG_WARNING,\n                      "slots', 'lw__log_cause(&(struct lw__log){NULL}, '
-      'lw__now_us(), LOG_WARNING,\n                      "slots'))),
+      'LOG_WARNING,\n                      "a redirect', 'lw__log_cause(&(struct lw__log){NULL}, '
+      'lw__now_us(), LOG_WARNING,\n                      "a redirect'))),
 ]
 
 # Several names at once; each with the test that shows it.

@@ -138,7 +138,7 @@ static void test_a_new_connection_seeds_anew(void **state)
     start_at_n3(scene);
     leave(&scene->n[2]);
     come(&scene->n[2]);
-    await(scene, "N3 down: the server closed the connection; led; ");
+    await(scene, "N3 down: N3 closed the connection; led; ");
     await(scene, "N3 < SEED 16287; N3 up; ");
 }
 

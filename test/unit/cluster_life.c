@@ -68,8 +68,8 @@ static void test_what_is_on_its_way_to_one_without_slots_fails(void **state)
     (void)ask(scene, ONE, "b");
     UNTIL(scene, came(scene, "led; "));
     pass(scene);
-    await(scene, "x failed: it has no slot of the cluster any more; "
-                 "N3 down: it has no slot of the cluster any more; led; ");
+    await(scene, "x failed: the node no longer has a slot of the cluster; "
+                 "N3 down: the node no longer has a slot of the cluster; led; ");
     UNTIL(scene, connections_to(&scene->n[2]) == 0);
     nothing_for(scene, 50); /* nor is it connected to once more */
     assert_int_equal(connections_to(&scene->n[2]), 0);

@@ -137,15 +137,16 @@ static void test_a_host_that_is_not_told_leads_nowhere(void **state)
     scene->n[0].host = "?";
     scene->follow = "x";
     scene_start(scene, "N1");
-    await(scene, "no link: no node of the cluster that tells its endpoint has its slot; "
+    await(scene, "no link: the cluster reports no endpoint for the slot's master; "
                  "x led to nowhere; nowhere down: "
-                 "no node of the cluster that tells its endpoint has its slot; ");
+                 "the cluster reports no endpoint for the slot's master; ");
     scene->n[0].host = NULL;
     UNTIL(scene, came(scene, "link; x led to N3; N3 up; "));
-    assert_int_equal(count_told(scene,
-                                "16384 of 16384 slots lead nowhere: no node of "
-                                "the cluster that tells its endpoint has its slot"),
-                     1);
+    assert_int_equal(
+        count_told(scene,
+                   "16384 of 16384 slots are unreachable; names in these slots cannot be "
+                   "locked: the cluster reports no endpoint for the slot's master"),
+        1);
 }
 
 static void test_nodes_have_names(void **state)
@@ -191,12 +192,12 @@ static void test_each_says_why_it_is_of_no_use(void **state)
     scene->n[2].raw = "*0\r\n";
     scene->n[3].raw = "+OK\r\n";
     scene_start(scene, "N1 N2 N3 N4");
-    await(scene, "no link: no node tells which slots the nodes have; "
+    await(scene, "no link: no node returned a usable slot map; "
                  "N1: ERR This instance has cluster support disabled; "
                  "N2: connecting to N2: Connection refused; "
                  "N3: CLUSTER SLOTS: no node has any slot; "
                  "N4: CLUSTER SLOTS: the reply is not an array; "
-                 "nowhere down: no node tells which slots the nodes have; N1: ERR This");
+                 "nowhere down: no node returned a usable slot map; N1: ERR This");
     pass(scene);
     (void)ask(scene, ONE, "x");
     await(scene, "x is not sent; ");
@@ -228,7 +229,7 @@ static void test_silence_ends_with_the_time_for_an_answer(void **state)
     scene->options.node.config.request_timeout_ms = 100;
     scene->n[0].raw = "";
     scene_start(scene, "N1");
-    UNTIL(scene, came(scene, "no link: no node tells which slots the nodes have; N1: "));
+    UNTIL(scene, came(scene, "no link: no node returned a usable slot map; N1: "));
     scene->n[0].raw = NULL;
     UNTIL(scene, came(scene, "link; led; "));
 }
@@ -287,13 +288,14 @@ static void test_slots_that_nobody_has_are_asked_for_until_somebody_has(void **s
     scene->n[0].map = "0-5460 N1";
     scene_start(scene, "N1");
     await(scene, "link; x led to nowhere; "
-                 "nowhere down: no node of the cluster has its slot; ");
+                 "nowhere down: no node of the cluster serves the slot; ");
     await(scene, "x led to nowhere; "
-                 "nowhere down: no node of the cluster has its slot; ");
+                 "nowhere down: no node of the cluster serves the slot; ");
     assert_true(pause_after(scene, 0) >= SECOND_US);
-    assert_int_equal(count_told(scene, "10923 of 16384 slots lead nowhere: no node of "
-                                       "the cluster has its slot"),
-                     1);
+    assert_int_equal(
+        count_told(scene, "10923 of 16384 slots are unreachable; names in these slots "
+                          "cannot be locked: no node of the cluster serves the slot"),
+        1);
     (void)ask(scene, ONE, "x");
     await(scene, "x is not sent; ");
     scene->n[0].map = THIRDS;
@@ -329,11 +331,12 @@ static void test_a_node_that_is_lost_has_the_others_asked(void **state)
     map_is(scene, "0-5460 N1, 5461-10922 N2, 10923-16383 N4");
     scene->follow = "x";
     leave(&scene->n[2]);
-    await(scene, "x failed: the server closed the connection; "
-                 "N3 down: the server closed the connection; x led to N3; ");
+    await(scene, "x failed: N3 closed the connection; "
+                 "N3 down: N3 closed the connection; x led to N3; ");
     UNTIL(scene, came(scene, "x led to N4; "));
     pass(scene);
-    assert_true(was_told(scene, "no connection to the cluster's node N3: the server"));
+    assert_true(was_told(
+        scene, "no connection to the cluster's node N3: N3 closed the connection"));
     UNTIL(scene, came(scene, "N4 up; "));
     (void)ask(scene, ONE, "x");
     UNTIL(scene, came(scene, "N4 < GET x; x: 1; "));
@@ -369,7 +372,7 @@ static void test_without_any_node_there_is_no_link(void **state)
     for (int i = 0; i < NODES; i++) {
         leave(&scene->n[i]);
     }
-    UNTIL(scene, came(scene, "no link: no node tells which slots the nodes have; N1: "));
+    UNTIL(scene, came(scene, "no link: no node returned a usable slot map; N1: "));
     for (int i = 0; i < NODES; i++) {
         come(&scene->n[i]);
     }
@@ -391,7 +394,7 @@ static void test_a_node_that_is_there_again_is_a_link_whoever_tells_the_map(void
     for (int i = 0; i < NODES; i++) {
         leave(&scene->n[i]);
     }
-    UNTIL(scene, came(scene, "no link: no node tells which slots the nodes have; N1: "));
+    UNTIL(scene, came(scene, "no link: no node returned a usable slot map; N1: "));
     asked = scene->n[0].asked + scene->n[1].asked + scene->n[3].asked;
     scene->n[2].raw = REFUSED;
     come(&scene->n[2]);
@@ -430,7 +433,7 @@ static void test_without_an_answer_the_map_stays(void **state)
     says(&scene->n[0], "b", "-CLUSTERDOWN Hash slot not served");
     (void)ask(scene, ONE, "b");
     await(scene, "N1 < GET b; b: CLUSTERDOWN Hash slot not served; ");
-    UNTIL(scene, was_told(scene, "no node tells which slots the nodes have; N2: NOPERM"));
+    UNTIL(scene, was_told(scene, "no node returned a usable slot map; N2: NOPERM"));
     (void)ask(scene, ONE, "b");
     await(scene, "N1 < GET b; b: 1; ");
 }
@@ -527,8 +530,8 @@ static void test_a_first_seed_that_is_left_alone_is_not_believed(void **state)
     scene->n[1].raw = "";
     scene->follow = "x";
     scene_start(scene, "N4 N1 N2");
-    UNTIL(scene, came(scene, "no link: no node tells which slots the nodes have; N4: it "
-                             "knows no owner of some slots; N1: "));
+    UNTIL(scene, came(scene, "no link: no node returned a usable slot map; N4: reports "
+                             "no master for some slots; N1: "));
     assert_false(came(scene, "x led to N4"));
     pass(scene);
     scene->n[1].raw = NULL;
@@ -545,8 +548,9 @@ static void test_of_clusters_parts_the_larger_one_is_better_than_none(void **sta
     scene_start(scene, "N1 N2");
     await(scene, "link; b led to N1; N1 up; ");
     assert_int_equal(scene->n[1].asked, 1);
-    assert_true(was_told(scene, "10923 of 16384 slots lead nowhere: no node of the "
-                                "cluster has its slot"));
+    assert_true(was_told(scene,
+                         "10923 of 16384 slots are unreachable; names in these slots "
+                         "cannot be locked: no node of the cluster serves the slot"));
 }
 
 static void refresh(struct scene *scene)
@@ -615,8 +619,8 @@ static void test_an_earlier_epoch_of_a_node_that_is_down_never_is(void **state)
     scene->n[2].epoch = 7;
     scene->n[2].down = true;
     jump(scene, 301);
-    UNTIL(scene, was_told(scene, "N3: it takes the cluster for down, and its map is "
-                                 "older than the one in use"));
+    UNTIL(scene, was_told(scene, "N3: reports the cluster as down, with a slot map older "
+                                 "than the one in use"));
     (void)ask(scene, ONE, "x");
     UNTIL(scene, came(scene, "x: 1; "));
     assert_false(came(scene, "led to N3"));
@@ -643,7 +647,8 @@ static void test_an_isolated_replica_is_not_believed(void **state)
     UNTIL(scene, came(scene, "x led to N3; "));
     jump(scene, 301);
     UNTIL(scene, connections_to(&scene->n[3]) == 0);
-    assert_int_equal(count_told(scene, "no node says that the cluster serves"), 1);
+    assert_int_equal(
+        count_told(scene, "no node reports the cluster as up; using the slot map of"), 1);
 }
 
 static void test_a_node_that_serves_is_better_than_a_later_epoch(void **state)
@@ -726,10 +731,11 @@ static void test_a_node_with_another_id_is_not_used(void **state)
     come(&scene->n[2]);
     pass(scene);
     (void)ask(scene, ONE, "x");
-    UNTIL(scene, was_told(scene, "no connection to the cluster's node N3: it is the node "
-                                 "ffffffffffffffffffffffffffffffffffffffff, not "
-                                 "3333333333333333333333333333333333333333, which the "
-                                 "cluster has there"));
+    UNTIL(scene,
+          was_told(scene,
+                   "no connection to the cluster's node N3: this is node "
+                   "ffffffffffffffffffffffffffffffffffffffff; the slot map has node "
+                   "3333333333333333333333333333333333333333 at this address"));
     assert_false(came(scene, "N3 < GET"));
     assert_false(came(scene, "N3 up"));
     /* the cluster has it there by now */
@@ -804,8 +810,9 @@ static void test_a_minority_of_the_seeds_is_not_believed(void **state)
     scene->n[1].id = 'b';
     scene->n[1].map = "0-16383 N2";
     leave(&scene->n[2]); /* the only one who knows */
-    UNTIL(scene, was_told(scene, "N1: it is a node of another cluster; N2: it is a node "
-                                 "of another cluster"));
+    UNTIL(scene,
+          was_told(scene,
+                   "N1: belongs to another cluster; N2: belongs to another cluster"));
     assert_false(came(scene, "led to N1"));
     assert_false(came(scene, "led to N2"));
 }
@@ -827,7 +834,7 @@ static void test_seeds_that_do_not_answer_count_against_another_cluster(void **s
 
         jump(scene, 31);
         UNTIL(scene, scene->stats.refreshes > before);
-        UNTIL(scene, was_told(scene, "N1: it is a node of another cluster; N2: "));
+        UNTIL(scene, was_told(scene, "N1: belongs to another cluster; N2: "));
         turn_often(scene);
     }
     assert_false(came(scene, "led to N1"));
@@ -940,8 +947,8 @@ static void test_a_map_with_gaps_in_use_is_not_replaced_by_an_older_one(void **s
     scene->n[0].epoch = 7;
     scene->n[0].down = true;
     jump(scene, 301);
-    UNTIL(scene, was_told(scene, "N1: it takes the cluster for down, and its map is "
-                                 "older than the one in use"));
+    UNTIL(scene, was_told(scene, "N1: reports the cluster as down, with a slot map older "
+                                 "than the one in use"));
     turn_often(scene);
     assert_false(came(scene, "led to N4"));
 }
@@ -977,7 +984,7 @@ static void test_two_ids_at_one_place_are_no_reason_to_distrust_it(void **state)
     leave(&scene->n[2]);
     come(&scene->n[2]);
     UNTIL(scene, came(scene, "N3 up; "));
-    assert_false(was_told(scene, "it is the node"));
+    assert_false(was_told(scene, "this is node"));
     (void)ask(scene, ONE, "b");
     UNTIL(scene, came(scene, "N3 < GET b; b: 1; "));
     (void)ask(scene, ONE, "x"); /* which the map has at the other id */
@@ -1021,7 +1028,8 @@ static void test_without_a_change_it_is_asked_ever_more_rarely(void **state)
     UNTIL(scene, came(scene, "b led to N2; "));
     jump(scene, 1);
     UNTIL(scene, came(scene, "b led to N1; "));
-    assert_int_equal(count_told(scene, "no node says that the cluster serves"), 1);
+    assert_int_equal(
+        count_told(scene, "no node reports the cluster as up; using the slot map of"), 1);
 }
 
 /* N3 is lost for so long, without a change of the map, that the pauses have grown to

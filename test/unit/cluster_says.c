@@ -168,38 +168,38 @@ static void test_what_is_of_no_use_is_told(void **state)
         {"[[0 $1 [$a 1]]]", "range 1 is invalid", ""},
         {"[[~ 1 [$a 1]]]", "range 1 is invalid", ""},
         {"[[[0 1 [$a 1]]]]", "range 1 is invalid", ""},
-        {"[[0 1 [$a 1]] [2 3 [$b 2]] [5461 4000 [$c 3]]]", "range 3 is 5461-4000",
-         "0-1 a:1; 2-3 b:2"},
-        {"[[0 16384 [$a 1]] [2 3 [$b 2]]]", "range 1 is 0-16384", "2-3 b:2"},
-        {"[[-1 5 [$a 1]]]", "range 1 is -1-5", ""},
-        {"[[16384 16384 [$a 1]]]", "range 1 is 16384-16384", ""},
+        {"[[0 1 [$a 1]] [2 3 [$b 2]] [5461 4000 [$c 3]]]",
+         "range 3 (5461-4000) is invalid", "0-1 a:1; 2-3 b:2"},
+        {"[[0 16384 [$a 1]] [2 3 [$b 2]]]", "range 1 (0-16384) is invalid", "2-3 b:2"},
+        {"[[-1 5 [$a 1]]]", "range 1 (-1-5) is invalid", ""},
+        {"[[16384 16384 [$a 1]]]", "range 1 (16384-16384) is invalid", ""},
         {"[[-9223372036854775808 9223372036854775807 [$a 1]]]",
-         "range 1 is -9223372036854775808-9223372036854775807", ""},
+         "range 1 (-9223372036854775808-9223372036854775807) is invalid", ""},
         {"[[0 1]]", "range 1 has no master", ""},
         {"[[0 1 []]]", "range 1 has no master", ""},
         {"[[0 1 [$a]]]", "range 1 has no master", ""},
         {"[[0 1 ~ [$b 1]]]", "range 1 has no master", ""},
         {"[[0 1 $a 1]]", "range 1 has no master", ""},
-        {"[[0 1 [$a $1]]]", "range 1: its master has no port", ""},
-        {"[[0 1 [$a ~]]]", "range 1: its master has no port", ""},
-        {"[[0 1 [$a -1]]]", "range 1: the port of its master is -1", ""},
-        {"[[0 1 [$a 65536]]]", "range 1: the port of its master is 65536", ""},
-        {"[[0 1 [7 1]]]", "range 1: its master has no host", ""},
-        {"[[0 1 [[$a] 1]]]", "range 1: its master has no host", ""},
-        {"[[0 1 [$a/b 1]]]", "range 1: the host of its master is \"a/b\"", ""},
-        {"[[0 1 [$.a 1]]]", "range 1: the host of its master is \".a\"", ""},
-        {"[[0 1 [$?? 1]]]", "range 1: the host of its master is \"??\"", ""},
-        {"[[0 1 [$1:2 1]]]", "range 1: the host of its master is \"1:2\"", ""},
-        {"[[0 1 [$a\x1b 1]]]", "range 1: the host of its master is \"a\\x1b\"", ""},
-        {"[[0 1 [$::1%\x01 1]]]", "range 1: the host of its master is \"::1%\\x01\"", ""},
-        {"[[0 1 [$::1%a/b 1]]]", "range 1: the host of its master is \"::1%a/b\"", ""},
-        {"[[0 1 [$a%b 1]]]", "range 1: the host of its master is \"a%b\"", ""},
+        {"[[0 1 [$a $1]]]", "range 1: the master has no port", ""},
+        {"[[0 1 [$a ~]]]", "range 1: the master has no port", ""},
+        {"[[0 1 [$a -1]]]", "range 1: the master's port -1 is invalid", ""},
+        {"[[0 1 [$a 65536]]]", "range 1: the master's port 65536 is invalid", ""},
+        {"[[0 1 [7 1]]]", "range 1: the master has no host", ""},
+        {"[[0 1 [[$a] 1]]]", "range 1: the master has no host", ""},
+        {"[[0 1 [$a/b 1]]]", "range 1: the master's host \"a/b\" is invalid", ""},
+        {"[[0 1 [$.a 1]]]", "range 1: the master's host \".a\" is invalid", ""},
+        {"[[0 1 [$?? 1]]]", "range 1: the master's host \"??\" is invalid", ""},
+        {"[[0 1 [$1:2 1]]]", "range 1: the master's host \"1:2\" is invalid", ""},
+        {"[[0 1 [$a\x1b 1]]]", "range 1: the master's host \"a\\x1b\" is invalid", ""},
+        {"[[0 1 [$::1%\x01 1]]]", "range 1: the master's host \"::1%\\x01\" is invalid",
+         ""},
+        {"[[0 1 [$::1%a/b 1]]]", "range 1: the master's host \"::1%a/b\" is invalid", ""},
+        {"[[0 1 [$a%b 1]]]", "range 1: the master's host \"a%b\" is invalid", ""},
         {"[[0 9 [$a 1]] [10 19 [$b 1]] [5 12 [$a 1]]]",
-         "range 3 is 5-12, and slot 5 is in an earlier one, too",
+         "range 3 (5-12) overlaps an earlier one at slot 5",
          "0-9 a:1; 10-19 b:1; 5-12 a:1"},
         {"[[8 9 [$a 1]] [0 16383 [$b 1]]]",
-         "range 2 is 0-16383, and slot 8 is in an earlier one, too",
-         "8-9 a:1; 0-16383 b:1"},
+         "range 2 (0-16383) overlaps an earlier one at slot 8", "8-9 a:1; 0-16383 b:1"},
     };
 
     (void)state;
@@ -237,7 +237,7 @@ static void test_no_nul_gets_through(void **state)
 
     (void)state;
     assert_false(told.good);
-    assert_string_equal(told.why, PREFIX "range 1: the host of its master is \"h\"");
+    assert_string_equal(told.why, PREFIX "range 1: the master's host \"h\" is invalid");
     assert_false(bytes(address, sizeof(address) - 1).good);
     assert_false(bytes(asked, sizeof(asked) - 1).good);
 }
@@ -272,8 +272,8 @@ static void test_many_ranges(void **state)
     (void)snprintf(words + used, sizeof(words) - used, "]");
     assert_true(answer(words).good);
     (void)snprintf(words + used, sizeof(words) - used, " [398 400 [$ 1]]]");
-    assert_string_equal(answer(words).why, PREFIX
-                        "range 201 is 398-400, and slot 398 is in an earlier one, too");
+    assert_string_equal(answer(words).why,
+                        PREFIX "range 201 (398-400) overlaps an earlier one at slot 398");
 }
 
 /* "MOVED 3999 host:port" and what is made of it. */

@@ -155,8 +155,8 @@ static void test_a_cause_that_repeats_is_logged_once_a_minute(void **state)
     assert_string_equal(heard.last, "10.0.0.1: Connection refused");
     fail_at(&log, 1060, 1);
     assert_int_equal(heard.count, 2);
-    assert_string_equal(heard.last, "10.0.0.1: Connection refused (60 times more in the "
-                                    "last minute)");
+    assert_string_equal(heard.last, "10.0.0.1: Connection refused (repeated 60 times in "
+                                    "the last minute)");
     fail_at(&log, 1200, 1); /* it was over, and begins again */
     assert_int_equal(heard.count, 3);
     assert_string_equal(heard.last, "10.0.0.1: Connection refused");

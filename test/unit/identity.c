@@ -25,7 +25,7 @@
 
 #define URL "unix:///nonexistent/lockwire"
 
-static bool exhausted; /* the system has no random bytes to give */
+static bool exhausted; /* no random bytes from the system */
 
 int __real_getentropy(void *ret, size_t size);
 int __wrap_getentropy(void *ret, size_t size);
@@ -135,7 +135,7 @@ static void test_without_random_bytes_there_is_no_client(void **state)
     assert_int_equal(lw_client_new(base, URL, &options, &client), LW_ENOMEM);
     exhausted = false;
     assert_null(client);
-    assert_string_equal(why, "the system has no random bytes to give");
+    assert_string_equal(why, "no random bytes from the system");
     event_base_free(base);
 }
 

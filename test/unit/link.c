@@ -238,7 +238,7 @@ static void test_the_server_goes_away(void **state)
     serve_end(scene);
     await(scene, "down");
     assert_string_equal(scene->trace, "up 0:1 failed1 failed2 "
-                                      "down(the server closed the connection) ");
+                                      "down(PEER closed the connection) ");
 }
 
 static void test_the_connection_is_reset(void **state)

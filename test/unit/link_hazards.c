@@ -69,7 +69,8 @@ static void test_lies_that_abort_in_a_subscribed_context(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(bytes) / sizeof(*bytes); i++) {
         run_lie(bytes[i], true,
-                "invalid reply: neither a message nor a confirmation of a subscription");
+                "invalid reply from PEER: neither a message nor a confirmation of a "
+                "subscription");
     }
 }
 
@@ -289,7 +290,7 @@ static void test_the_last_words_are_read_although_writing_fails(void **state)
     scene_send(scene, &ask, 1, 1);
     await(scene, "down");
     assert_string_equal(scene->trace, "up 1:-ERR max number of clients reached "
-                                      "down(the server closed the connection) ");
+                                      "down(PEER closed the connection) ");
 }
 
 /* What was answered is believed, however much of it lies unread. */
@@ -313,7 +314,7 @@ static void test_all_is_read_although_writing_fails(void **state)
     scene_send(scene, &asks[5], 5, 1);
     await(scene, "down");
     assert_string_equal(scene->trace, "up 0:$20000 1:$20000 2:$20000 3:$20000 4:$20000 "
-                                      "failed5 down(the server closed the connection) ");
+                                      "failed5 down(PEER closed the connection) ");
 }
 
 /* A host without a standard input gives its descriptor to the connection; 0.14.1 does not
@@ -376,7 +377,7 @@ static void test_a_path_whose_server_ends_before_a_word(void **state)
     scene_open(scene);
     serve_end(scene);
     await(scene, "down");
-    assert_string_equal(scene->trace, "up down(the server closed the connection) ");
+    assert_string_equal(scene->trace, "up down(PEER closed the connection) ");
 }
 
 static void test_a_path_whose_queue_has_no_room(void **state)
@@ -407,7 +408,7 @@ static void test_a_link_ends_in_the_turn_in_which_it_comes_up(void **state)
     (void)close(scene->peer);
     scene->peer = -1;
     assert_string_equal(scene->trace, "up 1:-ERR max number of clients reached "
-                                      "down(the server closed the connection) ");
+                                      "down(PEER closed the connection) ");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scene_set_up, scene_tear_down)

@@ -92,7 +92,7 @@ static void test_the_largest_replies_that_are_taken(void **state)
     serve(scene, "$200000\r\n");
     serve_bytes(scene, text, REPLY_MAX);
     serve_bytes(scene, text, REPLY_MAX);
-    await(scene, "failed4 down(a reply is longer than 100000 bytes) ");
+    await(scene, "failed4 down(invalid reply from PEER: longer than 100000 bytes) ");
     free(text);
 }
 
@@ -112,7 +112,7 @@ static void test_a_reply_of_many_pieces_is_bounded_too(void **state)
     for (int i = 0; i < 4000; i++) {
         serve_bytes(scene, piece, sizeof(piece));
     }
-    await(scene, "failed1 down(a reply is longer than 100000 bytes) ");
+    await(scene, "failed1 down(invalid reply from PEER: longer than 100000 bytes) ");
 }
 
 static void test_deep_nesting(void **state)
@@ -125,7 +125,7 @@ static void test_deep_nesting(void **state)
     for (int i = 0; i < 10000; i++) {
         serve(scene, "*1\r\n");
     }
-    await(scene, "failed1 down(a reply is nested too deeply) ");
+    await(scene, "failed1 down(invalid reply from PEER: nested too deeply) ");
 }
 
 static void test_replies_that_nobody_asked_for(void **state)
@@ -145,7 +145,9 @@ static void test_replies_that_nobody_asked_for(void **state)
         scene_open(scene);
         serve(scene, bytes[i]);
         await(scene, "down");
-        assert_string_equal(scene->trace, "up down(a reply that nobody asked for) ");
+        assert_string_equal(
+            scene->trace,
+            "up down(invalid reply from PEER: no command is waiting for a reply) ");
         assert_int_equal(scene_tear_down((void **)&scene), 0);
     }
 }
@@ -159,7 +161,9 @@ static void test_more_replies_than_were_asked_for(void **state)
     scene_send(scene, &ask, 1, 1);
     serve(scene, ":1\r\n:2\r\n:3\r\n");
     await(scene, "down");
-    assert_string_equal(scene->trace, "up 1:1 down(a reply that nobody asked for) ");
+    assert_string_equal(
+        scene->trace,
+        "up 1:1 down(invalid reply from PEER: no command is waiting for a reply) ");
 }
 
 static void test_an_error_that_nobody_asked_for_is_told(void **state)
@@ -231,7 +235,7 @@ static void test_a_confirmation_that_does_not_come(void **state)
     scene_open(scene);
     assert_int_equal(lw__link_subscribe(scene->link, "ch"), 0);
     serve(scene, MESSAGE); /* a message is none */
-    await(scene, "down(no answer");
+    await(scene, "down(no reply from PEER within ");
     assert_non_null(strstr(scene->trace, "up push:['message','ch','hi'] down("));
 }
 
@@ -262,7 +266,7 @@ static void test_lies_on_a_subscription(void **state)
         serve(scene, bytes[i]);
         await(scene, "down");
         assert_string_equal(scene->trace,
-                            "up push:['subscribe','ch',1] down(invalid reply: "
+                            "up push:['subscribe','ch',1] down(invalid reply from PEER: "
                             "neither a message nor a confirmation of a subscription) ");
         assert_int_equal(scene_tear_down((void **)&scene), 0);
     }

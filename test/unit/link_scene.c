@@ -104,12 +104,31 @@ static void on_up(void *arg)
     act(scene, NULL);
 }
 
+/* Traces the reason with the peer as "PEER", since ports and paths differ from run to
+ * run. */
+static void trace_down(struct scene *scene, const char *why)
+{
+    char peer[sizeof(scene->path)];
+    const char *at;
+
+    (void)snprintf(peer, sizeof(peer), "%s", scene->path);
+    if (scene->port != 0) {
+        (void)snprintf(peer, sizeof(peer), "127.0.0.1:%u", (unsigned)scene->port);
+    }
+    at = strstr(why, peer);
+    if (at == NULL) {
+        trace(scene, "down(%s) ", why);
+    } else {
+        trace(scene, "down(%.*sPEER%s) ", (int)(at - why), why, at + strlen(peer));
+    }
+}
+
 static void on_down(void *arg, const char *why)
 {
     struct scene *scene = arg;
 
     scene->link = NULL;
-    trace(scene, "down(%s) ", why);
+    trace_down(scene, why);
     act(scene, NULL);
 }
 

@@ -105,7 +105,7 @@ static void test_one_failure_forgets_the_others(void **state)
     serve_end(scene);
     await(scene, "down");
     assert_string_equal(scene->trace, "up failed0 failed2 "
-                                      "down(the server closed the connection) ");
+                                      "down(PEER closed the connection) ");
 }
 
 static void fail_link(struct scene *scene, struct ask *ask)

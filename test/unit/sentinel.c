@@ -84,9 +84,9 @@ static void test_who_knows_better_too_late_is_believed_then(void **state)
     scene_start(scene, 2);
     go(scene, &scene->a);
     await(scene, "a at M1; ");
-    UNTIL(scene, was_told(scene, "refuses SUBSCRIBE"));
+    UNTIL(scene, was_told(scene, "refused SUBSCRIBE"));
     speak(&scene->s[1]);
-    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    await(scene, "a lost: the master is now M2, was M1; a at M2; ");
     assert_int_equal(scene->failovers, 1);
 }
 
@@ -100,8 +100,8 @@ static void test_a_master_that_is_down_is_nowhere_to_go(void **state)
     scene_start(scene, 2);
     go(scene, &scene->a);
     /* nor is what is older than it */
-    await(scene, "a lost: no sentinel leads to the master; S1: knows an older");
-    UNTIL(scene, was_told(scene, "sentinel S2: says that the master is down\n"));
+    await(scene, "a lost: no sentinel reported a usable master; S1: reports an older");
+    UNTIL(scene, was_told(scene, "sentinel S2: reports the master as down\n"));
     names(&scene->s[1], &scene->m[1], 2, "master,disconnected");
     UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL);
 }
@@ -127,8 +127,8 @@ static void test_while_the_master_is_down_each_one_is_told_of_once(void **state)
     scene_start(scene, 2);
     go(scene, &scene->a);
     UNTIL(scene, scene->s[0].asked > 5);
-    assert_int_equal(count(scene->told, "sentinel S1: knows an older master"), 1);
-    assert_int_equal(count(scene->told, "sentinel S2: says that the master is down"), 1);
+    assert_int_equal(count(scene->told, "sentinel S1: reports an older master"), 1);
+    assert_int_equal(count(scene->told, "sentinel S2: reports the master as down"), 1);
 }
 
 static void test_who_does_not_see_it_down_is_believed(void **state)
@@ -172,7 +172,7 @@ static void test_who_leads_a_failover_is_left_as_soon_as_others_know(void **stat
     go(scene, &scene->a);
     await(scene, "a at M1; ");
     names(&scene->s[1], &scene->m[1], 1, "master");
-    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    await(scene, "a lost: the master is now M2, was M1; a at M2; ");
 }
 
 static void test_older_than_known_is_not_believed_while_one_is_to_be_heard(void **state)
@@ -188,7 +188,7 @@ static void test_older_than_known_is_not_believed_while_one_is_to_be_heard(void 
     scene->s[1].mute = true;
     leave(&scene->m[1]);
     come(&scene->m[1]);
-    await(scene, "a lost: the server closed the connection; ");
+    await(scene, "a lost: M2 closed the connection; ");
     nothing_for(scene, 300);
     speak(&scene->s[1]);
     await(scene, "a at M2; ");
@@ -209,7 +209,7 @@ static void test_older_than_known_is_not_believed_of_a_minority(void **state)
     leave(&scene->s[1]);
     leave(&scene->s[2]);
     leave(&scene->m[1]);
-    await(scene, "a lost: the server closed the connection; "
+    await(scene, "a lost: M2 closed the connection; "
                  "a lost: connecting to M2: Connection refused; "
                  "a lost: connecting to M2: Connection refused; ");
     come(&scene->m[1]);
@@ -280,7 +280,7 @@ static void test_sentinels_that_were_set_up_anew_elsewhere_are_believed(void **s
     names(&scene->s[0], &scene->m[1], 0, "master");
     names(&scene->s[1], &scene->m[1], 0, "master");
     leave(&scene->s[2]);
-    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    await(scene, "a lost: the master is now M2, was M1; a at M2; ");
 }
 
 /* Nobody can say better: it is that, or nothing. */
@@ -294,7 +294,7 @@ static void test_older_than_known_is_believed_when_all_are_heard(void **state)
     await(scene, "a at M2; ");
     names(&scene->s[0], &scene->m[0], 1, "master"); /* they were set up anew */
     leave(&scene->m[1]);
-    await(scene, "a lost: the server closed the connection; a at M1; ");
+    await(scene, "a lost: M2 closed the connection; a at M1; ");
 }
 
 static void test_a_name_and_an_address_for_one_server_do_not_alternate(void **state)
@@ -325,18 +325,19 @@ static void test_each_one_says_why_it_is_of_no_use(void **state)
     scene->s[3].raw = "*2\r\n$2\r\nip\r\n$4\r\na b!\r\n";
     scene_start(scene, 4);
     go(scene, &scene->a);
-    await(scene, "a lost: no sentinel leads to the master; "
+    await(scene, "a lost: no sentinel reported a usable master; "
                  "S1: ERR No such master with that name; "
                  "S2: ERR unknown command 'SENTINEL'; "
                  "S3: connecting to S3: Connection refused; "
-                 "S4: its reply has no valid ip; ");
+                 "S4: invalid reply to SENTINEL MASTER: no valid ip; ");
     names(&scene->s[0], &scene->m[0], 1, "master");
     UNTIL(scene, strstr(scene->trace, "a at M1; ") != NULL);
     /* each was told once */
-    assert_string_equal(scene->told, "sentinel S1: ERR No such master with that name\n"
-                                     "sentinel S2: ERR unknown command 'SENTINEL'\n"
-                                     "sentinel S3: connecting to S3: Connection refused\n"
-                                     "sentinel S4: its reply has no valid ip\n");
+    assert_string_equal(scene->told,
+                        "sentinel S1: ERR No such master with that name\n"
+                        "sentinel S2: ERR unknown command 'SENTINEL'\n"
+                        "sentinel S3: connecting to S3: Connection refused\n"
+                        "sentinel S4: invalid reply to SENTINEL MASTER: no valid ip\n");
 }
 
 static void test_silence_ends_with_half_the_time_for_connecting(void **state)
@@ -348,7 +349,7 @@ static void test_silence_ends_with_half_the_time_for_connecting(void **state)
     scene->s[0].mute = true;
     scene_start(scene, 1);
     go(scene, &scene->a);
-    await(scene, "a lost: no sentinel leads to the master; S1: no answer in time; ");
+    await(scene, "a lost: no sentinel reported a usable master; S1: no reply in time; ");
     assert_true(lw__now_us() - begun >= 150 * LW__MS);
 }
 
@@ -368,7 +369,7 @@ static void test_when_all_have_gone_the_connection_stays(void **state)
     nothing_for(scene, 100);
     names(&scene->s[1], &scene->m[1], 2, "master");
     come(&scene->s[1]);
-    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    await(scene, "a lost: the master is now M2, was M1; a at M2; ");
 }
 
 static void test_who_is_no_master_is_left_and_asked_about_again(void **state)
@@ -380,11 +381,11 @@ static void test_who_is_no_master_is_left_and_asked_about_again(void **state)
     scene->m[0].role = REPLICA;
     scene_start(scene, 1);
     go(scene, &scene->a);
-    await(scene, "a lost: M1 is not the master, its role is \"slave\"; ");
+    await(scene, "a lost: M1 is not the master: ROLE reports \"slave\"; ");
     scene->m[0].role = "-NOPERM this user has no permissions to run 'role'\r\n";
     await(scene, "a lost: ROLE: NOPERM this user has no permissions to run 'role'; ");
     scene->m[0].role = "*0\r\n";
-    await(scene, "a lost: M1 is not the master, its role is \"\"; ");
+    await(scene, "a lost: M1 is not the master: ROLE reports \"\"; ");
     names(&scene->s[0], &scene->m[1], 1, "master");
     await(scene, "a at M2; ");
 }
@@ -407,8 +408,8 @@ static void both_at_first(struct scene *scene, size_t listed)
 }
 
 #define BOTH_TURN                                                                        \
-    "b lost: the master is M2 now, it was M1; "                                          \
-    "a lost: the master is M2 now, it was M1; "
+    "b lost: the master is now M2, was M1; "                                             \
+    "a lost: the master is now M2, was M1; "
 
 static void test_a_switch_that_is_told_turns_both_at_once(void **state)
 {
@@ -424,7 +425,7 @@ static void test_a_switch_that_is_told_turns_both_at_once(void **state)
     UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
                      strstr(scene->trace + scene->read, "b at M2; ") != NULL);
     assert_int_equal(scene->failovers, 1);
-    assert_string_equal(scene->told, "the master is M2 now, it was M1\n");
+    assert_string_equal(scene->told, "the master is now M2, was M1\n");
 }
 
 static void test_a_switch_that_was_missed_is_found_at_a_heartbeat(void **state)
@@ -628,7 +629,7 @@ static void test_sentinels_that_were_set_up_anew_are_followed_on(void **state)
     asked = scene->s[0].asked;
     UNTIL(scene, scene->s[0].asked > asked + 2);
     names(&scene->s[0], &scene->m[1], 1, "master");
-    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    await(scene, "a lost: the master is now M2, was M1; a at M2; ");
 }
 
 static void test_messages_about_others_and_nonsense_are_passed_over(void **state)
@@ -859,9 +860,9 @@ static void test_where_subscribing_is_forbidden_heartbeats_find_it(void **state)
     scene_start(scene, 1);
     go(scene, &scene->a);
     await(scene, "a at M1; ");
-    UNTIL(scene, was_told(scene, "refuses SUBSCRIBE"));
+    UNTIL(scene, was_told(scene, "refused SUBSCRIBE"));
     names(&scene->s[0], &scene->m[1], 2, "master");
-    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    await(scene, "a lost: the master is now M2, was M1; a at M2; ");
 }
 
 /* Ever more rarely. */
@@ -901,13 +902,14 @@ static void test_sentinels_are_learnt_from_sentinels(void **state)
     leave(&scene->s[0]);
     promote(&scene->m[1], &scene->m[0]);
     names(&scene->s[1], &scene->m[1], 2, "master");
-    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    await(scene, "a lost: the master is now M2, was M1; a at M2; ");
     assert_int_equal(scene->s[2].asked, 0);
 }
 
 /* ---- learnt ones, which are not what the user chose ---- */
 
-#define ONE_LATER "discovered sentinel S2 names M3, which is no replica of M1"
+#define ONE_LATER                                                                        \
+    "discovered sentinel S2 reports M3 as master, which was no replica of M1"
 
 /* S1 alone is listed, and names `count` others, S2 first. a is at M1. */
 static void one_listed(struct scene *scene, int count)
@@ -945,7 +947,7 @@ static void test_a_learnt_one_alone_leads_to_no_foreign_server(void **state)
     leave(&scene->s[0]); /* nor when no listed one answers */
     nothing_for(scene, 300);
     leave(&scene->m[0]);
-    await(scene, "a lost: the server closed the connection; ");
+    await(scene, "a lost: M1 closed the connection; ");
     nothing_for(scene, 0);
     come(&scene->s[0]);
     come(&scene->m[0]);
@@ -966,9 +968,9 @@ static void test_what_is_refuted_hides_no_other_claim(void **state)
     UNTIL(scene, was_told(scene, ONE_LATER));
     promote(&scene->m[1], &scene->m[0]);
     names(&scene->s[2], &scene->m[1], 2, "master");
-    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    await(scene, "a lost: the master is now M2, was M1; a at M2; ");
     names(&scene->s[0], &scene->m[0], 4, "master"); /* a listed one is believed at once */
-    await(scene, "a lost: the master is M1 now, it was M2; a at M1; ");
+    await(scene, "a lost: the master is now M1, was M2; a at M1; ");
 }
 
 /* While it does not answer, or says that it is busy. */
@@ -984,10 +986,10 @@ static void test_a_claim_that_cannot_be_proved_yet_hides_no_other(void **state)
     UNTIL(scene, scene->m[2].connected > 2);
     promote(&scene->m[1], &scene->m[0]);
     names(&scene->s[2], &scene->m[1], 2, "master");
-    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    await(scene, "a lost: the master is now M2, was M1; a at M2; ");
     promote(&scene->m[2], &scene->m[1]);
     scene->m[2].info = NULL;
-    await(scene, "a lost: the master is M3 now, it was M2; a at M3; ");
+    await(scene, "a lost: the master is now M3, was M2; a at M3; ");
 }
 
 static void test_a_claim_is_proved_when_the_server_answers_at_last(void **state)
@@ -1003,7 +1005,7 @@ static void test_a_claim_is_proved_when_the_server_answers_at_last(void **state)
     scene->m[1].info = "$12\r\nrole:slave\r\n\r\n";
     nothing_for(scene, 50);
     scene->m[1].info = NULL;
-    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    await(scene, "a lost: the master is now M2, was M1; a at M2; ");
     assert_int_equal(scene->failovers, 1);
 }
 
@@ -1018,7 +1020,7 @@ static void test_while_a_claim_is_looked_into_nobody_is_led_to_the_one_before(
     scene->m[1].info = "";
     names(&scene->s[1], &scene->m[1], 2, "master");
     leave(&scene->m[0]);
-    await(scene, "a lost: the server closed the connection; ");
+    await(scene, "a lost: M1 closed the connection; ");
     UNTIL(scene, scene->m[1].connected == 1);
     scene->read = scene->length;
     come(&scene->m[0]);
@@ -1040,7 +1042,7 @@ static void test_what_is_proved_while_its_sentinel_is_asked_again(void **state)
     scene->m[1].info = "";
     names(&scene->s[1], &scene->m[1], 2, "master");
     leave(&scene->m[0]);
-    await(scene, "a lost: the server closed the connection; ");
+    await(scene, "a lost: M1 closed the connection; ");
     come(&scene->m[0]);
     UNTIL(scene, scene->m[1].connected == 1);
     scene->read = scene->length;
@@ -1085,7 +1087,7 @@ static void test_a_learnt_one_is_asked_alone_when_it_tells_of_a_switch(void **st
     promote(&scene->m[1], &scene->m[0]);
     names(&scene->s[1], &scene->m[1], 2, "master");
     announce_switch(&scene->s[1], &scene->m[0], &scene->m[1]);
-    await(scene, "a lost: the master is M2 now, it was M1; ");
+    await(scene, "a lost: the master is now M2, was M1; ");
     assert_int_equal(scene->s[0].asked, asked);
     await(scene, "a at M2; ");
 }
@@ -1110,14 +1112,14 @@ static void test_another_one_at_a_learnt_address_is_not_asked(void **state)
     UNTIL(scene, scene->s[1].connected > 3);
     leave(&scene->m[0]);
     come(&scene->m[0]);
-    await(scene, "a lost: the server closed the connection; a at M1; ");
+    await(scene, "a lost: M1 closed the connection; a at M1; ");
     assert_int_equal(scene->s[1].asked, 0);
     assert_int_equal(scene->s[1].subscriptions, 0);
     assert_string_equal(scene->s[1].password, "");
     scene->s[1].id = NULL; /* the right one is there again */
     promote(&scene->m[1], &scene->m[0]);
     names(&scene->s[1], &scene->m[1], 2, "master");
-    await(scene, "a lost: the master is M2 now, it was M1; a at M2; ");
+    await(scene, "a lost: the master is now M2, was M1; a at M2; ");
 }
 
 /* What it is asked for before AUTH it may refuse; then the password comes first. */
@@ -1177,10 +1179,10 @@ static void test_a_probe_ends_when_another_master_is_followed(void **state)
     UNTIL(scene, owes_info(&scene->m[2]));
     scene->s[0].mute = scene->s[1].mute = true;
     announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
-    await(scene, "a lost: the master is M2 now, it was M1; ");
+    await(scene, "a lost: the master is now M2, was M1; ");
     inform(&scene->m[2]);
     nothing_for(scene, 50);
-    assert_null(strstr(scene->told, "which is no replica of"));
+    assert_null(strstr(scene->told, "which was no replica of"));
     names(&scene->s[0], &scene->m[1], 10, "master");
     speak(&scene->s[0]);
     speak(&scene->s[1]);

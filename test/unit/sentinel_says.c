@@ -204,7 +204,8 @@ static void test_what_is_of_no_use_is_told(void **state)
         struct answer answer = master(bad[i][0]);
         char why[LW__WHY_MAX];
 
-        (void)snprintf(why, sizeof(why), "its reply has no valid %s", bad[i][1]);
+        (void)snprintf(why, sizeof(why), "invalid reply to SENTINEL MASTER: no valid %s",
+                       bad[i][1]);
         assert_false(answer.good);
         assert_string_equal(answer.why, why);
     }
@@ -215,13 +216,13 @@ static void test_errors_and_other_types(void **state)
     static const char *const answers[][2] = {
         {"-ERR No such master\r\n", "ERR No such master"},
         {"-NOAUTH \x01\r\n", "NOAUTH \\x01"},
-        {"+OK\r\n", "its reply has no valid ip"},
-        {":1\r\n", "its reply has no valid ip"},
-        {"$-1\r\n", "its reply has no valid ip"},
-        {"*-1\r\n", "its reply has no valid ip"},
-        {"*2\r\n$2\r\nip\r\n:1\r\n", "its reply has no valid ip"},
-        {"*2\r\n:1\r\n:1\r\n", "its reply has no valid ip"},
-        {"*2\r\n$2\r\nip\r\n*0\r\n", "its reply has no valid ip"},
+        {"+OK\r\n", "invalid reply to SENTINEL MASTER: no valid ip"},
+        {":1\r\n", "invalid reply to SENTINEL MASTER: no valid ip"},
+        {"$-1\r\n", "invalid reply to SENTINEL MASTER: no valid ip"},
+        {"*-1\r\n", "invalid reply to SENTINEL MASTER: no valid ip"},
+        {"*2\r\n$2\r\nip\r\n:1\r\n", "invalid reply to SENTINEL MASTER: no valid ip"},
+        {"*2\r\n:1\r\n:1\r\n", "invalid reply to SENTINEL MASTER: no valid ip"},
+        {"*2\r\n$2\r\nip\r\n*0\r\n", "invalid reply to SENTINEL MASTER: no valid ip"},
     };
 
     (void)state;

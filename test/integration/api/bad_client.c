@@ -93,7 +93,7 @@ static void a_url_with_tls_in_a_build_without(void **state)
 /* One of them would be ignored. */
 static void credentials_beside_a_user_or_a_password(void **state)
 {
-    const char *beside = "credentials is given beside";
+    const char *beside = "credentials is set together with";
 
     (void)state;
     client_refused("redis://h", client_of(.credentials = no_credentials, .username = "u"),
@@ -133,7 +133,7 @@ static void databases_of_a_cluster(void **state)
                    "db 1: a cluster has no databases");
     client_refused("redis-cluster://h,h:1", client_of(.db = -1), "db -1");
     client_refused("redis-cluster://h/1", client_of(),
-                   "\"/1\" after the hosts: a cluster has no databases");
+                   "\"/1\" after the hosts is not allowed; a cluster has no databases");
     assert_int_equal(
         lw_client_new(stage.base, "redis-cluster://h,h:1", client_of(.db = 0), &client),
         LW_OK);

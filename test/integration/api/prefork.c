@@ -23,7 +23,7 @@
 #define CLIENTS 19
 #define CHILDREN 3
 #define LEASE_MS 4000
-#define ENTRY "it was made before fork"
+#define ENTRY "the client was created before fork"
 
 struct parent {
     struct event_base *base;

@@ -152,11 +152,11 @@ static void refused(int priority, const char *text)
 static void priority_that_the_base_does_not_have(void **state)
 {
     (void)state;
-    refused(1, "priority 1: the event_base has 0 to 0");
-    refused(-1, "priority -1: the event_base has 0 to 0");
+    refused(1, "priority 1 is not between 0 and 0, the priorities of the event_base");
+    refused(-1, "priority -1 is not between 0 and 0, the priorities of the event_base");
     with_six_priorities();
-    refused(6, "priority 6: the event_base has 0 to 5");
-    refused(-1, "priority -1: the event_base has 0 to 5");
+    refused(6, "priority 6 is not between 0 and 5, the priorities of the event_base");
+    refused(-1, "priority -1 is not between 0 and 5, the priorities of the event_base");
     works(peer_ready("a", client_of(.priority = 5)));
 }
 

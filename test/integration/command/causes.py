@@ -223,7 +223,7 @@ class Away(CauseTest):
         code, err, _ = self.end("run", "x", "--wait", "1s", "--redis", f"redis://{place}", "--",
                                 "true")
         self.assertEqual(code, 69, err)
-        self.assertIn(f"no answer from {place} yet", err)
+        self.assertIn(f"no reply from {place} yet", err)
 
     def silent(self):
         """A URL: of one that greets, and answers no request."""
@@ -241,7 +241,7 @@ class Away(CauseTest):
             code, err, _ = self.end("run", "x", "--wait", wait, "--redis", self.silent(), "--",
                                     "true")
             self.assertEqual(code, 69, err)
-            self.assertIn("the server cannot serve 'x' now: no answer in time", err)
+            self.assertIn("the server cannot serve 'x' now: no reply in time", err)
 
     def test_a_single_try_at_a_silent_server_has_one_limit(self):
         """It ends with its message. Another wait gives the server a second more to take a grant
@@ -249,7 +249,7 @@ class Away(CauseTest):
         def after_message(wait):
             process = self.spawn(COMMAND, "run", "x", "--wait", wait, "--redis", self.silent(),
                                  "--", "true")
-            self.line_with("no answer in time", process.stderr)
+            self.line_with("no reply in time", process.stderr)
             began = time.monotonic()
             self.assertEqual(self.end_of(process)[0], 69)
             return time.monotonic() - began
@@ -263,10 +263,11 @@ class Away(CauseTest):
             self.for_now(69, "LOADING", f"redis://{place}", "no connection to the server: ")
 
     def test_a_proxy_without_CLIENT(self):
-        self.for_now(69, "servers do that speak TLS (rediss://), or proxies that do not know "
-                         "CLIENT", f"redis://127.0.0.1:{self.stub(lambda words: None).port}")
+        self.for_now(69, "connection closed at once (by a TLS server? try rediss://; or by a "
+                         "proxy without CLIENT?)", f"redis://127.0.0.1:{self.stub(lambda words: None).port}")
         proxy = self.stub(lambda words: b"+OK\r\n" if words[0] == "AUTH" else None)
-        self.for_now(69, "the server closed the connection at CLIENT SETNAME, as proxies do",
+        self.for_now(69, "closed the connection at CLIENT SETNAME (a proxy that does not "
+                         "support this command?)",
                      f"redis://:any@127.0.0.1:{proxy.port}")
 
     def test_a_replica(self):
@@ -405,7 +406,7 @@ class Cluster(CauseTest):
         return f"redis-cluster://127.0.0.1:{ports[0]},127.0.0.1:{ports[1]}"
 
     def test_a_slot_that_is_sent_to_and_fro(self):
-        self.for_now(69, "without an end", self.nodes(
+        self.for_now(69, "too many redirects", self.nodes(
             lambda words, other: error(f"MOVED 16287 127.0.0.1:{other}")))
 
     def test_a_slot_that_moves_without_an_end(self):
@@ -502,8 +503,8 @@ class Later(CauseTest):
 
     def test_status_says_why_waiting_is_slow(self):
         """Of the account that it has been given."""
-        for rule, said in (("-publish", "publishing is not permitted"),
-                           ("-subscribe", "refuses SUBSCRIBE"),
+        for rule, said in (("-publish", "PUBLISH is not permitted"),
+                           ("-subscribe", "refused SUBSCRIBE"),
                            ("-pubsub", "PUBSUB NUMSUB is not permitted")):
             self.server("ACL", "SETUSER", "app", "+@all", rule)
             code, err, _ = self.end("status", "x")

@@ -99,8 +99,8 @@ class Descriptors(FaultTest):
         self.server("RPUSH", "job", "x")
         for closed in self.CLOSED:
             self.check('exec "$0" run job --wait 100ms -- true', closed, 75, "",
-                       "lockwire: the key job holds a list that is not ours: it counts as held "
-                       "by a stranger and is not touched\n"
+                       "lockwire: key job contains a list not written by this kind of lock; "
+                       "treating the lock as held by another program, key left unchanged\n"
                        "lockwire: the wait for 'job' is over\n")
 
     def test_status_without_some(self):

@@ -156,7 +156,7 @@ class Ends(Alone):
         self.assertIn("one PATTERN only", self.ask(64, "a", "b"))
         self.assertIn("PATTERN is empty", self.ask(64, ""))
         self.assertIn("no such option", self.ask(64, "--token", "x"))
-        self.assertIn("1 to 512 bytes", self.ask(64, "*" * 513))
+        self.assertIn("has 513 bytes, 1 to 512 are allowed", self.ask(64, "*" * 513))
         self.assertIn("lockwire list [PATTERN]", self.ask(0, "--help"))
 
     def test_no_server(self):

@@ -145,7 +145,7 @@ class Run(SentinelTest):
         line = process.stderr.readline()
         while WARNING in line:
             line = process.stderr.readline()
-        self.assertIn(f"the master is {self.place(self.watched.replica_port)} now, it was "
+        self.assertIn(f"the master is now {self.place(self.watched.replica_port)}, was "
                       f"{self.place(self.watched.master_port)}", line)
         # what is released is so at the new one
         until(lambda: "role:master" in self.watched.replica("INFO", "replication"), "it is one")
@@ -245,8 +245,8 @@ class Login(SentinelTest):
             for subcommand in ("run", "status", "break", "watch"):
                 more = ("--", "true") if subcommand == "run" else ()
                 text = self.ask(77, subcommand, "job", *words, *more)
-                self.assertIn("the server refuses the connection: no sentinel leads to the "
-                              f"master; 127.0.0.1:{self.watched.sentinels[0].port}: ", text)
+                self.assertIn("the server refuses the connection: no sentinel reported a "
+                              f"usable master; 127.0.0.1:{self.watched.sentinels[0].port}: ", text)
                 self.assertIn(said, text)
 
     def test_a_file_that_is_none(self):
@@ -288,7 +288,7 @@ class Strangers(SentinelTest):
 
     def test_all_away(self):
         self.watched.sentinels[0].process.kill()
-        self.refused(69, self.watched.url, "no sentinel leads to the master; 127.0.0.1:")
+        self.refused(69, self.watched.url, "no sentinel reported a usable master; 127.0.0.1:")
 
     def test_one_that_stands_still(self):
         self.watched.sentinels[0].pause()

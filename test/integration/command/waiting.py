@@ -158,7 +158,9 @@ class InPipe(WaitingTest):
                                     "a read-write lock, while this is --redisson")):
             holder = self.holder(*held)
             process = self.spawn(COMMAND, "run", wanted, "--verbose", "job", "--", "true")
-            self.assertIn("another kind of lock" if not held else "not ours",
+            self.assertIn(" a string not written by this kind of lock (a mutex?); " if not held
+                          else " a hash not written by this kind of lock "
+                               "(a read-write lock or Redisson's?); ",
                           self.line_of(process.stderr))
             self.assertIn(f"; held as {said}; by lockwire-run ",
                           self.line_of(process.stderr))

@@ -303,7 +303,7 @@ static void a_holder_that_leaves_meanwhile_was_not_broken(void **state)
     before_release = holder_leaves;
     call_break(a, "x", NULL);
     EXPECT("broken ENOTHELD");
-    assert_string_equal(look.why, "nobody holds it");
+    assert_string_equal(look.why, "the lock is not held");
 }
 
 /* With one command at a time, the release of the second holder stands behind another's

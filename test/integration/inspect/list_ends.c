@@ -47,7 +47,7 @@ static void bad_calls_are_refused(void **state)
     refused(a, NULL, NULL, never, LW_EINVAL, "found is NULL");
     refused(a, NULL, nothing, NULL, LW_EINVAL, "done is NULL");
     refused(a, "", nothing, never, LW_EINVAL, "pattern");
-    refused(a, pattern, nothing, never, LW_EINVAL, "not 513");
+    refused(a, pattern, nothing, never, LW_EINVAL, "the pattern has 513 bytes");
     list_all(a, pattern + 1);
     peer_close(a);
     refused(a, NULL, nothing, never, LW_ECLOSED, "closed");

@@ -323,8 +323,8 @@ static void without_channels_waiters_poll_and_the_log_says_so_once(void **state)
     UNTIL(second->result != PENDING);
     assert_int_equal(second->result, LW_OK);
     stage_clear_trace();
-    assert_logged_once(b, "refuses SUBSCRIBE");
-    assert_logged_once(b, "publishing is not permitted");
+    assert_logged_once(b, "refused SUBSCRIBE");
+    assert_logged_once(b, "PUBLISH is not permitted");
     assert_true(redis_info("total_connections_received") - connections < 5);
 }
 

@@ -78,7 +78,7 @@ static void a_foreign_holder_is_busy_and_untouched(void **state)
     assert_int_in_range(lw_lock_retry_ms(A->lock), 1, 15000);
     assert_string_equal(fields(), "4a0fc1f8-0000-4000-8000-1c6f654f1aaa:52 2");
     assert_int_equal(listeners(CHANNEL), 0); /* who does not wait does not listen */
-    assert_false(peer_logged(a, "stranger"));
+    assert_false(peer_logged(a, "held by another program"));
     redis_ok("PERSIST x");
     struct hold *B = want_as(a, "B", NULL, 0);
     EXPECT("B EBUSY");
@@ -257,7 +257,7 @@ static void who_may_not_subscribe_polls(void **state)
     java_holds("x", 1, 600);
     struct hold *A = want_as(a, "A", NULL, -1);
     EXPECT("A granted");
-    assert_true(peer_logged(a, "refuses SUBSCRIBE"));
+    assert_true(peer_logged(a, "refused SUBSCRIBE"));
     let_go(A); /* and who may not publish lets go all the same */
     EXPECT("A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
@@ -282,7 +282,7 @@ static void keys_of_other_kinds_are_strangers(void **state)
         struct peer *peer = peer_ready(label, NULL);
         want_as(peer, "A", NULL, 0);
         EXPECT("A EBUSY");
-        (void)snprintf(told, sizeof(told), "holds a %s", kinds[i].type);
+        (void)snprintf(told, sizeof(told), "contains a %s", kinds[i].type);
         assert_true(peer_logged(peer, told));
         assert_int_equal(redis_int("EXISTS x"), 1);
         redis_ok("DEL x");
@@ -302,7 +302,7 @@ static void our_read_write_lock_is_a_stranger(void **state)
         EXPECT("A granted");
         want_as(peer, "B", NULL, 0);
         EXPECT("B EBUSY");
-        assert_true(peer_logged(peer, "holds a hash"));
+        assert_true(peer_logged(peer, "contains a hash"));
         let_go(A);
         EXPECT("A released OK");
     }
@@ -315,7 +315,7 @@ static void a_mutex_takes_it_for_a_stranger(void **state)
     struct hold *A = take_as(a, "A", NULL);
     ask(b, "B", "x", 0);
     EXPECT("B EBUSY");
-    assert_true(peer_logged(b, "holds a hash"));
+    assert_true(peer_logged(b, "contains a hash"));
     let_go(A);
     EXPECT("A released OK");
 }

@@ -219,7 +219,7 @@ static void a_link_that_hears_no_more_is_made_up_for_by_polling(void **state)
 
     (void)state;
     redis_ok("ACL SETUSER default resetchannels &lockwire:*");
-    UNTIL(peer_logged(a, "refuses SUBSCRIBE"));
+    UNTIL(peer_logged(a, "refused SUBSCRIBE"));
     redis_ok("DEL x");
     int64_t freed_ms = now_ms();
     EXPECT("A granted");

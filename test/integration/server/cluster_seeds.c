@@ -190,7 +190,7 @@ static void slots_that_nobody_has_lead_nowhere(void **state)
     serves(a, lost);
     take_away_the_last_slots();
     b = client("b");
-    is_told(b, lost, LW_ECONN, "no node of the cluster has its slot");
+    is_told(b, lost, LW_ECONN, "no node of the cluster serves the slot");
     serves(b, other);
     B = ask(b, "B", lost, -1);
     freeReplyObject(
@@ -320,7 +320,7 @@ static void an_address_that_went_to_another_cluster_is_not_used(void **state)
     add_slots(added, 0, CLUSTER_SLOTS - 1);
     UNTIL(calls_itself_well(added));
     freeReplyObject(server_command(cluster_server(added), "CLIENT KILL TYPE normal"));
-    UNTIL(peer_logged(a, ": it is the node "));
+    UNTIL(peer_logged(a, ": this is node "));
     struct hold *B = ask(a, "B", name, 1000);
     UNTIL(B->result != PENDING);
     assert_int_equal(B->result, LW_ETIMEOUT);

@@ -198,8 +198,8 @@ static void a_failure_backs_off_and_says_so(void **state)
                                 .backoff_min_ms = 50, .backoff_max_ms = 50));
     UNTIL(a->downs == 3);
     assert_int_equal(answer.calls, 3);
-    assert_string_equal(a->why, "no credentials were given: timed out");
-    assert_true(peer_logged(a, "4 no credentials were given: timed out"));
+    assert_string_equal(a->why, "no credentials available: timed out");
+    assert_true(peer_logged(a, "4 no credentials available: timed out"));
     assert_true(a->linked_ms[2] - a->linked_ms[0] >= 50); /* each half of it, at least */
     UNTIL(a->up);
     assert_int_equal(a->downs, 3);
@@ -217,7 +217,7 @@ static void the_subscription_fails_by_itself(void **state)
     answer.to = 4;
     struct peer *a = start("a");
     UNTIL(a->up);
-    UNTIL(peer_logged(a, "4 no credentials were given: unknown error"));
+    UNTIL(peer_logged(a, "4 no credentials available: unknown error"));
     works(a);
     peer_wait_ready(a);
     assert_int_equal(answer.calls, 5);
@@ -242,14 +242,14 @@ static void what_cannot_be_sent_is_a_failure(void **state)
     give("app", NULL);
     struct peer *a = start("a");
     UNTIL(a->downs >= 1);
-    assert_string_equal(a->why, "no credentials were given: no password");
+    assert_string_equal(a->why, "no credentials available: the password is empty");
     give("app", "hunter2");
     answer.also = leave_no_end;
-    UNTIL(strstr(a->why, ": a string without its end") != NULL);
+    UNTIL(strstr(a->why, ": username or password without a terminating NUL") != NULL);
     give("app", "hunter2");
     UNTIL(strstr(a->why, "WRONGPASS") != NULL);
     answer.also = leave_no_end_of_the_user;
-    UNTIL(strstr(a->why, ": a string without its end") != NULL);
+    UNTIL(strstr(a->why, ": username or password without a terminating NUL") != NULL);
     assert_int_equal(a->ups, 0);
     assert_silent_about(a, "hunter2");
 }

@@ -154,7 +154,11 @@ static void a_refused_release_is_told(void **state)
                 stage_fail("%s: \"%s\"", line, lw_lock_errstr(A->lock));
             }
             assert_int_equal(lw_lock_error(A->lock), LW_EREDIS);
-            assert_int_equal(logged_times(a, "the release of x is refused"), 1);
+            assert_int_equal(
+                logged_times(
+                    a,
+                    "release of x refused; the lock stays held until its lease expires"),
+                1);
             drop(A);
             peer_free(a);
             redis_ok("DEL x");
@@ -209,7 +213,8 @@ static void a_refused_renewal_is_told_at_the_loss(void **state)
             stage_fail("%s: \"%s\"", line, lw_lock_errstr(A->lock));
         }
         assert_int_equal(lw_lock_error(A->lock), LW_EREDIS);
-        assert_int_equal(logged_times(a, "locks are held that the server does not renew"),
+        assert_int_equal(logged_times(a, "the server refused to renew held locks; "
+                                         "retrying until their leases expire"),
                          1);
         redis_ok("ACL SETUSER app +@all");
         drop(A);
@@ -221,7 +226,7 @@ static void a_refused_renewal_is_told_at_the_loss(void **state)
 static void a_denied_PUBLISH_is_logged(void **state)
 {
     (void)state;
-    UNTIL(peer_logged(user("-publish"), "publishing is not permitted"));
+    UNTIL(peer_logged(user("-publish"), "PUBLISH is not permitted"));
 }
 
 /* ---- the connection for messages ---- */
@@ -235,12 +240,12 @@ static void messages_that_do_not_come_are_told_of(void **state)
     redis_ok("CONFIG SET maxclients 2"); /* the test's own and the command link */
     redis_ok("CLIENT KILL ID %lld", peer_link_id(a, 1));
     UNTIL(peer_stats(a).subscription_up == 0);
-    UNTIL(peer_logged(a, "no connection for messages, waiters poll: "));
+    UNTIL(peer_logged(a, "the subscription connection is down; waiters poll: "));
     assert_non_null(strstr(a->log, "max number of clients"));
     assert_int_equal(peer_stats(a).link_up, 1);
     redis_ok("CONFIG SET maxclients 1000");
     UNTIL(peer_stats(a).subscription_up == 1);
-    assert_int_equal(logged_times(a, "no connection for messages"), 1);
+    assert_int_equal(logged_times(a, "the subscription connection is down"), 1);
 }
 
 int main(void)

@@ -150,7 +150,7 @@ static void what_was_never_answered_is_not_busy(void **state)
     struct hold *B = ask(a, "B", "x", 300);
     EXPECT("B ETIMEOUT");
     assert_int_equal(lw_lock_error(B->lock), LW_ECONN);
-    assert_says(B, "no answer in time");
+    assert_says(B, "no reply in time");
     redis_ok("DEL y");
 }
 

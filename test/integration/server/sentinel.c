@@ -512,7 +512,8 @@ static void stays_at_the_master(struct peer *a)
     struct hold *A, *B;
     struct peer *b;
 
-    UNTIL(peer_logged(a, "another sentinel is there now") || peer_stats(a).failovers > 0);
+    UNTIL(peer_logged(a, "a different sentinel is at this address now") ||
+          peer_stats(a).failovers > 0);
     (void)followed_for(a, master_port);
     redis_ok("CLIENT KILL TYPE normal");
     redis_ok("CLIENT KILL TYPE pubsub");

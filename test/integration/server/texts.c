@@ -207,7 +207,7 @@ static void a_stranger_s_type_is_told_without_control_bytes(void **state)
     lie_to = "EVALSHA";
     ask(a, "A", "x", 0);
     EXPECT("A EBUSY");
-    assert_true(peer_logged(a, "holds a " TOLD " that is not ours"));
+    assert_true(peer_logged(a, "contains a " TOLD " not written by this kind of lock"));
     assert_harmless(a->log, "log");
     lie_to = NULL;
     redis_ok("DEL x");

@@ -43,7 +43,7 @@ static void nonsense_after_the_handshake(void **state)
         {true, RAW("\x17\x03\x03\xff\xff nonsense"), "length too long"},
         {true, RAW("\x17\x03\x03\x00\x05 none"), "bad record mac"},
         {false, RAW("nonsense\r\n"), "Protocol error"},
-        {false, RAW("+PONG\r\n"), "nobody asked for"},
+        {false, RAW("+PONG\r\n"), "no command is waiting"},
         {false, RAW("\x16\x03\x01"), "Protocol error"},
     };
 

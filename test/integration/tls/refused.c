@@ -114,7 +114,7 @@ static void a_server_without_tls(void **state)
 
     (void)state;
     assert_down(tls_start("a", port, client_of(.connect_timeout_ms = 300)),
-                "nothing came, as from a Redis without TLS (redis://)");
+                "the server sent nothing (without TLS? try redis://)");
 }
 
 /* One that answers, if not in TLS. */
@@ -157,7 +157,7 @@ static void a_server_that_answers_with_an_alert(void **state)
     relay->says = "\x15\x03\x01\x02\x28";
     (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d", relay->port);
     assert_down(peer_start_at("a", url, client_of(.backoff_max_ms = 100)),
-                "the server speaks TLS: rediss://");
+                "the server uses TLS (try rediss://)");
 }
 
 static void a_black_hole_in_the_handshake(void **state)
@@ -308,19 +308,19 @@ static void what_cannot_work_is_refused_at_once(void **state)
         {"rediss://h", "nowhere", NULL, NULL, NULL, "nowhere: No such file"},
         {"rediss://h", "server.key", NULL, NULL, NULL, "server.key: "},
         {"rediss://h", "ca.pem", "folder", "client.key", NULL,
-         "folder: it is not a file"},
+         "folder: not a regular file"},
         {"rediss://h", "ca.pem", "client.key", "client.key", NULL, "tls_cert "},
         {"rediss://h", "ca.pem", "client.pem", "client.pem", NULL, "tls_key "},
         {"rediss://h", "ca.pem", "client.pem", "foreign.key", NULL,
          "foreign.key: key values mismatch"},
         {"rediss://h", "ca.pem", "client.pem", "secret.key", NULL,
-         "secret.key: it has a passphrase"},
+         "secret.key: protected by a passphrase, which is not supported"},
         {"rediss://h", "ca.pem", NULL, NULL, "",
-         "tls_server_name : it is not the name of a server"},
+         "tls_server_name : not a valid server name"},
         {"rediss://h", "ca.pem", NULL, NULL, ".h",
-         "tls_server_name .h: it is not the name of a server"},
+         "tls_server_name .h: not a valid server name"},
         {"rediss://.h", "ca.pem", NULL, NULL, NULL,
-         "the URL's host .h: it is not the name of a server"},
+         "the URL's host .h: not a valid server name"},
     };
 
     (void)state;

@@ -57,7 +57,7 @@ static void a_sentinel_that_is_not_trusted_leads_nowhere(void **state)
                                    client_of(.tls_ca = tls_file("other_ca.pem"),
                                              .local_turns = 1, .backoff_max_ms = 100));
 
-    assert_down(a, "no sentinel leads to the master; 127.0.0.1:");
+    assert_down(a, "no sentinel reported a usable master; 127.0.0.1:");
     assert_true(peer_logged(a, "certificate"));
 }
 
