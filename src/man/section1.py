@@ -1,87 +1,88 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Makes lockwire(1) of what the command says of itself, so that the two cannot part.
+"""Makes lockwire(1) from the command's --help, so that the two cannot differ.
 
-Owns the page's form, and what `--help` has no room for: examples, and how it differs from
-flock(1). Options that all subcommands have in the same words stand once, below all of them.
+Adds what --help has no room for: examples, and a comparison with flock(1).
 
-    section1.py COMMAND VERSION     writes scdoc's lines to the standard output
+    section1.py COMMAND VERSION     writes scdoc's source to the standard output
 
-Happy path: ask for each `--help`; a line that begins with two blanks and a hyphen begins an
-option, one with a number and two blanks is an exit code, one with two blanks stands as it is, all
-else is prose.
+src/tool/usage.c describes the form of --help. A group (a heading with options, exit codes or
+prose) becomes a subsection. What all subcommands have in common stands once, at the end, and a
+group that an earlier subcommand has as well is only referred to.
 """
 import re
 import subprocess
 import sys
 
+HEADING = re.compile(r"([A-Z][A-Za-z ]+):")
 OPTION = re.compile(r"  (-[^\s:][^:]*?)(?:   *(\S.*))?")
 CODE = re.compile(r"(?:^|  +)(\d+(?: \+ n)?) +(\S.*?)(?=  +\d|$)")
 CODE_LINE = re.compile(r" {2,5}\d+(?: \+ n)?  ?\S.*")
+TEXT = " " * 17 # before the text of an option
+URL_FORM = re.compile(r"[a-z-]+:(?:/| \()") # begins a line of its own in the text of --redis
 HEAD = """lockwire(1) "lockwire {version}" "User Commands"
 
 # NAME
 
-lockwire - run commands under a distributed lock in Redis, and look after such locks
+lockwire - run commands while holding a distributed lock in Redis, and manage such locks
 
 # SYNOPSIS
 """
 TAIL = """# EXAMPLES
 
-A job that runs on one host of many at a time, and waits ten minutes for its turn at the most (for
-once a night see examples/lockwire-nightly.service):
+A job that runs on one of many hosts at a time, and waits at most ten minutes for its turn (for a
+job that runs once a night, see examples/lockwire-nightly.service):
 
 	lockwire run nightly --wait 10m -- ./backup.sh
 
-Four scans at a time, on however many hosts:
+Four scans at a time, on any number of hosts:
 
 	lockwire run scanner --shared --permits 4 -- ./scan.sh
 
-A scheduler that runs on one host, and on another one as soon as that is gone:
+A scheduler that runs on one host, and on another one as soon as the first is down:
 
 	lockwire lead scheduler -- ./scheduler
 
-A shell with a temporary server, which the commands in it find in LOCKWIRE_URL:
+A shell with a temporary server, which the commands in the shell find in LOCKWIRE_URL:
 
 	lockwire run try --redis embedded: -- bash
 
 # EMBEDDED SERVERS
 
 *--redis embedded:* starts a redis-server or valkey-server without persistence. It listens on a unix
-socket in a directory of its own (mode 0700, in TMPDIR or /tmp). Server and directory go away when
-*lockwire* ends, also if it is killed (on Linux).
+socket in a directory of its own (mode 0700, in TMPDIR or /tmp). When *lockwire* exits, the server
+is stopped and the directory removed, on Linux also if *lockwire* is killed.
 
 # OUTAGES
 
-A password, a database or a service that is refused at the first connection ends the command with 77,
-and with sentinels only where all of them refuse. If a server has several addresses, the failure that
-got farthest counts. Later it is an outage as any other: *run*, *lead*, *hold* and *watch* go on trying,
-and a wait that ends meanwhile ends with the code of its cause: 69 if no server could be reached or the
-server could not serve the lock (loading, a replica, a cluster without its slot), 77 if the server
-refused. 71 comes at once if the process can open no more files or sockets. A failure that repeats is
-told once, then once a minute with its number. A descriptor from 0 to 2 that is closed is /dev/null, for the command
-that is run as well.
+If the server refuses the password, the database or the service at the first connection, the command
+exits with 77 at once; with sentinels only if all of them refuse. If a server has several addresses,
+the failure that got farthest counts.
 
-# BESIDE FLOCK(1)
+Later failures are outages: *run*, *lead*, *hold* and *watch* keep retrying. If a wait ends during
+an outage, the cause determines the exit code: 69 if no server could be reached, or if the server
+could not process the request (it was loading or a replica, or the cluster had no owner of the
+slot), and 77 if the server refused. If the process can open no more files or sockets, it exits with
+71 at once. A failure that repeats is logged once, then once a minute with a count.
 
-The same are the command's exit status, how it waits (*-n*, *-w*), one holder or many (*-x*, *-s*),
-*-E*, and that processes which the command leaves behind go on holding the lock. Otherwise:
+If one of the file descriptors 0 to 2 is closed, *lockwire* and COMMAND have /dev/null in its place.
 
-*flock* excludes on one machine, *lockwire run* wherever the server can be reached; without it
-nothing starts.
+# COMPARISON WITH FLOCK(1)
 
-A lock of flock's cannot be lost. This one can, if the server is away for a lease, or somebody breaks
-it: the command is ended then, as it is if lockwire itself is killed or stopped for long, where flock's
-works on.
+The exit status of the command, the ways to wait (*-n*, *-w*), one holder or many (*-x*, *-s*), and
+*-E* are the same. Processes that the command leaves behind keep the lock, too. The differences:
 
-The command has a process group of its own (but for *--direct*). A daemon that it starts, and that has
-left its session, does not keep the lock.
-
-Who asked first is let in first. Late writers are told by a fencing token, where the resource looks
-at it.
-
-There is no lock on a descriptor of a script's (*lockwire hold* serves for that), no *-c* (say sh -c),
-*-o*, *-u*.
+- *flock* excludes processes of one machine; *lockwire run* excludes those of all machines that
+  reach the server. Without the server no command is started.
+- A lock of *flock* cannot be lost. A lock of *lockwire* can, if the server is unreachable for a
+  whole lease, or if an operator breaks the lock. The command is then terminated, as it is if
+  *lockwire* itself is killed or stopped for too long; with *flock* it continues.
+- The command has a process group of its own (except with *--direct*). A daemon that it starts, and
+  that has left its session, does not keep the lock.
+- Waiters are served first come, first served. A fencing token allows a resource to reject late
+  writes.
+- There is no lock on a file descriptor of a script (use *lockwire hold*), and no *-c* (use sh -c),
+  *-o* or *-u*.
 
 # SEE ALSO
 
@@ -99,48 +100,60 @@ def ask(command, *words):
                           check=True).stdout
 
 
-class Help:
-    """One --help: its usage, and in order its options, its codes and its paragraphs."""
-
-    def __init__(self, text):
-        usage, text = text.split("\n\n", 1)
-        self.usage = [line.replace("usage: ", "").strip() for line in usage.split("\n")]
-        self.parts = [] # (kind, name, words)
-        kind = None
-        for line in text.split("\n"):
-            option = OPTION.fullmatch(line)
-            if not line.strip():
-                kind = None
-            elif CODE_LINE.fullmatch(line):
-                self.parts += [["code", code, words] for code, words in CODE.findall(line)]
-                kind = None
-            elif option:
-                self.parts.append(["option", option.group(1), option.group(2) or ""])
-                kind = "option"
-            elif kind == "option" and line.startswith("       ") or kind == "words":
-                self.parts[-1][2] = (self.parts[-1][2] + " " + line.strip()).strip()
-            elif line.startswith("  ") and kind in (None, "literal"):
-                if kind is None:
-                    self.parts.append(["literal", "", ""])
-                self.parts[-1][2] += line + "\n"
-                kind = "literal"
-            else:
-                self.parts.append(["words", "", line.strip()])
-                kind = "words"
-        at = next((i for i, part in enumerate(self.parts) if part[0] == "code"), 0)
-        codes = sorted((part for part in self.parts if part[0] == "code"),
+def parse(text):
+    """Returns the synopsis of one --help, and its groups: (heading, parts). A part is a kind, a
+    name and a text; the first group has no heading."""
+    synopsis, text = text.split("\n\n", 1)
+    groups = [("", [])]
+    kind = None # None: after an empty line
+    for line in text.split("\n"):
+        parts = groups[-1][1]
+        heading, option = HEADING.fullmatch(line), OPTION.fullmatch(line)
+        if not line.strip():
+            kind = None
+        elif heading and kind is None:
+            groups.append((heading[1], []))
+        elif CODE_LINE.fullmatch(line):
+            parts += [["code", code, words] for code, words in CODE.findall(line)]
+            kind = "code"
+        elif option:
+            parts.append(["option", option[1], option[2] or ""])
+            kind = "option"
+        elif kind == "option" and line.startswith(TEXT):
+            form = URL_FORM.match(line.strip()) and "++\n"
+            parts[-1][2] = (parts[-1][2] + (form or " ") + line.strip()).strip()
+        elif line.startswith("    "):
+            if kind != "example":
+                parts.append(["example", "", ""])
+            parts[-1][2] += line + "\n"
+            kind = "example"
+        else:
+            if kind != "words":
+                parts.append(["words", "", ""])
+            parts[-1][2] = (parts[-1][2] + " " + line.strip()).strip()
+            kind = "words"
+    for _, parts in groups: # exit codes stand side by side, in two columns
+        at = next((i for i, part in enumerate(parts) if part[0] == "code"), 0)
+        codes = sorted((part for part in parts if part[0] == "code"),
                        key=lambda part: (len(part[1]), int(part[1].split()[0])))
-        self.parts[at:at + len(codes)] = codes # they stand side by side in two columns
+        parts[at:at + len(codes)] = codes
+    return synopsis.split("\n")[0].replace("usage: ", ""), groups
 
 
-def written(kind, name, words):
-    if kind == "words":
-        return [plain(words), ""]
-    if kind == "literal":
-        return ["```", words + "```", ""]
-    if kind == "code":
-        return [f"*{plain(name)}* {plain(words)}++"]
-    return [f"*{plain(name)}*", "", "\t" + plain(words), ""] if words else [f"*{plain(name)}*", ""]
+def written(parts):
+    """The source of the parts of one group."""
+    lines = []
+    for (kind, name, words), after in zip(parts, [*parts[1:], ("", "", "")]):
+        if kind == "words":
+            lines += [plain(words), ""]
+        elif kind == "example":
+            lines += ["```", words + "```", ""]
+        elif kind == "code":
+            lines += [f"*{plain(name)}* {plain(words)}" + ("++" if after[0] == "code" else "\n")]
+        else:
+            text = "++\n".join(map(plain, words.split("++\n")))
+            lines += [f"*{plain(name)}*", "\t" + text, ""]
+    return lines
 
 
 def main():
@@ -148,27 +161,32 @@ def main():
         sys.exit("usage: section1.py COMMAND VERSION")
     command = sys.argv[1]
     first = ask(command)
-    names = [name for name, told in re.findall(r"^  ([a-z]+)  +(\S.*)", first, re.M)]
-    helps = {name: Help(ask(command, name)) for name in names}
-    common = [part for part in helps[names[0]].parts if part[0] == "option" and
-              all(part in helped.parts for helped in helps.values())]
+    names = re.findall(r"^  ([a-z]+)  +\S", first, re.M)
+    helps = {name: parse(ask(command, name)) for name in names}
+    common = [group for group in helps[names[0]][1]
+              if all(group in groups for _, groups in helps.values())]
     lines = [HEAD.format(version=sys.argv[2])]
-    for helped in helps.values():
-        lines += ["*" + plain(helped.usage[0]) + "*", ""]
+    for synopsis, _ in helps.values():
+        lines += ["*" + plain(synopsis) + "*", ""]
     lines += ["*lockwire --help* | *--version*", ""]
-    for name, helped in helps.items():
-        lines += ["# LOCKWIRE " + name.upper(), "", "*" + plain(helped.usage[0]) + "*", ""]
-        for part, after in zip(helped.parts, [*helped.parts[1:], ("end", "", "")]):
-            if part not in common:
-                lines += written(*part)
-            if part[0] == "code" != after[0]:
-                lines[-1] = lines[-1].removesuffix("++") + "\n"
-    lines += ["# OPTIONS OF ALL", ""]
-    for part in common:
-        lines += written(*part)
-    for option, told in re.findall(r"^  (-[^ ].*?)  +(\S.*)", first, re.M):
-        if not any(option in part[1] for part in common):
-            lines += written("option", option, told)
+    seen = [] # (group, the subcommand that has it first)
+    for name, (synopsis, groups) in helps.items():
+        lines += ["# LOCKWIRE " + name.upper(), "", "*" + plain(synopsis) + "*", ""]
+        for group in groups:
+            if group in common:
+                continue
+            heading, parts = group
+            earlier = next((before for other, before in seen if other == group), None)
+            seen.append((group, name))
+            lines += ["## " + heading, ""] if heading else []
+            lines += [f"As for *lockwire {earlier}*.", ""] if earlier else written(parts)
+    lines += ["# COMMON OPTIONS", ""]
+    parts = [part for _, parts in common for part in parts]
+    options = [part[1] for part in parts]
+    at = max(i for i, part in enumerate(parts) if part[0] == "option") + 1
+    others = re.findall(r"^  (-[^ ].*?)  +(\S.*)", first, re.M)
+    parts[at:at] = [["option", *found] for found in others if found[0] not in options]
+    lines += written(parts)
     print("\n".join(lines) + "\n" + TAIL, end="")
 
 

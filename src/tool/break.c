@@ -35,7 +35,7 @@ static void finish(struct operation *op, const char *why)
     struct query *query = &op->query;
 
     if (!op->any_broken) {
-        report("'%s' is not broken: %s", query->options->name, why);
+        report("cannot break '%s': %s", query->options->name, why);
     }
     query_end(query, op->any_broken ? EXIT_SUCCESS : EXIT_NOT_HELD);
 }
@@ -85,13 +85,15 @@ static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
     }
     lw__escape(holder->token, token, sizeof(token));
     if (!is_our_token(holder->token)) {
+        (void)snprintf(why, size,
+                       "held by another library or version with the token '%s'; use "
+                       "--foreign to break the lock anyway",
+                       token);
+    } else if (holder->remaining_ms < 0) {
         (void)snprintf(
             why, size,
-            "another library's token '%s' holds it, and goes only with --foreign", token);
-    } else if (holder->remaining_ms < 0) {
-        (void)snprintf(why, size,
-                       "it has no TTL, as no lock of ours, and goes only with "
-                       "--foreign");
+            "the key has no TTL, unlike a lock of lockwire's; use --foreign to "
+            "break the lock anyway");
     } else {
         return false;
     }
@@ -203,7 +205,7 @@ static void on_inspected(struct lw_client *client, int result,
 {
     struct operation *op = arg;
     const struct options *options = op->query.options;
-    char foreign[1200];
+    char reason[1200], type[200];
 
     (void)client;
     if (op->query.ending) {
@@ -217,10 +219,14 @@ static void on_inspected(struct lw_client *client, int result,
     if (result != LW_OK) {
         query_fail(&op->query, result, why);
     } else if (seen != NULL && *seen->stranger) {
-        finish(op, "the key is a stranger's, and is not touched");
+        lw__escape(seen->stranger, type, sizeof(type));
+        (void)snprintf(reason, sizeof(reason),
+                       "the key contains a %s in an unknown format; key left unchanged",
+                       type);
+        finish(op, reason);
     } else if (seen != NULL && !options->foreign && !token_differs(op, seen) &&
-               is_foreign(seen, foreign, sizeof(foreign))) {
-        finish(op, foreign);
+               is_foreign(seen, reason, sizeof(reason))) {
+        finish(op, reason);
     } else if (!keep_tokens(op, seen)) {
         query_fail(&op->query, LW_ENOMEM, "");
     } else {
@@ -242,10 +248,10 @@ static void break_next(struct operation *op)
     } else if (op->count > 0 && op->remaining > 0) {
         query_inspect(query, on_inspected, op);
     } else if (op->count == 0) {
-        finish(op, "nobody holds it");
+        finish(op, "the lock is not held");
     } else {
-        finish(op, query->options->token != NULL ? "that token does not hold it"
-                                                 : "it changed hands meanwhile");
+        finish(op, query->options->token != NULL ? "not held by the given --token"
+                                                 : "the holder changed in the meantime");
     }
 }
 

@@ -48,13 +48,13 @@ int duration_parse(const char *text, int64_t *ms, char *why, size_t why_size)
 
     if (at == text) {
         return refuse(why, why_size, text, at,
-                      "a time such as 500ms, 30s, 5m or 1h was expected");
+                      "expected a time such as 500ms, 30s, 5m or 1.5h");
     }
     if (*at == '.') {
         start = ++at;
         at = read_digits(at, MOST_MS, &decimals);
         if (at == start || at - start > MOST_DECIMALS) {
-            return refuse(why, why_size, text, start, "1 to 9 decimals were expected");
+            return refuse(why, why_size, text, start, "expected 1 to 9 decimals");
         }
         for (; start < at; start++) {
             scale *= 10;
@@ -62,7 +62,7 @@ int duration_parse(const char *text, int64_t *ms, char *why, size_t why_size)
     }
     unit = unit_ms(at);
     if (unit == 0) {
-        return refuse(why, why_size, text, at, "the unit must be ms, s, m or h");
+        return refuse(why, why_size, text, at, "expected ms, s, m or h as the unit");
     }
     if (whole >= MOST_MS / unit) {
         return refuse(why, why_size, text, text, "the time is too long");

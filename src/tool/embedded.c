@@ -78,13 +78,15 @@ static int choose_dir(struct embedded *server, const char *dir, char *why)
                       server->owns_dir ? "/lockwire-XXXXXX" : "");
     if ((size_t)length >= sizeof(server->dir)) {
         (void)snprintf(why, EMBEDDED_WHY_MAX,
-                       "the directory's path %.40s... is longer than %zu bytes: a unix "
-                       "socket would not fit",
-                       server->dir, sizeof(server->dir) - 1);
+                       "the path of the embedded server's directory is longer than %zu "
+                       "bytes, too long for a unix socket; set TMPDIR to a shorter path: "
+                       "%.40s...",
+                       sizeof(server->dir) - 1, server->dir);
         return -1;
     }
     if (server->owns_dir && mkdtemp(server->dir) == NULL) {
-        (void)snprintf(why, EMBEDDED_WHY_MAX, "cannot make a directory %s: %s",
+        (void)snprintf(why, EMBEDDED_WHY_MAX,
+                       "cannot create the embedded server's directory %s: %s",
                        server->dir, strerror(errno));
         return -1;
     }
@@ -211,11 +213,14 @@ static void explain_death(const struct embedded *server, int status, FILE *log, 
         }
     }
     if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_FOUND) {
-        (void)snprintf(why, EMBEDDED_WHY_MAX,
-                       "cannot execute redis-server: is it installed and on the PATH?");
+        (void)snprintf(
+            why, EMBEDDED_WHY_MAX,
+            "cannot execute redis-server or valkey-server; one of them must be "
+            "installed and in PATH");
     } else {
-        (void)snprintf(why, EMBEDDED_WHY_MAX, "redis-server in %s ended at once%s%s",
-                       server->dir, last[0] ? ": " : "", last);
+        (void)snprintf(why, EMBEDDED_WHY_MAX,
+                       "redis-server in %s exited while it started%s%s", server->dir,
+                       last[0] ? ": " : "", last);
     }
 }
 

@@ -261,7 +261,10 @@ static void on_watchdog_end(struct job *job)
 {
     watchdog_reaped(&job->watchdog);
     if (!restart_watchdog(job)) {
-        report("cannot start another keeper: %s", strerror(errno));
+        report(
+            "cannot restart lw-keeper; retrying, and until then %s goes on if lockwire "
+            "is killed: %s",
+            job->plan.argv[0], strerror(errno));
     }
 }
 

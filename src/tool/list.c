@@ -186,14 +186,14 @@ static void clear_rows(struct rows *rows)
 
 enum field { NAME, MODE, HOLDERS, WAITERS, CLIENT, REMAINING };
 
-/* LEFT is behind CLIENT, since a last column that can be cut may be left out. */
+/* LEASE is behind CLIENT, since a last column that can be cut may be left out. */
 static const struct column columns[] = {
     {"NAME", NAME, MIN_NAME},
     {"HELD", MODE, 0},
-    {"BY", HOLDERS, 0},
-    {"WAITING", WAITERS, 0},
+    {"HOLDERS", HOLDERS, 0},
+    {"WAITERS", WAITERS, 0},
     {"CLIENT", CLIENT, MIN_HOLDER},
-    {"LEFT", REMAINING, 0},
+    {"LEASE", REMAINING, 0},
     {NULL, 0, 0},
 };
 
@@ -289,21 +289,6 @@ static void show_progress(struct list *list, const struct lw_listing *listing)
 
 /* ---- the end ---- */
 
-static void fail(struct list *list, int status, const char *why)
-{
-    struct query *query = &list->query;
-    const char *colon = *why ? ": " : "";
-
-    report_transient("");
-    if (status == LW_EINVAL || status == LW_ECONN) {
-        query_fail(query, status, why);
-        return;
-    }
-    report("%s%s%s", status == LW_EREDIS ? "the server refuses" : lw_strerror(status),
-           colon, why);
-    query_end(query, exit_code_for(status, LW_OK, EXIT_BUSY));
-}
-
 static void write_all(struct list *list)
 {
     const struct options *options = list->query.options;
@@ -333,7 +318,7 @@ static int on_found(struct lw_client *client, const struct lw_inspection *found,
     (void)client;
     if (found != NULL && add_row(&list->rows, found, list->query.options->json,
                                  query_master(&list->query, &followed)) < 0) {
-        fail(list, LW_ENOMEM, "");
+        query_fail(&list->query, LW_ENOMEM, "");
         return 1;
     }
     show_progress(list, listing);
@@ -353,7 +338,7 @@ static void on_listed(struct lw_client *client, int status,
     if (status == LW_OK) {
         write_all(list);
     } else {
-        fail(list, status, why);
+        query_fail(&list->query, status, why);
     }
 }
 
@@ -364,19 +349,13 @@ static void on_up(struct query *query)
 
     error = lw_list(query->client, query->options->name, on_found, on_listed, list);
     if (error != 0) {
-        fail(list, error, "");
+        query_fail(query, error, "");
     }
-}
-
-static void on_down(struct query *query, const char *why)
-{
-    report_transient("");
-    query_fail(query, LW_ECONN, why);
 }
 
 int list(const struct options *options)
 {
-    static const struct query_events events = {.up = on_up, .down = on_down};
+    static const struct query_events events = {.up = on_up};
     struct list list = {.query = {.options = options, .events = &events},
                         .on_terminal = isatty(STDERR_FILENO) == 1};
     int code;

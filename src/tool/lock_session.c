@@ -167,12 +167,12 @@ static void released(struct session *session, int status)
         report("'%s' was lost before it could be released", name);
         session->code = exit_code_for(status, LW_OK, EXIT_BUSY);
     } else if (status == LW_EREDIS) {
-        report("the server refuses to release '%s', which stays locked until its lease "
-               "ends%s%s",
+        report("the server refused to release '%s'; it stays locked until its lease "
+               "expires%s%s",
                name, colon, errstr);
         session->code = exit_code_for(status, LW_OK, EXIT_BUSY);
     } else if (status < 0) {
-        report("cannot tell whether '%s' was released: %s%s%s", name, lw_strerror(status),
+        report("the release of '%s' was not confirmed: %s%s%s", name, lw_strerror(status),
                colon, errstr);
     }
 }
@@ -225,11 +225,10 @@ static void handle_loss(struct session *session, int reason)
     int error = lock_error(lock);
 
     if (reason == LW_ETIMEOUT) {
-        report("the lock '%s' was lost: it was held for as long as --max-hold allows",
-               name);
+        report("the lock '%s' was lost: the time of --max-hold has passed", name);
     } else if (reason == LW_ELOST && *errstr) {
         report("the lock '%s' was lost: %s: %s", name,
-               error == LW_EREDIS ? "the server refuses to renew it"
+               error == LW_EREDIS ? "the server refused to renew the lease"
                                   : lw_strerror(reason),
                errstr);
     } else {
@@ -257,23 +256,23 @@ static int failure_code(struct session *session, int status)
 
     switch (status) {
     case LW_EBUSY:
-        report("'%s' is locked by somebody else", name);
+        report("cannot lock '%s': held by another client", name);
         break;
     case LW_EDEADLOCK:
-        report("'%s': another owner that reads it waits to write, too", name);
+        report("cannot lock '%s': deadlock: another reader is waiting to write", name);
         break;
     case LW_ETIMEOUT:
         if (error == LW_OK) {
-            report("the wait for '%s' is over", name);
+            report("timed out waiting for '%s'", name);
             break;
         } /* fall through */
     case LW_ECONN:
     case LW_EREDIS:
-        report_failure("cannot lock ", name, error != LW_OK ? error : status,
-                       session->link_up, why);
+        report_failure("lock", name, error != LW_OK ? error : status, session->link_up,
+                       why);
         break;
     default:
-        report_failure("cannot lock ", name, status, session->link_up, errstr);
+        report_failure("lock", name, status, session->link_up, errstr);
     }
     return exit_code_for(status, error, session->options->busy_code);
 }
@@ -446,7 +445,7 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     }
     if (!session->connected && session->stage == SESSION_WAITING &&
         (error == LW_EREDIS || error == LW_ESYSTEM)) { /* retrying is useless */
-        report_failure("cannot lock ", session->options->name, error, up, why);
+        report_failure("lock", session->options->name, error, up, why);
         session_end(session, exit_code_for(LW_ECONN, error, session->options->busy_code));
     }
 }
@@ -652,7 +651,8 @@ static void on_input_end(struct hold *hold)
     if (session->stage == SESSION_HELD) {
         session_release(session, EXIT_SUCCESS);
     } else if (session->stage == SESSION_WAITING) {
-        report("the standard input ended before '%s' was held", session->options->name);
+        report("the standard input ended before '%s' was acquired",
+               session->options->name);
         session_end(session, session->options->busy_code);
     }
 }
@@ -770,9 +770,8 @@ int hold(const struct options *options)
     int code;
 
     if (!can_wait_for_input()) {
-        report("hold needs a standard input whose end it can wait for, a pipe, a socket "
-               "or a "
-               "terminal: this one (a file, /dev/null, or closed) ends at once");
+        report("hold: the standard input must be a pipe, a socket or a terminal; a file, "
+               "/dev/null or a closed input ends at once");
         return EXIT_USAGE;
     }
     hold.session.arg = &hold;

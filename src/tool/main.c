@@ -111,8 +111,7 @@ int main(int argc, char **argv)
     /* other subcommands may be ended by any signal, unless there is a server to stop */
     if ((options.embedded || catches_signals(options.subcommand)) &&
         signals_catch() < 0) {
-        (void)fprintf(stderr, "lockwire: cannot watch for signals: %s\n",
-                      strerror(errno));
+        (void)fprintf(stderr, "lockwire: cannot catch signals: %s\n", strerror(errno));
         return EXIT_SYSTEM;
     }
     code = options.embedded ? dispatch_embedded(&options) : dispatch(&options, NULL);

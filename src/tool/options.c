@@ -176,7 +176,7 @@ static int parse_and(const char *text, struct options *options)
 {
     if (options->more_count == MAX_MORE_NAMES) {
         return refuse(options->subcommand,
-                      "--and '%s': at most %d locks are acquired together", text,
+                      "--and '%s': at most %d locks can be acquired together", text,
                       MAX_MORE_NAMES + 1);
     }
     options->more_names[options->more_count++] = text;
@@ -221,8 +221,8 @@ static int check_sentinel(const struct options *options)
     if (file != NULL && strcmp(file, "-") == 0 && options->password_file != NULL &&
         strcmp(options->password_file, "-") == 0) {
         return refuse(options->subcommand,
-                      "--password-file and --sentinel-password-file: only one of them "
-                      "can be the standard input (-)");
+                      "only one of --password-file and --sentinel-password-file can be "
+                      "the standard input (-)");
     }
     return CONTINUE;
 }
@@ -236,7 +236,7 @@ static int check_tls(const struct options *options)
                       tls_option(options));
     }
     if ((options->tls_cert != NULL) != (options->tls_key != NULL)) {
-        return refuse(options->subcommand, "--cert and --key need each other");
+        return refuse(options->subcommand, "--cert and --key must be given together");
     }
     return CONTINUE;
 }
@@ -253,15 +253,15 @@ static int check_server(struct options *options)
     if (options->embedded && options->url[strlen(EMBEDDED)]) {
         return refuse(
             options->subcommand,
-            "'%s': \"" EMBEDDED "\" takes no directory. To share a temporary server, run "
-            "other commands in `lockwire run NAME --redis embedded: -- bash`, where "
-            "LOCKWIRE_URL is its URL; or start redis-server --unixsocket FILE, and write "
+            "'%s': \"" EMBEDDED "\" takes no directory; to share a temporary server, run "
+            "other commands inside `lockwire run NAME --redis embedded: -- bash`, which "
+            "sets LOCKWIRE_URL, or start `redis-server --unixsocket FILE` and use "
             "--redis unix://FILE",
             options->url);
     }
     if (options->embedded && options->password_file != NULL) {
-        return refuse(options->subcommand,
-                      "--password-file: the server of %s has no password", EMBEDDED);
+        return refuse(options->subcommand, "--password-file cannot be used with " EMBEDDED
+                                           ", whose server has no password");
     }
     result = check_sentinel(options);
     return result == CONTINUE ? check_tls(options) : result;
@@ -285,8 +285,8 @@ static uint32_t shortest_lease(const struct options *options)
                                                                   : options->lease_ms;
 }
 
-/* After a loss SIGTERM, the grace time and SIGKILL must be over before the lease or
- * --max-hold ends: their time is the margin, which is less than half of it. */
+/* After a loss SIGTERM, the grace time and SIGKILL must end before the lease or
+ * --max-hold does: their time is the margin, which is less than half of it. */
 static int check_times(struct options *options)
 {
     int64_t hold = shortest_hold(options);
@@ -313,7 +313,7 @@ static int check_more_names(const struct options *options)
 {
     if (options->more_count > 0 && options->mode != LW_MUTEX) {
         return refuse(options->subcommand,
-                      "--and is for mutexes, not for --exclusive, --shared or "
+                      "--and is for mutexes only, not for --exclusive, --shared or "
                       "--redisson");
     }
     for (int i = 0; i < options->more_count; i++) {
@@ -353,8 +353,7 @@ static int check_command(char **words, int count, struct options *options)
     }
     if (strcmp(words[0], "--") == 0) {
         return refuse(options->subcommand,
-                      "%s: a second \"--\" stands where COMMAND should begin",
-                      subcommand);
+                      "%s: unexpected second \"--\" in place of COMMAND", subcommand);
     }
     options->command = words;
     return check_holding(options);
@@ -363,7 +362,8 @@ static int check_command(char **words, int count, struct options *options)
 static int check_alone(char **words, int count, const struct options *options)
 {
     if (count > 0) {
-        return refuse(options->subcommand, "'%s': there is one %s only", words[0],
+        return refuse(options->subcommand, "%s: unexpected argument '%s' after %s",
+                      usage_names[options->subcommand], words[0],
                       options->subcommand == LIST ? "PATTERN" : "NAME");
     }
     if (options->subcommand == LIST && options->name != NULL && *options->name == '\0') {
@@ -377,17 +377,11 @@ static int check_alone(char **words, int count, const struct options *options)
 
 /* ---- the command line ---- */
 
-/* Returns false also if an earlier part of a long text could not be written. */
-static bool all_written(void)
-{
-    return fflush(stdout) == 0 && !ferror(stdout);
-}
-
 static int help(const char *text, struct options *options)
 {
     (void)text;
     usage_help(stdout, options->subcommand);
-    return all_written() ? EXIT_SUCCESS : EXIT_SYSTEM;
+    return report_flush() ? EXIT_SUCCESS : EXIT_SYSTEM;
 }
 
 #define IN(subcommand) (1U << (subcommand))
@@ -463,6 +457,10 @@ static int parse_option(int option, const char *word, struct options *options)
     if (option == ':') {
         return refuse(options->subcommand, "%s needs a value", word);
     }
+    if (option == '?' && strncmp(word, "--", 2) == 0 && optopt != 0) {
+        return refuse(options->subcommand, "%.*s takes no value", (int)strcspn(word, "="),
+                      word);
+    }
     for (size_t i = 0; i < SPECS; i++) {
         void *field = (char *)options + specs[i].field;
 
@@ -479,7 +477,8 @@ static int parse_option(int option, const char *word, struct options *options)
         }
         return CONTINUE;
     }
-    return refuse(options->subcommand, "%s: no such option, or an ambiguous one", word);
+    return refuse(options->subcommand, "%s: unknown or ambiguous option %s",
+                  usage_names[options->subcommand], word);
 }
 
 static bool has_command(enum subcommand subcommand)
@@ -591,9 +590,9 @@ int options_parse(int argc, char **argv, struct options *options)
         return help(NULL, options);
     }
     if (strcmp(word, "--version") != 0 && strcmp(word, "-V") != 0) {
-        return *word ? refuse(SUBCOMMANDS, "'%s': no such subcommand", word)
-                     : refuse(SUBCOMMANDS, "a subcommand is missing");
+        return *word ? refuse(SUBCOMMANDS, "unknown subcommand '%s'", word)
+                     : refuse(SUBCOMMANDS, "the subcommand is missing");
     }
     (void)printf("lockwire %s (library %s)\n", LW_VERSION, lw_version());
-    return all_written() ? EXIT_SUCCESS : EXIT_SYSTEM;
+    return report_flush() ? EXIT_SUCCESS : EXIT_SYSTEM;
 }

@@ -21,7 +21,8 @@ static int cannot_read(const struct source *source, int error)
 {
     bool lack = error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO;
 
-    report("%s '%s': cannot read it: %s", source->option, source->file, strerror(error));
+    report("%s '%s': cannot read the file: %s", source->option, source->file,
+           strerror(error));
     return lack ? EXIT_SYSTEM : EXIT_USAGE;
 }
 

@@ -29,13 +29,24 @@ void query_end(struct query *query, int code)
     }
 }
 
+static void report_query(const struct query *query, int error, bool link_up,
+                         const char *why)
+{
+    bool list = query->options->subcommand == LIST;
+
+    report_failure(list                                  ? "list the locks"
+                   : query->options->subcommand == BREAK ? "break"
+                                                         : "inspect",
+                   list ? NULL : query->options->name, error, link_up, why);
+}
+
 void query_fail(struct query *query, int status, const char *why)
 {
     if (status == LW_EINVAL) {
         report("%s", *query->error ? query->error : lw_strerror(status));
     } else {
-        report_failure("", query->options->name, status,
-                       status == LW_EREDIS || lw_client_is_up(query->client, NULL), why);
+        report_query(query, status,
+                     status == LW_EREDIS || lw_client_is_up(query->client, NULL), why);
     }
     query_end(query, exit_code_for(status, LW_OK, EXIT_BUSY));
 }
@@ -58,10 +69,7 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     if (up) {
         query->events->up(query);
     } else if (is_permanent(query, error)) {
-        report("%s: %s",
-               error == LW_EREDIS ? "the server refuses the connection"
-                                  : lw_strerror(error),
-               why);
+        report_query(query, error, false, why);
         query_end(query, exit_code_for(LW_ECONN, error, EXIT_BUSY));
     } else if (query->events->down) {
         query->events->down(query, why);

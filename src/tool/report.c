@@ -52,21 +52,28 @@ void report(const char *format, ...)
     }
 }
 
+static const char *reason_of(int error, bool link_up)
+{
+    switch (error) {
+    case LW_EREDIS:
+        return link_up ? "refused by the server" : "the server rejected the connection";
+    case LW_ECONN:
+        return link_up ? "the server cannot process the request now"
+                       : "no connection to the server";
+    default:
+        return lw_strerror(error);
+    }
+}
+
 void report_failure(const char *action, const char *name, int error, bool link_up,
                     const char *why)
 {
-    const char *colon = *why ? ": " : "";
+    const char *reason = reason_of(error, link_up), *colon = *why ? ": " : "";
 
-    if (error == LW_EREDIS && link_up) {
-        report("the server refuses '%s'%s%s", name, colon, why);
-    } else if (error == LW_EREDIS) {
-        report("the server refuses the connection%s%s", colon, why);
-    } else if (error == LW_ECONN && link_up) {
-        report("the server cannot serve '%s' now%s%s", name, colon, why);
-    } else if (error == LW_ECONN) {
-        report("no connection to the server%s%s", colon, why);
+    if (name != NULL) {
+        report("cannot %s '%s': %s%s%s", action, name, reason, colon, why);
     } else {
-        report("%s'%s': %s%s%s", action, name, lw_strerror(error), colon, why);
+        report("cannot %s: %s%s%s", action, reason, colon, why);
     }
 }
 
@@ -75,7 +82,7 @@ bool report_flush(void)
     if (fflush(stdout) == 0 && !ferror(stdout)) {
         return true;
     }
-    report("cannot write: %s", strerror(errno));
+    report("cannot write to the standard output: %s", strerror(errno));
     return false;
 }
 

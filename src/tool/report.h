@@ -13,8 +13,8 @@ void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * accepts nothing (Ctrl-S), nothing is written. */
 void report_transient(const char *line);
 
-/* Reports the failure of a call for the lock `name`: `error` is its class, `why` more
- * text or "", `action` is empty or ends in a blank. */
+/* Reports "cannot ACTION 'NAME': " with the reason, which depends on the lw_error and on
+ * the state of the link, and with `why`, more text or "". `name` may be NULL. */
 void report_failure(const char *action, const char *name, int error, bool link_up,
                     const char *why);
 

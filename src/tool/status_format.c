@@ -114,14 +114,15 @@ void status_headline(const struct lw_inspection *seen, int width, char *text, si
     lw__escape(seen->name, name, sizeof(name));
     lw__escape(seen->stranger, type, sizeof(type));
     if (seen->waiter_total > 0) {
-        (void)snprintf(waiting, sizeof(waiting), ", %zu waiting", seen->waiter_total);
+        (void)snprintf(waiting, sizeof(waiting), ", %zu waiter%s", seen->waiter_total,
+                       seen->waiter_total == 1 ? "" : "s");
     }
     if (*type) {
-        (void)snprintf(suffix, sizeof(suffix), ": held by a stranger, the key is a %s%s",
-                       type, waiting);
+        (void)snprintf(suffix, sizeof(suffix),
+                       ": held by another program, the key is a %s%s", type, waiting);
     } else if (seen->holder_total > 0) {
-        (void)snprintf(suffix, sizeof(suffix), ": held by %zu%s", seen->holder_total,
-                       waiting);
+        (void)snprintf(suffix, sizeof(suffix), ": %zu holder%s%s", seen->holder_total,
+                       seen->holder_total == 1 ? "" : "s", waiting);
     } else {
         (void)snprintf(suffix, sizeof(suffix), ": free%s", waiting);
     }
@@ -339,7 +340,7 @@ enum field { POSITION, MODE, OWNER, REMAINING, WAITED, FENCE, PERMITS, CLIENT, T
 
 /* clang-format off */
 static const struct column holder_columns[] = {
-    {"HELD", MODE, 0}, {"OWNER", OWNER, MIN_OWNER}, {"LEFT", REMAINING, 0},
+    {"HELD", MODE, 0}, {"OWNER", OWNER, MIN_OWNER}, {"LEASE", REMAINING, 0},
     {"FENCE", FENCE, 0}, {"CLIENT", CLIENT, MIN_CLIENT}, {"TOKEN", TOKEN, MIN_TOKEN},
     {NULL, 0, 0},
 };

@@ -46,8 +46,7 @@ void status_endpoint(const struct lw_master *master, char *text, size_t size);
 void status_server(const struct lw_inspection *seen, char *text, size_t size);
 /* "0.3s", "2h01m", "3d04h" */
 void status_age(int64_t ms, char *text, size_t size);
-/* "job: free", "job: held by 2, 1 waiting" ...; the name is cut to fit `width`, unless 0
- */
+/* "job: free", "job: 2 holders, 1 waiter" ...; `width` limits it by cutting the name */
 void status_headline(const struct lw_inspection *seen, int width, char *text,
                      size_t size);
 /* "write anna lockwire-run host 1234 token" */
@@ -56,7 +55,7 @@ void status_entry(const struct lw_inspected *entry, char *text, size_t size);
 void status_duration(int64_t ms, char *text, size_t size);
 /* "mutex", "write", "read" */
 const char *status_mode(const struct lw_inspected *entry);
-/* Returns the owner's name, or "" if none was given and the token stands for it. */
+/* Returns the owner's name, or "" if none was given and the token is the owner. */
 const char *status_owner(const struct lw_inspected *entry);
 /* Writes the text with control characters escaped; "-" for "". */
 void status_printable(const char *from, char *text, size_t size);

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* See options.h. */
+/* See options.h. The texts of --help: a synopsis, an introduction, groups of options with
+ * a heading each, exit codes. src/man/section1.py makes lockwire(1) from them, and the
+ * completions read the options:
+ *  - A heading is a line without indent, ends in a colon, and follows an empty line.
+ *  - An option is indented by two blanks; its text begins on the same line, at least two
+ *    blanks later, or on the next one, and goes on on lines indented by 17 blanks.
+ *  - A line of exit codes has one or two columns, each a code and its meaning.
+ *  - A line indented by four blanks is an example; other lines are prose. */
 #include "options.h"
 
 const char *const usage_names[SUBCOMMANDS] = {
@@ -17,272 +24,332 @@ static const char *const synopses[SUBCOMMANDS] = {
 };
 
 static const char about[] =
-    "\n"
     "Distributed locks in Redis.\n"
     "\n"
+    "Subcommands:\n"
     "  run        run a command while holding a lock\n"
-    "  lead       run a command whenever it holds a lock, again after each loss\n"
-    "  hold       hold a lock until the end of the standard input\n"
-    "  status     who holds a lock and who waits for it\n"
-    "  watch      follow who holds a lock and who waits for it\n"
-    "  list       which locks are held\n"
-    "  break      take a lock away from its holder\n"
-    "  --help     or -h: this text; `lockwire SUBCOMMAND --help` tells more\n"
-    "  --version  or -V: the versions of the command and the library\n";
-
-#define REDIS_OPTION                                                                     \
-    "  --redis URL    redis://[[user][:password]@]host[:port][/db]\n"                    \
-    "                 redis-sentinel://[...@]host[:port][,...]/service[/db]\n"           \
-    "                 (its master, by the sentinels at these hosts)\n"                   \
-    "                 redis-cluster://[...@]host[:port][,...]\n"                         \
-    "                 rediss://, rediss-sentinel://, rediss-cluster:// (with TLS)\n"     \
-    "                 unix:///path[?db=N]\n"
-#define PASSWORD_OPTION                                                                  \
-    "  --password-file FILE\n"                                                           \
-    "                 the password is the first line of FILE; where FILE is - that\n"    \
-    "                 of the standard input, the rest of which is left to be read. A\n"  \
-    "                 URL's shows in the list of processes, LOCKWIRE_URL in the\n"       \
-    "                 environment of whatever `lockwire run` starts, which also\n"       \
-    "                 inherits N where FILE is /dev/fd/N\n"
-#define SENTINEL_OPTIONS                                                                 \
-    "  --sentinel-user NAME, --sentinel-password-file FILE\n"                            \
-    "                 with redis-sentinel://: what the sentinels themselves are\n"       \
-    "                 logged in to with; FILE as above. User and password of the URL\n"  \
-    "                 and of --password-file are the servers'\n"
-#define TLS_OPTIONS                                                                      \
-    "  --cacert FILE, --cert FILE, --key FILE, --sni NAME\n"                             \
-    "                 with rediss://: whom to trust (a file or a folder; else as the\n"  \
-    "                 system does), this client's certificate and key, and the name\n"   \
-    "                 that the server's certificate must be for (else the URL's)\n"
-#define HELP_OPTION "  -h, --help     this text\n"
-#define URL_ENVIRONMENT                                                                  \
-    "Environment: LOCKWIRE_URL is used where --redis is not given; without "             \
-    "it\n" DEFAULT_URL
-#define TIMES "TIME is like 500ms, 30s, 5m, 1.5h; a plain number is seconds.\n"
-#define SERVER_CODES                                                                     \
-    "   64  wrong usage                    71  the system refuses (memory ...)\n"        \
-    "   69  no connection to the server    77  the server refuses\n"
-
-#define WAIT_OPTIONS                                                                     \
-    "  -w, --wait TIME\n"                                                                \
-    "                 how long to wait for the lock: 0 (try once), a time, or forever\n" \
-    "                 (the default)\n"                                                   \
-    "  -n, --nonblock, --nb\n"                                                           \
-    "                 the same as --wait 0\n"                                            \
-    "  -E, --conflict-exit-code CODE\n"                                                  \
-    "                 0 to 255, in place of 75: the lock is busy, or the wait is over\n"
-#define LEASE_OPTION                                                                     \
-    "  --lease TIME   how long the lock outlives this process should it die (30s, at\n"  \
-    "                 least 100ms); it is renewed for as long as it is held\n"
-#define MAX_HOLD_OPTION                                                                  \
-    "  --max-hold TIME\n"                                                                \
-    "                 when it was held for so long (at least 100ms) the lock is lost\n"
-#define WORK_OPTIONS                                                                     \
-    "  --grace TIME   if the lock is lost: how long after SIGTERM COMMAND gets\n"        \
-    "                 SIGKILL (5s, or a quarter of the lease or of --max-hold if that\n" \
-    "                 is shorter; below half of it)\n"                                   \
-    "  --direct       COMMAND is one process, in the group of this one: see below\n"
-#define MODE_OPTIONS                                                                     \
-    "  -x, -e, --exclusive\n"                                                            \
-    "                 as the writer of a read-write lock, re-entrant by owner\n"         \
-    "  -s, --shared   as one of its readers\n"                                           \
-    "  --redisson     as Redisson's RLock of that name, which has no fencing token.\n"   \
-    "                 Without any of the three the lock is a mutex, which is another\n"  \
-    "                 kind of key: all users of a NAME use the same kind\n"              \
-    "  --owner OWNER  with --exclusive or --shared: who holds, and so may enter\n"       \
-    "                 again, from any process; 1 to 128 printable bytes without\n"       \
-    "                 spaces\n"                                                          \
-    "  --permits N    with --shared: enter only while fewer than N owners hold\n"        \
-    "  --verbose      while waiting a line for each change of who holds the lock and\n"  \
-    "                 of the place in the queue. A terminal shows that without it, in\n" \
-    "                 a line that goes away\n"
-#define EMBEDDED_OPTION                                                                  \
-    "                 embedded: (a temporary redis-server for this run)\n"
-#define ENTRY_OPTIONS                                                                    \
-    REDIS_OPTION EMBEDDED_OPTION PASSWORD_OPTION SENTINEL_OPTIONS TLS_OPTIONS HELP_OPTION
-
-static const char run_begin[] =
+    "  lead       leader election: run a command while holding a lock, and again\n"
+    "             after each loss\n"
+    "  hold       hold a lock until the standard input ends, for scripts\n"
+    "  status     show the holders and the waiters of a lock\n"
+    "  watch      follow the holders and the waiters of a lock\n"
+    "  list       list the held locks\n"
+    "  break      force-release a lock whose holder is stuck\n"
     "\n"
-    "Waits for the lock NAME, runs COMMAND while it holds it, and releases it.\n"
-    "\n"
-    "  --and NAME     another lock, up to 15 times. COMMAND runs while all are held,\n"
-    "                 and is ended if any of them is lost. The order does not matter:\n"
-    "                 commands that share locks never deadlock. Mutexes "
-    "only\n" WAIT_OPTIONS;
+    "Options:\n"
+    "  -h, --help     show this text; `lockwire SUBCOMMAND --help` has the options\n"
+    "  -V, --version  show the versions of the command and of the library\n";
 
-static const char lead_begin[] =
-    "\n"
-    "Whenever it holds the lock NAME it runs COMMAND. After a loss COMMAND is ended,\n"
-    "as with run, and started again when the lock is held again, with a new fencing\n"
-    "token; never beside what is left of the one before. It waits for as long as it\n"
-    "takes. When COMMAND ends by itself, the lock is released, and that is the end.\n"
-    "SIGUSR1 and SIGUSR2 are for COMMAND: while there is none they pass by.\n"
-    "\n";
+static const char run_intro[] =
+    "Waits for the lock NAME, runs COMMAND while holding it, and releases it when\n"
+    "COMMAND and all processes it has started have ended.\n";
 
-static const char hold_begin[] =
+static const char lead_intro[] =
+    "Leader election: waits for the lock NAME, without limit, and runs COMMAND while\n"
+    "holding it. If the lock is lost, COMMAND is terminated as with `lockwire run`.\n"
+    "It is started again, with a new fencing token, when the lock is held again and\n"
+    "no process of the former COMMAND is left. When COMMAND exits by itself, the lock\n"
+    "is released, and lockwire exits.\n"
     "\n"
-    "Holds the lock NAME without a command, for a script. Once it holds the lock it\n"
+    "SIGUSR1 and SIGUSR2 are for COMMAND. They are ignored while it is not running.\n";
+
+static const char hold_intro[] =
+    "Holds the lock NAME without a command, for a script. Once it holds the lock, it\n"
     "writes a line with the fencing token (with --redisson: -) to the standard\n"
-    "output. At the end of the standard input, or at a signal, it releases the lock\n"
-    "and ends with 0. If the lock is lost it says so and ends at once with 70: what\n"
-    "works under the lock must stop, see --grace. In bash:\n"
+    "output. When the standard input ends, or on a signal, it releases the lock and\n"
+    "exits with 0. If the lock is lost, it reports that and exits at once with 70:\n"
+    "the script must stop its work under the lock, see --grace. In bash:\n"
     "\n"
-    "  coproc lock { lockwire hold nightly -w 10m; }\n"
-    "  pid=$lock_PID out=${lock[1]} in=${lock[0]}\n"
-    "  read -r fence <&\"$in\" || { wait \"$pid\"; exit; }    # it says why\n"
-    "  ...                                      # kill -0 \"$pid\": not told lost\n"
-    "  exec {out}>&-; wait \"$pid\"                # released\n"
+    "    coproc lock { lockwire hold nightly -w 10m; }\n"
+    "    pid=$lock_PID out=${lock[1]} in=${lock[0]}\n"
+    "    read -r fence <&\"$in\" || { wait \"$pid\"; exit; }  # the reason was reported\n"
+    "    ...                                    # kill -0 \"$pid\": no loss so far\n"
+    "    exec {out}>&-; wait \"$pid\"             # release\n"
     "\n"
-    "Who is stopped (Ctrl-Z) is told when it goes on: what is written meanwhile only\n"
-    "the fencing token can refuse.\n"
+    "If lockwire is stopped (Ctrl-Z), it can report a loss only when it continues.\n"
+    "Until then, only a fencing token can reject late writes.\n"
     "\n"
-    "If the input ends before the lock is held, the wait ends as if it had timed out.\n"
-    "What is read is thrown away. A file, /dev/null or a closed input ends at once,\n"
-    "and is refused with 64.\n"
-    "\n" WAIT_OPTIONS LEASE_OPTION MAX_HOLD_OPTION
-    "  --grace TIME   how long before the end of the lease, or of --max-hold, a loss\n"
-    "                 is told (5s, or a quarter of it if that is shorter; below half\n"
-    "                 of it): the time to stop in\n" MODE_OPTIONS;
+    "The input is read and discarded. If it ends before the lock is held, the wait\n"
+    "ends as if it had timed out. A file, /dev/null or a closed input, which would\n"
+    "end at once, is refused with 64.\n";
 
-static const char work_options[] = LEASE_OPTION MAX_HOLD_OPTION WORK_OPTIONS MODE_OPTIONS;
+static const char status_intro[] =
+    "Shows the holders and the waiters of the lock NAME, the remaining time of each\n"
+    "lease, and the fencing tokens as far as Redis stores them (not those of\n"
+    "mutexes). A client is shown by its name, host and pid, which are stored until\n"
+    "two minutes after its last use. The second line has the server that replied,\n"
+    "its role, and the age of the reply; with redis-sentinel:// the service, its\n"
+    "master, and for how long that has been the master. If waiting is slow because\n"
+    "this account may not publish or subscribe, or because the server has too many\n"
+    "clients, a warning on the standard error output says so.\n"
+    "\n"
+    "The table is as wide as the terminal, else 80 columns. If it is too wide, empty\n"
+    "columns and the tokens are left out, and long cells are cut in the middle.\n";
 
-static const char entry_options[] = ENTRY_OPTIONS "\n" TIMES;
+static const char watch_intro[] =
+    "Follows the holders and the waiters of the lock NAME. In a terminal it shows\n"
+    "what `lockwire status` shows, and redraws it at each look; during an outage of\n"
+    "the server the last state stays, with its age. Without a terminal it writes a\n"
+    "line for each change: holds, waits or left, with the mode, owner, client and\n"
+    "token; with redis-sentinel:// a new master; an outage of the server and its end.\n"
+    "\n"
+    "It exits at the key q, on SIGINT, SIGTERM or SIGHUP, or when its output is\n"
+    "closed.\n";
 
-#define REFUSED_LATER                                                                    \
-    "77 also if the server refuses to renew the lock, which is lost then, or to\n"       \
-    "release it, so that it stays locked until its lease ends.\n"
-#define COMMAND_S "\nThe exit code is COMMAND's (128 + n if signal n ended it), or:\n"
+static const char list_intro[] =
+    "Lists the held locks by name: the mode (both: read and write), the number of\n"
+    "holders and of waiters, the first holder and how many more there are, and the\n"
+    "remaining time of the longest lease. PATTERN is a glob of Redis: *, ?, [abc];\n"
+    "without it all held locks are listed. In a cluster all masters are asked.\n"
+    "\n"
+    "lockwire goes through all keys of the server, a few hundred at a time (SCAN).\n"
+    "Locks that are held all the time are listed; those that are acquired or released\n"
+    "in the meantime may be missing. Locks of other libraries, also Redisson's\n"
+    "(--redisson), look like any other key and are not listed. A terminal shows the\n"
+    "progress.\n"
+    "\n"
+    "The table is as wide as the terminal, else 80 columns; long cells are cut in the\n"
+    "middle.\n";
 
-static const char run_codes[] = COMMAND_S
-    "   64  wrong usage                    75  the lock is busy, or the wait is over\n"
-    "   69  no connection to the server    77  the server refuses (password, write)\n"
+static const char break_intro[] =
+    "Force-releases the lock NAME and hands it to the first waiter. Use it if a\n"
+    "holder is stuck. The holder's client is sent a message to verify its hold. If\n"
+    "the message is lost, the holder relies on the lock until its next renewal. In\n"
+    "the meantime, only a resource that checks fencing tokens is safe.\n";
+
+static const char waiting[] =
+    "Waiting:\n"
+    "  -w, --wait TIME\n"
+    "                 how long to wait for the lock: a time, 0 (try once), or\n"
+    "                 forever (the default)\n"
+    "  -n, --nonblock, --nb\n"
+    "                 same as --wait 0\n"
+    "  -E, --conflict-exit-code CODE\n"
+    "                 exit code if the lock is busy or the wait times out: 0 to 255\n"
+    "                 (default 75)\n";
+
+static const char lead_waiting[] = "Waiting:\n";
+
+static const char verbose[] =
+    "  --verbose      while waiting, print a line for each change of the holder or of\n"
+    "                 the place in the queue. On a terminal a status line shows this\n"
+    "                 even without --verbose\n";
+
+static const char holding[] =
+    "Holding:\n"
+    "  --lease TIME   how long the lock stays held if lockwire dies (default 30s, at\n"
+    "                 least 100ms). The lease is renewed as long as the lock is held\n"
+    "  --max-hold TIME\n"
+    "                 maximum time to hold the lock (at least 100ms). After it, the\n"
+    "                 lock counts as lost\n";
+
+static const char job_options[] =
+    "  --grace TIME   if the lock is lost: time between SIGTERM and SIGKILL. Default\n"
+    "                 5s, or a quarter of the lease or of --max-hold, if shorter;\n"
+    "                 must be less than half of it\n"
+    "  --direct       run COMMAND as a single process in lockwire's own process\n"
+    "                 group; see \"Processes and signals\"\n";
+
+static const char hold_grace[] =
+    "  --grace TIME   how long before the end of the lease or of --max-hold a loss is\n"
+    "                 reported: the script's time to stop. Default 5s, or a quarter\n"
+    "                 of the lease or of --max-hold, if shorter; must be less than\n"
+    "                 half of it\n";
+
+static const char several[] =
+    "Several locks:\n"
+    "  --and NAME     another lock, up to 15 times. COMMAND runs while all are held,\n"
+    "                 and is terminated if any of them is lost. Mutexes only. The\n"
+    "                 order does not matter: commands that share locks never deadlock\n";
+
+static const char kind[] =
+    "Kind of lock:\n"
+    "  Without an option the lock is a mutex. All users of a NAME must use the same\n"
+    "  kind of lock.\n"
+    "  -x, -e, --exclusive\n"
+    "                 a lock that is re-entrant for its owner; also the write side of\n"
+    "                 a read-write lock\n"
+    "  -s, --shared   the read side of a read-write lock\n"
+    "  --permits N    with --shared: a semaphore; enter only while fewer than N\n"
+    "                 owners hold the lock\n"
+    "  --owner OWNER  with --exclusive or --shared: the owner, which may enter again\n"
+    "                 from any process; 1 to 128 printable bytes without spaces\n"
+    "  --redisson     Redisson's RLock of the same name; has no fencing token\n";
+
+static const char status_output[] =
+    "Output:\n"
+    "  --wide         cut nothing and leave nothing out; shows whole tokens, as\n"
+    "                 `lockwire break --token` takes them\n"
+    "  --json         an object with name, stranger (the type of a key in an unknown\n"
+    "                 format), holder_total, holders (mode, token, owner, client,\n"
+    "                 remaining_ms, fence), waiter_total, waiters (mode, token,\n"
+    "                 owner, client, position, waited_ms, permits), server, role, and\n"
+    "                 with redis-sentinel:// master (service, host, port, for_ms).\n"
+    "                 Fields without a value are null. At most 100 holders and 100\n"
+    "                 waiters are listed; the totals count all\n";
+
+static const char watch_output[] =
+    "Output:\n"
+    "  --interval TIME\n"
+    "                 time between two looks (default 1s, at least 10ms)\n"
+    "  --json         a line with an object like that of `lockwire status --json`,\n"
+    "                 and the time: for the first look, for each that differs in more\n"
+    "                 than passing times, and for the first after an outage. An\n"
+    "                 outage is an object with name, outage (no answer, or no\n"
+    "                 connection), why, age_ms (of the last look) and time\n";
+
+static const char list_output[] =
+    "Output:\n"
+    "  --wide         cut nothing and leave nothing out\n"
+    "  --json         a line for each lock, with an object like that of `lockwire\n"
+    "                 status --json`, and the time\n";
+
+static const char break_options[] =
+    "Which holder:\n"
+    "  --token TOKEN  break the lock only if TOKEN holds it (see `lockwire status\n"
+    "                 --wide`). Safer, since the holder may have changed since then\n"
+    "  --foreign      also break a plain string that was written by another library\n"
+    "                 or by lockwire before 0.2, that has no TTL, or that is too long\n"
+    "                 to be shown. Such a key may not be a lock at all\n";
+
+static const char server[] =
+    "Server:\n"
+    "  --redis URL    redis://[[user][:password]@]host[:port][/db]\n"
+    "                 redis-sentinel://[...@]host[:port][,...]/service[/db]\n"
+    "                   (the current master, as reported by the listed sentinels)\n"
+    "                 redis-cluster://[...@]host[:port][,...]\n"
+    "                 rediss://, rediss-sentinel://, rediss-cluster:// (with TLS)\n"
+    "                 unix:///path[?db=N]\n"
+    "                 embedded: (run, lead, hold: a temporary redis-server)\n"
+    "  --password-file FILE\n"
+    "                 read the password from the first line of FILE. With \"-\" that is\n"
+    "                 the standard input, whose other lines are left to be read\n"
+    "  --sentinel-user NAME, --sentinel-password-file FILE\n"
+    "                 credentials for the sentinels themselves; the user and password\n"
+    "                 in the URL and --password-file are for the Redis servers\n"
+    "  --cacert FILE, --cert FILE, --key FILE, --sni NAME\n"
+    "                 TLS: trusted CAs (file or directory; default: the system's),\n"
+    "                 client certificate and key, and the name to verify in the\n"
+    "                 server's certificate (default: the host in the URL)\n"
+    "  -h, --help     show this text\n"
+    "\n"
+    "  A password in the URL is visible in the process list, and one in LOCKWIRE_URL\n"
+    "  in the environment of the COMMAND that run and lead start. That COMMAND also\n"
+    "  inherits file descriptor N with --password-file /dev/fd/N.\n";
+
+static const char times[] =
+    "Times:\n"
+    "  TIME is a number with a unit, such as 500ms, 30s, 5m or 1.5h; the default\n"
+    "  unit is seconds.\n";
+
+static const char run_codes[] =
+    "Exit codes:\n"
+    "  COMMAND's own exit code, or 128 + n if signal n killed it, or:\n"
+    "   64  usage error                    75  lock busy, or wait timed out\n"
+    "   69  cannot connect to the server   77  refused by the server (password ...)\n"
     "   70  the lock was lost              126 COMMAND cannot be executed\n"
-    "   71  the system refuses (fork ...)  127 COMMAND was not found\n"
-    "  128 + n  signal n came while waiting\n" REFUSED_LATER;
+    "   71  system error (fork, memory)    127 COMMAND not found\n"
+    "  128 + n  signal n arrived while waiting for the lock\n";
 
-static const char lead_codes[] = COMMAND_S
-    "   64  wrong usage                    77  the server refuses (password, write)\n"
-    "   69  no connection to the server    126 COMMAND cannot be executed\n"
-    "   70  lost when COMMAND had ended    127 COMMAND was not found\n"
-    "   71  the system refuses (fork ...)\n"
-    "  128 + n  signal n came while waiting\n" REFUSED_LATER;
-
-static const char work_codes[] =
-    "After Ctrl-C it ends by SIGINT itself, so that a script around it does, too.\n"
-    "\n"
-    "COMMAND, with all that it starts, is a job of its own. SIGINT, SIGTERM, SIGHUP,\n"
-    "SIGQUIT, SIGUSR1 and SIGUSR2 are passed on to its process group; the lock is\n"
-    "given back when nothing of it is left. If the lock is lost, all of it gets\n"
-    "SIGTERM and, after the grace time, SIGKILL. Where the server does not answer,\n"
-    "that begins early enough to be over before the lease is; where the lock was\n"
-    "taken away, the next holder may have begun. If this process is killed, or is\n"
-    "stopped for too long, a small one beside it, lw-keeper, does the same. After\n"
-    "Ctrl-Z and fg COMMAND goes on only if it still has the lock.\n"
-    "Neither awaited nor ended is what calls setsid(2), as daemons do; awaited only,\n"
-    "what may not be signalled (sudo). When this process is killed, what has left\n"
-    "both COMMAND's group and its parents within the last second may be missed; and\n"
-    "if the keeper is killed at the same time, everything is.\n"
-    "  --direct: signals go to COMMAND's own process, whose end is the end; its\n"
-    "children are not looked after. When this process is killed, it gets SIGTERM\n"
-    "(Linux).\n"
-    "\n" URL_ENVIRONMENT ". COMMAND sees LOCKWIRE_NAME,\n"
-    "LOCKWIRE_FENCE (the fencing token: larger than that of every earlier holder; not\n"
-    "set with --redisson), with --and also LOCKWIRE_FENCE_2, LOCKWIRE_FENCE_3 ... of\n"
-    "the further locks, in the order given, and, of an embedded server,\n"
-    "LOCKWIRE_URL.\n";
+static const char lead_codes[] =
+    "Exit codes:\n"
+    "  COMMAND's own exit code, or 128 + n if signal n killed it, or:\n"
+    "   64  usage error                    77  refused by the server (password ...)\n"
+    "   69  cannot connect to the server   126 COMMAND cannot be executed\n"
+    "   70  lost before the release        127 COMMAND not found\n"
+    "   71  system error (fork, memory)\n"
+    "  128 + n  signal n arrived while waiting for the lock\n";
 
 static const char hold_codes[] =
-    "\n"
-    "The exit code is 0 if the lock was held to the end, or:\n"
-    "   64  wrong usage                    71  the system refuses (output ...)\n"
-    "   69  no connection to the server    75  the lock is busy, or the wait is over\n"
-    "   70  the lock was lost              77  the server refuses (password, write)\n"
-    "  128 + n  signal n came while waiting\n" REFUSED_LATER "\n" URL_ENVIRONMENT ".\n";
+    "Exit codes:\n"
+    "  The exit code is 0 if the lock was held until its release, or:\n"
+    "   64  usage error                    71  system error (output, memory)\n"
+    "   69  cannot connect to the server   75  lock busy, or wait timed out\n"
+    "   70  the lock was lost              77  refused by the server (password ...)\n"
+    "  128 + n  signal n arrived while waiting for the lock\n";
 
-#define ASK_OPTIONS REDIS_OPTION PASSWORD_OPTION SENTINEL_OPTIONS TLS_OPTIONS HELP_OPTION
+static const char refused_later[] =
+    "  Code 77 also means that the server refused to renew the lock, which is then\n"
+    "  lost, or to release it, so that it stays locked until its lease expires.\n";
 
-static const char status_text[] =
-    "\n"
-    "Shows who holds NAME, how long the lease still lasts, its fencing token where\n"
-    "Redis keeps it (not of a mutex), and who waits: each with the name, host and pid\n"
-    "of its client, which are known for two minutes after it was last in use. Above\n"
-    "them the server that answered, whether it is a master, and how long ago that\n"
-    "was; with redis-sentinel:// the service, its master, and for how long it has\n"
-    "been that. On the standard error output it says if waiting is slow, since this\n"
-    "account may not publish or subscribe, or the server has too many clients.\n"
-    "\n"
-    "In a terminal it is as wide as that, elsewhere 80 columns: what is too long\n"
-    "there has an ellipsis in its middle, and columns that say nothing, or the\n"
-    "tokens, are left out.\n"
-    "\n"
-    "  --wide         nothing is cut or left out: whole tokens, as `lockwire break\n"
-    "                 --token` takes them\n"
-    "  --json         for programs: name, stranger (a key's type that is not ours),\n"
-    "                 holder_total, holders (mode, token, owner, client,\n"
-    "                 remaining_ms, fence), waiter_total, waiters (mode, token,\n"
-    "                 owner, client, position, waited_ms, permits), server, role,\n"
-    "                 master (service, host, port, for_ms) with redis-sentinel://;\n"
-    "                 null is what there is none of. At most 100 of each are listed,\n"
-    "                 the totals count all\n" ASK_OPTIONS "\n"
-    "The exit code is 0 if it is held, also by a stranger, or:\n"
-    "    1  nobody holds it, whoever waits\n" SERVER_CODES "\n" URL_ENVIRONMENT ".\n";
+static const char status_codes[] =
+    "Exit codes:\n"
+    "  The exit code is 0 if the lock is held, also by another program, or:\n"
+    "    1  the lock is free, even if there are waiters\n";
 
-static const char break_text[] =
-    "\n"
-    "Takes NAME away from whoever holds it and hands it to the first who waits. For\n"
-    "when a holder is stuck. A message asks the holder's client to verify its hold;\n"
-    "if it is lost, the holder believes that it holds until its next renewal. Only a\n"
-    "resource that checks fencing tokens is safe in the meantime.\n"
-    "\n"
-    "  --token TOKEN  only if TOKEN holds it (see `lockwire status --wide`); safer,\n"
-    "                 since the lock may have changed hands since you looked\n"
-    "  --foreign      also if it is a plain string that another library has written,\n"
-    "                 or a version of this one before 0.2, or one without a TTL, and\n"
-    "                 so may be no lock at all; and where it is too long to be "
-    "shown\n" ASK_OPTIONS "\n"
-    "The exit code is 0 if it was taken away, or:\n"
-    "    1  nobody holds it, or not TOKEN, or the key is not ours (see "
-    "--foreign)\n" SERVER_CODES "\n" URL_ENVIRONMENT ".\n";
+static const char watch_codes[] =
+    "Exit codes:\n"
+    "  The exit code is 0, also after outages of the server, which it waits out, or:\n";
 
-static const char watch_text[] =
-    "\n"
-    "Follows NAME. In a terminal it shows what `lockwire status` does, drawn anew at\n"
-    "each look; where the server does not answer the last picture stays, with its\n"
-    "age. Elsewhere a line for each change (holds, waits, left: mode, owner, client,\n"
-    "token; with redis-sentinel:// master: another one), where the server does not\n"
-    "answer, and when it does again.\n"
-    "Ends at the key q, at SIGINT, SIGTERM or SIGHUP, or when its output is closed.\n"
-    "\n"
-    "  --interval TIME  between two looks (1s, at least 10ms)\n"
-    "  --json           a JSON object in each line, as of `lockwire status --json`\n"
-    "                   and with the time: for the first look, for each that differs\n"
-    "                   by more than the times that passed, and for the first after\n"
-    "                   an outage; of an outage one with outage (no answer, no\n"
-    "                   connection), why, and age_ms, that of the last look\n" ASK_OPTIONS
-    "\n" TIMES "\n"
-    "The exit code is 0, also after an outage of the server, which is waited for; "
-    "or:\n" SERVER_CODES "\n" URL_ENVIRONMENT ".\n";
+static const char list_codes[] = "Exit codes:\n"
+                                 "  The exit code is 0, even if no lock is held, or:\n";
 
-static const char list_text[] =
+static const char break_codes[] =
+    "Exit codes:\n"
+    "  The exit code is 0 if the lock was released, or:\n"
+    "    1  not held, not held by TOKEN, or not a lock of lockwire's (see --foreign)\n";
+
+static const char server_codes[] =
+    "   64  usage error                    71  system error (memory ...)\n"
+    "   69  cannot connect to the server   77  refused by the server\n";
+
+static const char processes[] =
+    "Processes and signals:\n"
+    "  COMMAND and everything it starts run as a job in a process group of their own.\n"
+    "  SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to the\n"
+    "  group. The lock is released when no process of the job is left. After Ctrl-C,\n"
+    "  lockwire terminates itself with SIGINT, so that a calling script stops too.\n"
     "\n"
-    "Shows the locks that are held, by name: how (both: written and read), by how\n"
-    "many, how many wait, whose it is (of several the first, and how many more), and\n"
-    "how long the longest lease still lasts. PATTERN is a glob as Redis has it: *, ?,\n"
-    "[abc]; without it all are shown. In a cluster every master is asked.\n"
+    "  If the lock is lost, all processes of the job get SIGTERM, and SIGKILL after\n"
+    "  the grace time. If the server does not respond, this starts early enough to\n"
+    "  finish before the lease expires. After `lockwire break` the next holder may\n"
+    "  already have started. A helper process, lw-keeper, does the same if lockwire\n"
+    "  is killed or is stopped for too long. After Ctrl-Z and fg, COMMAND continues\n"
+    "  only if the lock is still held.\n"
     "\n"
-    "All keys of the server are gone through, a few hundred at a time (SCAN): what\n"
-    "is taken or given back meanwhile may be missing or not, what is held all the\n"
-    "time is not missing. Locks of other libraries, Redisson's (--redisson) as well,\n"
-    "look like any other key and are not shown. A terminal is told how far it is.\n"
+    "  Exceptions: a process that calls setsid(2), as daemons do, is neither waited\n"
+    "  for nor killed. One that lockwire may not signal (sudo) is waited for only. If\n"
+    "  lockwire is killed, processes that left both the group and their parent within\n"
+    "  the last second may survive; if lw-keeper is killed at the same time, all do.\n"
     "\n"
-    "In a terminal the table is as wide as that, elsewhere 80 columns: what is too\n"
-    "long has an ellipsis in its middle.\n"
-    "\n"
-    "  --wide         nothing is cut or left out\n"
-    "  --json         for programs: a line for each, an object as that of `lockwire\n"
-    "                 status --json`, with the time\n" ASK_OPTIONS "\n"
-    "The exit code is 0, also where none is held, or:\n" SERVER_CODES "\n" URL_ENVIRONMENT
-    ".\n";
+    "  With --direct only COMMAND's own process is signaled and waited for; its\n"
+    "  children are ignored. If lockwire is killed, COMMAND gets SIGTERM (Linux).\n";
+
+#define URL_ENVIRONMENT                                                                  \
+    "Environment:\n"                                                                     \
+    "  LOCKWIRE_URL is used if --redis is not given; the default is\n"                   \
+    "  " DEFAULT_URL "."
+
+static const char environment[] = URL_ENVIRONMENT "\n";
+
+static const char job_environment[] = URL_ENVIRONMENT
+    " COMMAND gets LOCKWIRE_NAME, LOCKWIRE_FENCE (the fencing\n"
+    "  token, larger than that of every earlier holder; not set with --redisson)\n"
+    "  and, with an embedded server, LOCKWIRE_URL.\n";
+
+static const char several_environment[] =
+    "  With --and, COMMAND also gets LOCKWIRE_FENCE_2, LOCKWIRE_FENCE_3 and so on:\n"
+    "  the fencing tokens of the further locks, in the order given.\n";
+
+/* clang-format off */
+static const char *const sections[SUBCOMMANDS + 1][16] = {
+    [RUN] = {run_intro, waiting, verbose, holding, job_options, kind, several, server,
+             times, run_codes, refused_later, processes, job_environment,
+             several_environment},
+    [LEAD] = {lead_intro, lead_waiting, verbose, holding, job_options, kind, server,
+              times, lead_codes, refused_later, processes, job_environment},
+    [HOLD] = {hold_intro, waiting, verbose, holding, hold_grace, kind, server, times,
+              hold_codes, refused_later, environment},
+    [STATUS] = {status_intro, status_output, server, status_codes, server_codes,
+                environment},
+    [WATCH] = {watch_intro, watch_output, server, times, watch_codes, server_codes,
+               environment},
+    [LIST] = {list_intro, list_output, server, list_codes, server_codes, environment},
+    [BREAK] = {break_intro, break_options, server, break_codes, server_codes,
+               environment},
+    [SUBCOMMANDS] = {about},
+};
+/* clang-format on */
 
 void usage_brief(FILE *out, enum subcommand subcommand)
 {
@@ -300,21 +367,13 @@ void usage_brief(FILE *out, enum subcommand subcommand)
     }
 }
 
+/* An indented section continues the one before. */
 void usage_help(FILE *out, enum subcommand subcommand)
 {
-    static const char *const texts[SUBCOMMANDS + 1][5] = {
-        [RUN] = {run_begin, work_options, entry_options, run_codes, work_codes},
-        [LEAD] = {lead_begin, work_options, entry_options, lead_codes, work_codes},
-        [HOLD] = {hold_begin, entry_options, hold_codes},
-        [STATUS] = {status_text},
-        [WATCH] = {watch_text},
-        [LIST] = {list_text},
-        [BREAK] = {break_text},
-        [SUBCOMMANDS] = {about},
-    };
+    const char *const *section = sections[subcommand];
 
     usage_brief(out, subcommand);
-    for (int i = 0; i < 5 && texts[subcommand][i] != NULL; i++) {
-        (void)fputs(texts[subcommand][i], out);
+    for (; *section != NULL; section++) {
+        (void)fprintf(out, "%s%s", **section == ' ' ? "" : "\n", *section);
     }
 }

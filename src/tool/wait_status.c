@@ -67,15 +67,16 @@ static size_t find_place(const struct wait_status *display,
     return place;
 }
 
+/* Writes nothing if the place is unknown. */
 static void format_place(const struct wait_status *display,
                          const struct lw_inspection *seen, char *text, size_t size)
 {
     size_t total, place = find_place(display, seen, &total);
 
     if (place > 0) {
-        (void)snprintf(text, size, "place %zu of %zu", place, total);
+        (void)snprintf(text, size, ", place %zu of %zu", place, total);
     } else {
-        (void)snprintf(text, size, "waiting");
+        *text = '\0';
     }
 }
 
@@ -99,7 +100,7 @@ static const char *requested_kind(enum lw_mode mode)
     case LW_REDISSON:
         return "--redisson";
     default:
-        return "a mutex";
+        return "mutex";
     }
 }
 
@@ -113,10 +114,10 @@ static void format_holder(const struct wait_status *display,
     int used;
 
     if (*seen->stranger && display->options->mode == LW_REDISSON) {
-        (void)snprintf(text, size, "held by somebody else");
+        (void)snprintf(text, size, "held by another client");
     } else if (*seen->stranger) {
         lw__escape(seen->stranger, name, sizeof(name));
-        (void)snprintf(text, size, "held by a stranger, the key is a %s", name);
+        (void)snprintf(text, size, "held by another program, the key is a %s", name);
     } else if (holder == NULL) {
         (void)snprintf(text, size, "free at the moment");
     } else {
@@ -125,7 +126,7 @@ static void format_holder(const struct wait_status *display,
                                     : holder->token,
                    name, sizeof(name));
         if (!same_kind(holder->mode, display->options->mode)) {
-            used = snprintf(text, size, "held as a %s, while this is %s; by %s",
+            used = snprintf(text, size, "held as a %s (requested: %s) by %s",
                             holder->mode == LW_MUTEX ? "mutex" : "read-write lock",
                             requested_kind(display->options->mode), name);
         } else {
@@ -154,8 +155,8 @@ static void draw(const struct wait_status *display, const char *name, const char
 {
     char line[3 * WORDS];
 
-    (void)snprintf(line, sizeof(line), "lockwire: %s: %s for %" PRId64 "s; %s%s", name,
-                   place, (system_now_ms() - display->started_ms) / 1000, holder, lease);
+    (void)snprintf(line, sizeof(line), "lockwire: %s: waiting %" PRId64 "s%s; %s%s", name,
+                   (system_now_ms() - display->started_ms) / 1000, place, holder, lease);
     line[columns_fit(line, strlen(line), terminal_size(STDERR_FILENO).ws_col - 1)] = '\0';
     report_transient(line);
 }
@@ -165,7 +166,7 @@ static void write_change(struct wait_status *display, const char *name, const ch
 {
     char line[sizeof(display->last_line)];
 
-    (void)snprintf(line, sizeof(line), "%s: %s; %s", name, place, holder);
+    (void)snprintf(line, sizeof(line), "%s: waiting%s; %s", name, place, holder);
     if (strcmp(line, display->last_line) != 0) {
         memcpy(display->last_line, line, sizeof(line));
         report("%s", line);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The display during the wait for a lock: the place in the queue, the time, the holder,
- * and the rest of its lease. On a terminal it is one line, which is erased at the
- * end; otherwise, with --verbose, a line for each change.
+/* The display during the wait for a lock: how long it has lasted, the place in the queue,
+ * the holder, and the rest of its lease. On a terminal it is one line, which is erased at
+ * the end; otherwise, with --verbose, a line for each change.
  *
  * wait_status_open; wait_status_begin when the lock has been requested; wait_status_end
  * when it is held or given up; wait_status_close. */

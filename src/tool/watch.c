@@ -150,7 +150,7 @@ static void write_master(struct watch_lines *lines, const struct lw_master *mast
 
     status_endpoint(master, place, sizeof(place));
     if (*lines->master && strcmp(place, lines->master) != 0) {
-        (void)snprintf(words, sizeof(words), "%s, of %s, was %s", place, master->service,
+        (void)snprintf(words, sizeof(words), "of %s: %s, was %s", master->service, place,
                        lines->master);
         write_event("master", words);
     }
@@ -205,7 +205,7 @@ static void lines_outage(struct watch_lines *lines, const struct watch_outage *o
         (void)snprintf(words, sizeof(words), "%s: %s", outage->kind, outage->why);
     } else if (age_ms >= 0) {
         status_age(age_ms, age, sizeof(age));
-        (void)snprintf(words, sizeof(words), "%s, the last one %s ago", outage->kind,
+        (void)snprintf(words, sizeof(words), "%s, the last one was %s ago", outage->kind,
                        age);
     } else {
         (void)snprintf(words, sizeof(words), "%s", outage->kind);
@@ -449,7 +449,7 @@ static void note_outage(struct watch *watch, const char *kind, const char *why)
 
 static void note_no_connection(struct watch *watch, const char *why)
 {
-    note_outage(watch, "no connection", *why ? why : "it is being made");
+    note_outage(watch, "no connection", *why ? why : "connecting");
 }
 
 /* ---- the looks ---- */

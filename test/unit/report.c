@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command's exit codes: one function decides them for all subcommands, by the status
- * of a call and by the class of what the server or the socket said. Knows report.h alone.
+ * The command's exit codes, which one function decides for all subcommands, and its
+ * reports of failures. Independent of the rest of the command.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "report.h"
@@ -49,10 +50,46 @@ static void test_each_status_with_each_cause(void **state)
     }
 }
 
+/* Compares what report_failure writes, which goes through a pipe. */
+static void check_failure(const char *name, int error, bool link_up, const char *why,
+                          const char *expected)
+{
+    char text[200] = "";
+    int ends[2], saved = dup(STDERR_FILENO);
+
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+    report_failure("lock", name, error, link_up, why);
+    assert_int_equal(dup2(saved, STDERR_FILENO), STDERR_FILENO);
+    assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
+    assert_string_equal(text, expected);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    (void)close(saved);
+}
+
+static void test_each_error_has_a_reason(void **state)
+{
+    (void)state;
+    check_failure("x", LW_EREDIS, true, "",
+                  "lockwire: cannot lock 'x': refused by the server\n");
+    check_failure(
+        "x", LW_EREDIS, false, "NOAUTH",
+        "lockwire: cannot lock 'x': the server rejected the connection: NOAUTH\n");
+    check_failure(
+        "x", LW_ECONN, true, "",
+        "lockwire: cannot lock 'x': the server cannot process the request now\n");
+    check_failure("x", LW_ECONN, false, "",
+                  "lockwire: cannot lock 'x': no connection to the server\n");
+    check_failure("x", LW_ENOMEM, true, "", "lockwire: cannot lock 'x': out of memory\n");
+    check_failure(NULL, LW_ENOMEM, true, "", "lockwire: cannot lock: out of memory\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_status_with_each_cause),
+        cmocka_unit_test(test_each_error_has_a_reason),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# For bash: completes subcommands and options as `lockwire --help` has them, so that it cannot part
-# from them; after run's and lead's NAME, the command that is to be run.
+# For bash: completes the subcommands and options that `lockwire --help` lists, so that the two
+# cannot differ, and the COMMAND of run and lead.
 
-_lockwire_options() { # COMMAND SUBCOMMAND: a line for each, with what it takes
+_lockwire_options() { # COMMAND SUBCOMMAND: prints a line for each, with its value
     "$1" "$2" --help 2>/dev/null | sed -n 's/^  \(-.*\)/ \1/; T; s/   .*//; p' |
         grep -oE -- '(^|[^[:alnum:]-])--[a-z][a-z-]+( [A-Z]+)?' | sed 's/^[^-]*//' | sort -u
 }
@@ -22,7 +22,7 @@ _lockwire() {
         case ${COMP_WORDS[i]} in
         --) break ;;
         -*) ! grep -q -- "^${COMP_WORDS[i]} [A-Z]" <<<"$options" || ((i++)) ;;
-        [:=]) ((i++)) ;; # where bash parts a URL
+        [:=]) ((i++)) ;; # bash splits a URL there
         *) [ -z "$named" ] || break; named=yes ;;
         esac
     done

@@ -61,8 +61,9 @@ class Foreign(LookTest):
 
     def test_another_s_token_is_not_asked_about(self):
         self.server("SET", "job", "theirs")
-        self.assertIn("does not hold", self.ask(1, "break", "job", "--token", "other"))
-        self.assertIn("does not hold", self.ask(1, "break", "job", "--token", "other",
+        not_held = "cannot break 'job': not held by the given --token\n"
+        self.assertIn(not_held, self.ask(1, "break", "job", "--token", "other"))
+        self.assertIn(not_held, self.ask(1, "break", "job", "--token", "other",
                                                 "--foreign"))
         self.assertEqual(self.server("GET", "job"), "theirs")
 
@@ -94,8 +95,9 @@ class Foreign(LookTest):
     def test_a_string_of_which_the_beginning_is_shown(self):
         for length in (1023, 1024, 1025, 1 << 18):
             self.server("SET", "job", "x" * length, "PX", 600000)
-            self.assertIn("another library's", self.ask(1, "break", "job"))
-            self.assertIn("not broken", self.ask(1, "break", "job", "--foreign", "--token", "x"))
+            self.assertIn("held by another library or version", self.ask(1, "break", "job"))
+            self.assertIn("cannot break 'job': ",
+                          self.ask(1, "break", "job", "--foreign", "--token", "x"))
             self.assertEqual(self.ask(0, "break", "job", "--foreign"), "")
             self.assertEqual(self.server("EXISTS", "job"), 0)
 
@@ -186,7 +188,7 @@ class Changed(LookTest):
             code, _, err = self.end_of(process)
             self.assertTrue(between.done)
             self.assertEqual(code, 1, err)
-            self.assertIn("not broken", err)
+            self.assertIn("cannot break 'job': ", err)
             self.assertEqual(self.server("GET", "job"), new)
 
 

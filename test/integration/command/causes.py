@@ -23,6 +23,8 @@ from support import COMMAND, LIMIT, ToolTest, until
 
 CERTIFICATES = os.environ.get("LOCKWIRE_CERTIFICATES") # set where the command has TLS
 AT_ONCE = 20  # seconds, less than LIMIT: what is for good is not waited out
+NO_CONNECTION = "cannot lock 'x': no connection to the server: "
+NOT_NOW = "cannot lock 'x': the server cannot process the request now: "
 INFO = "# Server\r\nrun_id:" + "a" * 40 + "\r\narch_bits:64\r\n"
 
 
@@ -169,18 +171,18 @@ class Login(CauseTest):
 
     def test_a_wrong_password(self):
         for place in self.families(lambda words: error("WRONGPASS invalid pair")):
-            self.for_good(77, "the server refuses the connection: AUTH: WRONGPASS",
+            self.for_good(77, "the server rejected the connection: AUTH: WRONGPASS",
                           f"redis://anna:wrong@{place}")
 
     def test_no_password(self):
         for place in self.families(lambda words: error("NOAUTH Authentication required.")):
-            self.for_good(77, "the server refuses the connection: CLIENT SETNAME: NOAUTH",
+            self.for_good(77, "the server rejected the connection: CLIENT SETNAME: NOAUTH",
                           f"redis://{place}")
 
     def test_an_unknown_database(self):
         answer = greets(lambda words: error("ERR DB index is out of range"))
         for place in self.families(answer):
-            self.for_good(77, "the server refuses the connection: SELECT: ERR DB index",
+            self.for_good(77, "the server rejected the connection: SELECT: ERR DB index",
                           f"redis://{place}/99")
 
     def test_a_real_server_at_one_of_two_addresses(self):
@@ -197,7 +199,7 @@ class Away(CauseTest):
     def test_nothing_listens(self):
         for host in ("127.0.0.1", "localhost"):
             self.for_now(69, "Connection refused", f"redis://{host}:{free_port()}",
-                         "no connection to the server: connecting to ")
+                         NO_CONNECTION + "connecting to ")
 
     def test_a_black_hole(self):
         """Its queue is full: the kernel does not answer a further connection."""
@@ -213,7 +215,7 @@ class Away(CauseTest):
                 code, err, _ = self.end("run", "x", "--wait", wait, "--redis",
                                         f"redis://127.0.0.1:{place[1]}", "--", "true")
                 self.assertEqual(code, 69, err)
-                self.assertIn(f"no connection to the server: no connection to "
+                self.assertIn(f"{NO_CONNECTION}no connection to "
                               f"127.0.0.1:{place[1]} yet", err)
             for filler in fillers:
                 filler.close()
@@ -241,7 +243,7 @@ class Away(CauseTest):
             code, err, _ = self.end("run", "x", "--wait", wait, "--redis", self.silent(), "--",
                                     "true")
             self.assertEqual(code, 69, err)
-            self.assertIn("the server cannot serve 'x' now: no reply in time", err)
+            self.assertIn(NOT_NOW + "no reply in time", err)
 
     def test_a_single_try_at_a_silent_server_has_one_limit(self):
         """It ends with its message. Another wait gives the server a second more to take a grant
@@ -260,7 +262,7 @@ class Away(CauseTest):
 
     def test_loading(self):
         for place in self.families(lambda words: error("LOADING Redis is loading")):
-            self.for_now(69, "LOADING", f"redis://{place}", "no connection to the server: ")
+            self.for_now(69, "LOADING", f"redis://{place}", NO_CONNECTION)
 
     def test_a_proxy_without_CLIENT(self):
         self.for_now(69, "connection closed at once (by a TLS server? try rediss://; or by a "
@@ -368,7 +370,7 @@ class Tls(CauseTest):
 
     def test_no_tls_there(self):
         for place in self.families(lambda words: None):
-            self.for_now(69, "TLS", f"rediss://{place}", "no connection to the server: ")
+            self.for_now(69, "TLS", f"rediss://{place}", NO_CONNECTION)
 
     def test_a_handshake_without_a_reply(self):
         """The kernel accepts the connection; the wait ends before the attempt has failed."""
@@ -377,12 +379,12 @@ class Tls(CauseTest):
             code, err, _ = self.end("run", "x", "--wait", "300ms", "--redis",
                                     f"rediss://127.0.0.1:{port}", "--", "true")
             self.assertEqual(code, 69, err)
-            self.assertIn("no connection to the server: no TLS connection to "
+            self.assertIn(NO_CONNECTION + "no TLS connection to "
                           f"127.0.0.1:{port} yet", err)
 
     def test_tls_there(self):
         for place in self.secured("server"):
-            self.for_now(69, "rediss://", f"redis://{place}", "no connection to the server: ")
+            self.for_now(69, "rediss://", f"redis://{place}", NO_CONNECTION)
 
 
 class Cluster(CauseTest):
@@ -417,7 +419,7 @@ class Cluster(CauseTest):
         for text in ("CLUSTERDOWN Hash slot not served", "CLUSTERDOWN The cluster is down",
                      "TRYAGAIN Multiple keys request during rehashing of slot"):
             self.for_now(69, text, self.nodes(lambda words, other, text=text: error(text)),
-                         "the server cannot serve 'x' now: ", logged=False)
+                         NOT_NOW, logged=False)
 
     def test_the_node_of_the_name_is_away(self):
         """x is in the upper half."""
@@ -467,7 +469,8 @@ class Later(CauseTest):
         self.stop()
         code, _, err = self.end_of(process)
         self.assertEqual(code, 77, err)
-        self.assertIn("the server refuses to release 'x', which stays locked until its lease", err)
+        self.assertIn("the server refused to release 'x'; it stays locked until its lease expires: ",
+                      err)
         self.assertGreater(self.server("PTTL", "x"), 0)
 
     def test_the_renewal_is_refused(self):
@@ -475,7 +478,7 @@ class Later(CauseTest):
         self.server("ACL", "SETUSER", "app", "-mget")
         code, _, err = self.end_of(process)
         self.assertEqual(code, 77, err)
-        self.assertIn("the lock 'x' was lost: the server refuses to renew it: ", err)
+        self.assertIn("the lock 'x' was lost: the server refused to renew the lease: ", err)
 
     def test_the_release_is_not_answered(self):
         """It is waited for once, five seconds, and not once more by the client's end."""
@@ -483,7 +486,7 @@ class Later(CauseTest):
         self.server.pause()
         began = time.monotonic()
         self.stop()
-        self.line_with("cannot tell whether 'x' was released", process.stderr)
+        self.line_with("the release of 'x' was not confirmed", process.stderr)
         told = time.monotonic()
         code, _, _ = self.end_of(process)
         ended = time.monotonic()
@@ -498,7 +501,7 @@ class Later(CauseTest):
         for wait in ("0", "2s", "forever"):
             code, err, seconds = self.end("run", "x", "--wait", wait, "--", "true")
             self.assertEqual(code, 77, err)
-            self.assertIn("the server refuses 'x': NOPERM", err)
+            self.assertIn("cannot lock 'x': refused by the server: NOPERM", err)
             self.assertLess(seconds, AT_ONCE)
 
     def test_status_says_why_waiting_is_slow(self):

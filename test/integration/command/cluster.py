@@ -68,7 +68,7 @@ class Names(ClusterTest):
         for name in NAMES:
             said = self.ask(0, "run", name, "--", "sh", "-c",
                             f"exec {COMMAND} status '{name}'")
-            self.assertIn(f"{name}: held by 1", said)
+            self.assertIn(f"{name}: 1 holder", said)
             self.assertIn(f"{name}: free", self.ask(1, "status", name))
         self.assertEqual(len({self.cluster.owner(self.cluster.slot(name)) for name in NAMES}), 3)
 
@@ -108,7 +108,7 @@ class Watch(ClusterTest):
                 line = process.stdout.readline()
 
         node.pause()
-        told(" no answer, the last one ")
+        told(" no answer, the last one was ")
         node.resume()
         told(f" answers: redis 127.0.0.1:{node.port}, master\n")
         node.kill()
@@ -185,7 +185,7 @@ class NoCluster(ToolTest):
                       ("run", "job", "--", "true")):
             command, *rest = words
             self.assertRegex(self.ask(77, command, "--redis", self.url, *rest),
-                             "the server refuses.* cluster support disabled")
+                             "the server rejected the connection: .* cluster support disabled")
 
     def test_one_that_is_away_may_be_better_tomorrow(self):
         self.assertIn("no connection to the server",
@@ -202,7 +202,7 @@ class NoCluster(ToolTest):
                          if node is not cluster.owner(cluster.slot("job")))
         said = self.ask(77, "run", "job", "--redis", f"redis://{elsewhere.address}", "--", "true")
         self.assertIn("redis-cluster://", said)
-        self.assertRegex(said, "the server refuses 'job': (MOVED|CROSSSLOT) ")
+        self.assertRegex(said, "cannot lock 'job': refused by the server: (MOVED|CROSSSLOT) ")
 
 
 if __name__ == "__main__":

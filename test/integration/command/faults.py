@@ -94,14 +94,14 @@ class Descriptors(FaultTest):
         self.server("SET", "job", "theirs", "PX", 600000)
         for closed in self.CLOSED:
             self.check('exec "$0" run job --wait 100ms -- true', closed, 75, "",
-                       "lockwire: the wait for 'job' is over\n")
+                       "lockwire: timed out waiting for 'job'\n")
         self.server("DEL", "job")
         self.server("RPUSH", "job", "x")
         for closed in self.CLOSED:
             self.check('exec "$0" run job --wait 100ms -- true', closed, 75, "",
                        "lockwire: key job contains a list not written by this kind of lock; "
                        "treating the lock as held by another program, key left unchanged\n"
-                       "lockwire: the wait for 'job' is over\n")
+                       "lockwire: timed out waiting for 'job'\n")
 
     def test_status_without_some(self):
         for closed in self.CLOSED:
@@ -121,6 +121,7 @@ class Output(FaultTest):
         for words in ("watch job", "--help", "run --help", "--version"):
             code, _, err = self.end_of(self.shell(f'exec "$0" {words} >/dev/full'))
             self.assertEqual(code, 71, f"{words}: {err}")
+            self.assertIn("cannot write to the standard output: ", err)
 
     def test_any_bytes_come_out_as_utf_8(self):
         """Lua's escapes, and what is to be seen of them."""
@@ -157,7 +158,7 @@ class TheEnd(FaultTest):
         os.kill(pid, signal.SIGTERM)
         code, _, err = self.end_of(process)
         self.assertEqual(code, 70)
-        self.assertIn("was lost before", err)
+        self.assertIn("'job' was lost before it could be released", err)
 
     def test_one_of_several_is_gone_when_the_program_ends(self):
         process, pid = self.holder("--and", "other")
@@ -174,7 +175,7 @@ class TheEnd(FaultTest):
         code, _, err = self.end_of(process)
         self.server.process.send_signal(signal.SIGCONT)
         self.assertEqual(code, 128 + signal.SIGKILL)
-        self.assertIn("cannot tell whether 'job' was released", err)
+        self.assertIn("the release of 'job' was not confirmed", err)
 
     def test_a_server_that_goes_before_its_answer_is_no_server(self):
         for words in (("status", "job"), ("break", "job")):
@@ -233,8 +234,9 @@ class Embedded(FaultTest):
     def test_a_server_that_ends_at_once_has_its_last_words(self):
         for script, said in (
                 ('printf "first\\n\\nthe last words\\n\\n" >"$log"; exit 1',
-                 "ended at once: the last words"),
-                ("exit 1", "ended at once\n"), ("kill -KILL $$", "ended at once\n")):
+                 "exited while it started: the last words"),
+                ("exit 1", "exited while it started\n"),
+                ("kill -KILL $$", "exited while it started\n")):
             process = self.spawn(COMMAND, "status", "job", "--redis", "embedded:",
                                  env=self.fake_server(script))
             code, _, err = self.end_of(process)
@@ -244,7 +246,7 @@ class Embedded(FaultTest):
 
     def test_folders_for_what_is_temporary(self):
         for folder, code, said in (("relative", 0, "unix:///tmp/lockwire-"),
-                                   ("/nonexistent", 69, "cannot make a directory")):
+                                   ("/nonexistent", 69, "cannot create the embedded server's directory")):
             process = self.spawn(COMMAND, "run", "job", "--redis", "embedded:", "--", "sh",
                                  "-c", 'echo "$LOCKWIRE_URL"', env={"TMPDIR": folder})
             got, out, err = self.end_of(process)

@@ -122,7 +122,7 @@ class Inputs(HoldTest):
             for stdin in (subprocess.DEVNULL, file):
                 code, out, err = self.end_of(self.hold(stdin=stdin))
                 self.assertEqual((code, out), (64, ""))
-                self.assertIn("hold needs a standard input whose end it can wait for", err)
+                self.assertIn("hold: the standard input must be a pipe, a socket or a terminal", err)
         closed = self.spawn("sh", "-c", 'exec "$0" hold job <&-', COMMAND)
         self.assertEqual(self.end_of(closed)[:2], (64, ""))
         self.assertEqual(self.end_of(self.hold("-E", "9", stdin=subprocess.DEVNULL))[0], 64)
@@ -253,7 +253,7 @@ class Ends(HoldTest):
             os.close(writes)
         with process.stdin, process.stderr:
             self.assertEqual(process.wait(timeout=LIMIT), 71)
-            self.assertIn("cannot write", process.stderr.read())
+            self.assertIn("cannot write to the standard output", process.stderr.read())
         self.assertIsNone(self.server("GET", "job"))
 
     def test_no_server(self):

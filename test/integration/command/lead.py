@@ -199,7 +199,7 @@ class InTerminal(LeadTest):
         self.has_terminal(shell, 1)
         self.server("SET", "job", "another's", "PX", 3600000)
         shell.expect("lockwire: the lock 'job' was lost: ")
-        shell.expect("lockwire: job: place 1 of 1 ")
+        shell.expect("lockwire: job: waiting [0-9]+s, place 1 of 1; ")
         shell.type(CTRL_Z)
         shell.expect("(?i)stopped")
         shell.expect("ready> ")

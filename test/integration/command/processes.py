@@ -258,7 +258,7 @@ class Left(ProcessesTest):
 
     def check(self, script):
         process, worker = self.working(script)
-        self.assertIn("'job' is held", self.line_of(process.stderr))
+        self.assertIn("'job' stays locked", self.line_of(process.stderr))
         code, _, _ = self.end_of(self.run_("job", "--wait", "0", "--", "true"))
         self.assertEqual(code, 75, "the lock is not given back")
         os.kill(worker, signal.SIGKILL)
@@ -336,7 +336,7 @@ class Keeper(ProcessesTest):
     def test_a_worker_in_a_group_of_its_own_whose_parents_have_ended(self):
         process, worker = self.working(f"(timeout 1000 sh -c '{STUBBORN}' &); {AT_WORK}",
                                        "--grace", "200ms")
-        self.assertIn("is held", self.line_of(process.stderr))
+        self.assertIn("stays locked", self.line_of(process.stderr))
         process.kill()
         until(lambda: not alive(worker), "the keeper had seen it")
 

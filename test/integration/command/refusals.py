@@ -32,7 +32,7 @@ class RefusalTest(ToolTest):
             command = ("--", "true") if words[0] == "run" else ()
             err = self.ask(code, *words, *options, *command)
             self.assertEqual(err.count(said), 1, f"{words}: {err}")
-            self.assertIn("the server refuses", err)
+            self.assertIn("the server rejected the connection", err)
             self.assertEqual(err.count("\n"), 1, err)
 
 
@@ -128,7 +128,7 @@ class LaterConnection(RefusalTest):
         self.change()
         code, _, err = self.end_of(process)
         self.assertEqual(code, 77, err)
-        self.assertIn("the server refuses the connection: AUTH: WRONGPASS", err)
+        self.assertIn("cannot lock 'job': the server rejected the connection: AUTH: WRONGPASS", err)
 
     def test_watch_rides_it_out(self):
         process = self.spawn(COMMAND, "watch", "job", "--redis", self.url, "--interval", "20ms")
@@ -150,7 +150,7 @@ class Writing(RefusalTest):
         for wait in ("0", "400ms"):
             for mode in ((), ("--shared",)):
                 err = self.ask(77, "run", "job", "--wait", wait, *mode, "--", "true")
-                self.assertIn(f"the server refuses 'job': {said}", err)
+                self.assertIn(f"cannot lock 'job': refused by the server: {said}", err)
 
     def refusals(self):
         """Before 7.0 a script's is counted as an ERR."""
@@ -180,7 +180,8 @@ class Writing(RefusalTest):
         self.server.start("--cluster-enabled", "yes")
         for wait in ("0", "400ms"): # nobody refuses anything: it may have them in a moment
             err = self.ask(69, "run", "job", "--wait", wait, "--", "true")
-            self.assertIn("the server cannot serve 'job' now: CLUSTERDOWN", err)
+            self.assertIn("cannot lock 'job': the server cannot process the request now: "
+                          "CLUSTERDOWN", err)
 
     def test_a_refusal_that_passed_is_not_told(self):
         """Busy until the end is busy."""
@@ -192,7 +193,7 @@ class Writing(RefusalTest):
         until(lambda: self.server("EXISTS", "lockwire:2:queue:{job}"), "it waits")
         code, _, err = self.end_of(process)
         self.assertEqual(code, 75, err)
-        self.assertIn("the wait for 'job' is over", err)
+        self.assertIn("timed out waiting for 'job'", err)
 
     def test_a_server_that_went_is_no_refusal(self):
         self.server("CONFIG", "SET", "maxmemory", 1)

@@ -246,8 +246,8 @@ class Losing(RunTest):
                                    script='trap "" TERM; echo $$ > held; while :; do sleep 0.02; done')
         code, _, err = self.end_of(process)
         self.assertEqual(code, 70)
-        self.assertEqual(err, "lockwire: the lock 'job' was lost: it was held for as long as "
-                              "--max-hold allows\n")
+        self.assertEqual(err, "lockwire: the lock 'job' was lost: the time of --max-hold has "
+                              "passed\n")
         self.assertFalse(alive(pid))
         self.assertIsNone(self.server("GET", "job"))
 
@@ -298,8 +298,8 @@ class Several(RunTest):
 
     def test_one_busy_name_is_named_and_nothing_is_held(self):
         self.holder(name="b")
-        for wait, said in (("0", "'b' is locked by somebody else"),
-                           ("300ms", "the wait for 'b' is over")):
+        for wait, said in (("0", "cannot lock 'b': held by another client"),
+                           ("300ms", "timed out waiting for 'b'")):
             self.assertEqual(self.end_of(self.run_("c", "--and", "b", "--and", "a", "--wait",
                                                    wait, "--", "true")),
                              (75, "", f"lockwire: {said}\n"))
@@ -310,7 +310,7 @@ class Several(RunTest):
         waiter = self.run_("c", "--and", "a", "--and", "b", "--verbose", "--", "echo", "ran")
         until(lambda: self.server("ZCARD", "lockwire:2:queue:{b}") == 1, "it queues")
         self.assertEqual(self.server("EXISTS", "a", "c"), 1)
-        self.assertIn("lockwire: b: place 1 of 1; held by ", self.line_of(waiter.stderr))
+        self.assertIn("lockwire: b: waiting, place 1 of 1; held by ", self.line_of(waiter.stderr))
         os.kill(pid, signal.SIGTERM)
         self.assertEqual(self.end_of(waiter)[:2], (0, "ran\n"))
         self.end_of(holder)
@@ -332,8 +332,8 @@ class Several(RunTest):
                                 "echo held; read x", stdin=subprocess.PIPE)
             self.assertEqual(self.line_of(process.stdout), "held\n")
             self.server("DEL", name)
-            self.assertEqual(self.end_of(process)[2], f"lockwire: '{name}' was lost before "
-                             "it could be released\n")
+            self.assertEqual(self.end_of(process)[2], f"lockwire: '{name}' was lost before it "
+                             "could be released\n")
             self.assertEqual(self.server("EXISTS", "a", "b", "c"), 0)
 
     def test_opposite_orders_never_deadlock(self):

@@ -91,7 +91,7 @@ class Status(SentinelTest):
         line = rf"service {SERVICE}, master {self.place(self.watched.master_port)} for \d+\.\ds; \d+\.\ds ago"
         self.assertRegex(self.ask(1, "status", "job"), rf"^job: free\n{line}\n$")
         self.holder()
-        self.assertRegex(self.ask(0, "status", "job"), rf"^job: held by 1\n{line}\n\nHELD ")
+        self.assertRegex(self.ask(0, "status", "job"), rf"^job: 1 holder\n{line}\n\nHELD ")
 
     def test_json(self):
         seen = json.loads(self.ask(1, "status", "job", "--json"))
@@ -137,7 +137,7 @@ class Run(SentinelTest):
     def test_what_it_runs_finds_the_same_servers(self):
         said = self.ask(0, "run", "job", "--", "sh", "-c",
                         f"echo $LOCKWIRE_URL; exec {COMMAND} status job")
-        self.assertEqual(said.splitlines()[:2], [self.watched.url, "job: held by 1"])
+        self.assertEqual(said.splitlines()[:2], [self.watched.url, "job: 1 holder"])
 
     def test_it_works_on_while_the_master_is_replaced(self):
         process = self.holder()
@@ -174,8 +174,9 @@ class Watch(SentinelTest):
         line = process.stdout.readline()
         while re.search("no connection|answers: redis|job: free", line):
             line = process.stdout.readline()
-        self.assertRegex(line, rf"^\S+ master {self.place(self.watched.replica_port)}, of "
-                         rf"{SERVICE}, was {self.place(self.watched.master_port)}$")
+        self.assertRegex(line, rf"^\S+ master of {SERVICE}: "
+                         rf"{self.place(self.watched.replica_port)}, was "
+                         rf"{self.place(self.watched.master_port)}$")
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(LIMIT), 0)
 
@@ -245,7 +246,7 @@ class Login(SentinelTest):
             for subcommand in ("run", "status", "break", "watch"):
                 more = ("--", "true") if subcommand == "run" else ()
                 text = self.ask(77, subcommand, "job", *words, *more)
-                self.assertIn("the server refuses the connection: no sentinel reported a "
+                self.assertIn("the server rejected the connection: no sentinel reported a "
                               f"usable master; 127.0.0.1:{self.watched.sentinels[0].port}: ", text)
                 self.assertIn(said, text)
 

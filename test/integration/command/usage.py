@@ -42,14 +42,16 @@ class Usage(ToolTest):
             self.assertIn(f"{subcommand}: the COMMAND", self.check(64, subcommand, "x", "--"))
 
     def test_hold_has_no_command(self):
-        self.assertIn("'true': there is one NAME only", self.check(64, "hold", "x", "--", "true"))
+        self.assertIn("hold: unexpected argument 'true' after NAME\n",
+                      self.check(64, "hold", "x", "--", "true"))
         self.assertIn("NAME is missing", self.check(64, "hold"))
         self.assertIn("--direct", self.check(64, "hold", "x", "--direct"))
 
     def test_a_second_pair_of_dashes_is_no_command(self):
         for words in (("--", "x", "--", "true"), ("x", "--", "--", "true"), ("x", "--", "--"),
                       ("--wait", "0", "--", "x", "--")):
-            self.assertIn('a second "--"', self.check(64, "run", *words))
+            self.assertIn('run: unexpected second "--" in place of COMMAND\n',
+                          self.check(64, "run", *words))
 
     def test_bad_times_say_option_and_place(self):
         for option in ("--lease", "--wait", "--grace"):
@@ -123,9 +125,9 @@ class Usage(ToolTest):
                 self.assertIn(f"--conflict-exit-code '{text}'", said)
 
     def test_letters_that_are_none_are_named(self):
-        for words, named in ((("-q",), "-q: no such option"), (("-nq",), "-q: no such option"),
-                             (("-qn",), "-q: no such option"),
-                             (("--wait=0", "-nqx"), "-q: no such option"),
+        unknown = "unknown or ambiguous option -q\n"
+        for words, named in ((("-q",), unknown), (("-nq",), unknown), (("-qn",), unknown),
+                             (("--wait=0", "-nqx"), unknown),
                              (("-w",), "-w needs a value"), (("-nE",), "-E needs a value"),
                              (("-w", "5x"), "--wait '5x', at character 2"),
                              (("-w5x",), "--wait '5x', at character 2")):
@@ -136,13 +138,18 @@ class Usage(ToolTest):
         for redis in ("--r", "--re", "--red", "--redi", "--redis"):
             self.check(69, "run", "x", redis, NOWHERE[1], "--n", "--e", "--l", "1s", "--m", "1h",
                        "--o=anna", "--v", "--g", "0", "--d", "--con", "3", "--", "true")
-        self.assertIn("--c: no such option, or an ambiguous one",
+        self.assertIn("run: unknown or ambiguous option --c\n",
                       self.check(64, "run", "x", "--c", "y", "--", "true"))
+
+    def test_a_value_for_an_option_without_one(self):
+        self.assertIn("--nb takes no value\n", self.check(64, "run", "x", "--nb=3", "--", "true"))
+        self.assertIn("--json takes no value\n", self.check(64, "status", "x", "--json=yes"))
 
     def test_lead_waits_and_nothing_else(self):
         for word in ("-n", "-w1", "-E1", "--wait", "--nonblock", "--nb", "--conflict-exit-code"):
             said = self.check(64, "lead", "x", word, "--", "true")
-            self.assertIn(f"{word[:2] if word[1] != '-' else word}: no such option", said)
+            self.assertIn("lead: unknown or ambiguous option "
+                          f"{word[:2] if word[1] != '-' else word}\n", said)
 
     def test_the_longest_hold_has_bounds(self):
         for text, said in (("99ms", "at least 100ms"), ("0", "at least 100ms"), ("x", "character 1")):
@@ -184,8 +191,8 @@ class Usage(ToolTest):
                 self.assertIn(f"{option} needs a URL that begins with rediss://, "
                               "rediss-sentinel:// or rediss-cluster://", said)
         for option in ("--cert", "--key"):
-            self.assertIn("--cert and --key", self.check(64, "status", "x", option, "y", "--redis",
-                                                         "rediss://h"))
+            self.assertIn("--cert and --key must be given together\n",
+                          self.check(64, "status", "x", option, "y", "--redis", "rediss://h"))
 
     def test_what_sentinels_are_logged_in_to_with_needs_sentinels(self):
         for option in ("--sentinel-user", "--sentinel-password-file"):
@@ -202,7 +209,7 @@ class Usage(ToolTest):
     def test_the_standard_input_has_one_password(self):
         said = self.check(64, "status", "x", "--password-file", "-", "--sentinel-password-file",
                           "-", "--redis", "redis-sentinel://h/s")
-        self.assertIn("--password-file and --sentinel-password-file: only one of them can be the "
+        self.assertIn("only one of --password-file and --sentinel-password-file can be the "
                       "standard input", said)
 
     def test_urls_of_sentinels_say_what_is_wrong_and_where(self):
@@ -231,7 +238,7 @@ class Usage(ToolTest):
         waiting = ("-w, --wait", "-n, --nonblock", "-E, --conflict-exit-code")
         for subcommand, words in (("run", holding + waiting), ("lead", holding),
                                   ("hold", holding + waiting),
-                                  ("status", ("--json", "--wide", "    1  nobody", "69", "77")),
+                                  ("status", ("--json", "--wide", "    1  the lock is free", "69", "77")),
                                   ("break", ("--token", "--foreign", " 1 ", "69", "77")),
                                   ("watch", ("--interval", "--json", "69", "77", "SIGINT"))):
             said = self.check(0, subcommand, "--help")
@@ -245,6 +252,22 @@ class Usage(ToolTest):
         for word in ("--lease", "--wait", "--grace", "--direct", "setsid", "--redis", "LOCKWIRE_URL",
                      "LOCKWIRE_NAME", "LOCKWIRE_FENCE", "embedded:", "75", "69", "70", "77"):
             self.assertIn(word, said)
+
+    def test_help_is_grouped(self):
+        lock, end = ["Waiting", "Holding", "Kind of lock"], ["Exit codes", "Environment"]
+        job = ["Exit codes", "Processes and signals", "Environment"]
+        for words, headings in (
+                ((), ["Subcommands", "Options"]),
+                (("run",), lock + ["Several locks", "Server", "Times"] + job),
+                (("lead",), lock + ["Server", "Times"] + job),
+                (("hold",), lock + ["Server", "Times"] + end),
+                (("status",), ["Output", "Server"] + end),
+                (("watch",), ["Output", "Server", "Times"] + end),
+                (("list",), ["Output", "Server"] + end),
+                (("break",), ["Which holder", "Server"] + end)):
+            said = self.check(0, *words, "--help")
+            self.assertEqual(re.findall(r"\n\n([A-Z][A-Za-z ]+):\n  \S", said), headings)
+            self.assertEqual(re.findall(r"\n\n\n| \n", said), [])
 
     def test_help_fits_80_columns(self):
         for words in (("--help",), ("run", "-h"), ("lead", "-h"), ("hold", "-h"), ("status", "-h"),

@@ -62,12 +62,12 @@ class InTerminal(WaitingTest):
         shell = self.shell()
         shell.line('"$lockwire" run job -- echo mine')
         host = re.escape(os.uname().nodename)
-        shell.expect(rf"\rlockwire: job: place 3 of 3 for [0-9]+s; held by lockwire-run {host} "
+        shell.expect(rf"\rlockwire: job: waiting [0-9]+s, place 3 of 3; held by lockwire-run {host} "
                      rf"{holder.pid}, lease [0-9]+s\x1b\[K")
         self.end(waiters[0])
-        shell.expect(r"\rlockwire: job: place 2 of 2 for ")
+        shell.expect(r"\rlockwire: job: waiting [0-9]+s, place 2 of 2; ")
         self.end(waiters[1])
-        shell.expect(r"\rlockwire: job: place 1 of 1 for ")
+        shell.expect(r"\rlockwire: job: waiting [0-9]+s, place 1 of 1; ")
         self.end(holder)
         shell.expect(rf"{ERASED}mine\r\n")
 
@@ -76,7 +76,7 @@ class InTerminal(WaitingTest):
         shell = self.shell()
         for words in ("run -s job -- echo shown", "lead -s job -- echo shown", "hold -x job"):
             shell.line(f'"$lockwire" {words}')
-            shell.expect(r"\rlockwire: job: place 1 of 1 for [0-9]+s; held by lockwire-run ")
+            shell.expect(r"\rlockwire: job: waiting [0-9]+s, place 1 of 1; held by lockwire-run ")
             shell.type(CTRL_C)
             shell.expect(f"{ERASED}(.|\n)*ready> ")
         self.end(holder)
@@ -91,14 +91,14 @@ class InTerminal(WaitingTest):
         self.holder()
         shell = self.shell()
         shell.line('"$lockwire" run -w 2s job -- true')
-        shell.expect(r"\rlockwire: job: place 1 of 1 for ")
-        shell.expect(rf"{ERASED}lockwire: the wait for 'job' is over\r\n")
+        shell.expect(r"\rlockwire: job: waiting [0-9]+s, place 1 of 1; ")
+        shell.expect(rf"{ERASED}lockwire: timed out waiting for 'job'\r\n")
 
     def test_it_is_cut_to_the_width(self):
         self.holder()
         shell = self.shell(columns=40)
         shell.line('"$lockwire" run job -- true')
-        line = shell.expect("\r(lockwire: job: place[^\x1b]*)\x1b")[1]
+        line = shell.expect("\r(lockwire: job: waiting[^\x1b]*)\x1b")[1]
         self.assertEqual(len(line), 39)
 
     def test_no_byte_of_a_key_reaches_the_terminal_as_it_is(self):
@@ -111,13 +111,13 @@ class InTerminal(WaitingTest):
         self.holder()
         shell = self.shell()
         shell.line('"$lockwire" run -w 2s job -- true & wait $!; echo "code $?"')
-        self.assertNotIn("place", shell.expect("(?s)^.*code 75\r\n")[0])
+        self.assertNotIn(": waiting", shell.expect("(?s)^.*code 75\r\n")[0])
 
     def test_a_terminal_that_was_halted_does_not_delay_the_lock(self):
         holder = self.holder()
         shell = self.shell()
         shell.line('"$lockwire" run job -- touch mine')
-        shell.expect(r"\rlockwire: job: place 1 of 1 for ")
+        shell.expect(r"\rlockwire: job: waiting [0-9]+s, place 1 of 1; ")
         shell.type(CTRL_S)
         self.end(holder)
         until(lambda: os.path.exists(self.path("mine")), "the command runs")
@@ -129,23 +129,23 @@ class InPipe(WaitingTest):
     def test_it_is_quiet(self):
         self.holder()
         process = self.spawn(COMMAND, "run", "-w", "1500ms", "job", "--", "true")
-        self.assertEqual(self.end_of(process), (75, "", "lockwire: the wait for 'job' is over\n"))
+        self.assertEqual(self.end_of(process), (75, "", "lockwire: timed out waiting for 'job'\n"))
 
     def test_verbose_says_each_change_once(self):
         holder = self.holder()
         first = self.waiter()
         process = self.spawn(COMMAND, "run", "--verbose", "job", "--", "true")
         held = f"held by lockwire-run {os.uname().nodename} {holder.pid}\n"
-        self.assertEqual(self.line_of(process.stderr), f"lockwire: job: place 2 of 2; {held}")
+        self.assertEqual(self.line_of(process.stderr), f"lockwire: job: waiting, place 2 of 2; {held}")
         self.end(first)
-        self.assertEqual(self.line_of(process.stderr), f"lockwire: job: place 1 of 1; {held}")
+        self.assertEqual(self.line_of(process.stderr), f"lockwire: job: waiting, place 1 of 1; {held}")
         self.end(holder)
         self.assertEqual(self.end_of(process)[0], 0)
 
     def test_many_readers(self):
         readers = [self.holder("-s") for _ in range(3)]
         process = self.spawn(COMMAND, "hold", "-x", "--verbose", "job", stdin=subprocess.PIPE)
-        self.assertRegex(self.line_of(process.stderr), "place 1 of 1; held by lockwire-run .* "
+        self.assertRegex(self.line_of(process.stderr), "waiting, place 1 of 1; held by lockwire-run .* "
                                                        "and 2 more\n")
         for reader in readers:
             self.end(reader)
@@ -153,16 +153,16 @@ class InPipe(WaitingTest):
         self.assertEqual(self.end_of(process)[0], 0)
 
     def test_another_kind_of_lock_is_called_so(self):
-        for held, wanted, said in (((), "--exclusive", "a mutex, while this is --exclusive"),
+        for held, wanted, said in (((), "--exclusive", "a mutex (requested: --exclusive)"),
                                    (("-s",), "--redisson",
-                                    "a read-write lock, while this is --redisson")):
+                                    "a read-write lock (requested: --redisson)")):
             holder = self.holder(*held)
             process = self.spawn(COMMAND, "run", wanted, "--verbose", "job", "--", "true")
             self.assertIn(" a string not written by this kind of lock (a mutex?); " if not held
                           else " a hash not written by this kind of lock "
                                "(a read-write lock or Redisson's?); ",
                           self.line_of(process.stderr))
-            self.assertIn(f"; held as {said}; by lockwire-run ",
+            self.assertIn(f"; held as {said} by lockwire-run ",
                           self.line_of(process.stderr))
             self.end(holder)
             self.assertEqual(self.end_of(process)[0], 0)
@@ -170,7 +170,7 @@ class InPipe(WaitingTest):
     def test_redissons_lock_has_no_places(self):
         self.holder("--redisson")
         process = self.spawn(COMMAND, "run", "--redisson", "--verbose", "job", "--", "true")
-        self.assertEqual(self.line_of(process.stderr), "lockwire: job: waiting; held by somebody else\n")
+        self.assertEqual(self.line_of(process.stderr), "lockwire: job: waiting; held by another client\n")
         process.terminate()
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
 
