@@ -11,53 +11,73 @@
  *     event_base_dispatch(base);
  *
  *     void on_acquired(struct lw_lock *lock, int status, void *arg) {
- *         if (status == LW_OK)              // held; renewed until released or lost
+ *         if (status == LW_OK) {
  *             ... work, passing lw_lock_fence(lock) to the resource ...
- *             lw_release(lock, NULL, NULL); // later, from any callback
+ *         }
+ *         lw_lock_free(lock); // releases the lock; or later, from any callback
  *     }
+ *
+ * THE WORDS OF THIS PAGE
+ *
+ * A hold lasts from the grant of a lock to a handle until its release or loss. It has a
+ * lease in Redis, which is renewed in the background. The deadline is the moment from
+ * which the holder must not rely on the lock, unless it is renewed before. It comes one
+ * lease (less 1 % of it and 2 ms) after the command that granted or renewed the lock was
+ * sent; or earlier, if max_hold_ms ends the hold. From the deadline on
+ * lw_lock_remaining_ms is 0.
+ *
+ * The link is the connection for commands; a second connection receives messages. A
+ * fencing token is the number of a grant. A lock token is the text that Redis stores for
+ * a request or a hold. A key or lock is foreign if it is no lock of the kind that the
+ * call is about, such as a hash of another library. (A plain string of another library is
+ * a mutex.) A keep is a lock that is held whenever possible: lw_keep_new.
  *
  * THE CALLBACK RULES
  *
- *  1. Callbacks run from the event loop, never inside an API call. (Exception: the log
- *     callback. Inside it, only lw_strerror may be called.)
+ *  1. Callbacks run from the event loop, never inside an API call. Only the log callback
+ *     may run inside one, and may call nothing except lw_strerror.
  *  2. If a function returns a negative value, nothing was started and no callback
- *     follows. If it returns 0, exactly one callback follows, unless the handle is freed
- *     first.
+ *     follows. If a function with a `done` returns 0, `done` (if it is not NULL) is
+ *     called once, unless the handle or the client is freed first.
  *  3. The caller owns a handle until lw_lock_free, in every state, also after a failure
  *     or a loss. After lw_lock_free no callback of the handle runs, and `arg` may be
  *     freed. Freeing a waiting handle leaves the queue; freeing a held one releases the
  *     lock. Both happen in the background.
- *  4. Every function may be called in every callback, also to free the callback's own
- *     handle or client.
+ *  4. Every function may be called in every callback except the log callback, also to
+ *     free the callback's own handle or client.
  *  5. The state of a handle changes only in a call or right before a callback.
  *     lw_lock_remaining_ms is 0 from the deadline on, and from the call of lw_release or
  *     lw_client_close.
- *  6. `lost` is called at most once, and only for a held lock: no later than margin_ms
- *     before the deadline, or, if the event loop stalled past that time, before any other
- *     callback of the client. `at_risk` is never called after `lost`. The reason is
- *     LW_ELOST (the lease was not renewed in time), LW_ENOTHELD (the server reports that
- *     the lock is free or has another holder) or LW_ETIMEOUT (max_hold_ms has passed). A
- *     pending renewal completes with LW_ELOST after `lost`; if lw_release is called, it
- *     completes with LW_ECANCELED before the release.
+ *  6. `lost` is called at most once, and only for a held lock. The reason is LW_ELOST
+ *     (the lease was not renewed in time), LW_ETIMEOUT (max_hold_ms has passed) or
+ *     LW_ENOTHELD (the server reports that the lock is free or has another holder). With
+ *     LW_ELOST and LW_ETIMEOUT it is called margin_ms before the deadline. If the event
+ *     loop stalled past that time, it is called as soon as the loop continues, before any
+ *     other callback of the client. With LW_ENOTHELD no time is left. `at_risk` is never
+ *     called after `lost`. A pending renewal completes with LW_ELOST after `lost`, and
+ *     with LW_ECANCELED after a call of lw_release or lw_client_close.
  *  7. lw_client_close releases all held locks (their handles become LW_DONE without a
- *     callback), fails all waiting ones with LW_ECLOSED, waits for outstanding replies,
- *     and calls back last, within close_timeout_ms. lw_client_free acts at once, without
- *     callbacks. Handles survive their client in state LW_DONE; every function that can
- *     fail then returns LW_ECLOSED.
+ *     callback), and fails all waiting handles with LW_ECLOSED. Then it waits for
+ *     outstanding replies, also to earlier calls of lw_release, and calls its `done`
+ *     last, within close_timeout_ms if the event loop runs. lw_client_free acts at once,
+ *     without callbacks. From then on all the client's handles are LW_DONE, and every
+ *     function that can fail returns LW_ECLOSED for them.
  *  8. Use one thread per event_base. The library's events keep event_base_dispatch
  *     running until the client is closed or freed. Free the client before its event_base.
  *     In a forked child (also after daemon(3)) a client made before the fork is inert: it
- *     reads, sends, renews, releases and calls back nothing, and the parent does not
- *     notice. If the child's event loop runs, the client's events end in it, with one log
- *     entry, and the child's copies of its descriptors are closed. lw_lock_state returns
- *     LW_DONE. Functions that can fail return LW_ECLOSED, except lw_client_stats. errbuf,
- *     lw_lock_errstr and the reason of lw_client_is_up are "the client was created before
- *     fork, and belongs to the parent process". The child may free everything or nothing.
- *     A child that runs the event_base calls event_reinit first, as libevent requires. It
- *     should free a client before event_reinit, or after the loop has run; in between,
- *     the kernel keeps watching the client's sockets until the parent has closed them.
+ *     does no I/O and makes no callbacks, except for one log message if the child's event
+ *     loop runs. The parent does not notice. If the child's event loop runs, the client's
+ *     events end in it, and the child's copies of its descriptors are closed.
+ *     lw_lock_state returns LW_DONE. Functions that can fail return LW_ECLOSED, except
+ *     lw_client_stats, which still works. errbuf, lw_lock_errstr and the reason of
+ *     lw_client_is_up are "the client was created before fork, and belongs to the parent
+ *     process". The child may free everything or nothing. A child that runs the event_base
+ *     calls event_reinit first, as libevent requires. It should free a client before
+ *     event_reinit, or after the loop has run. If it frees a client in between, the
+ *     kernel keeps watching the client's sockets until the parent has closed them.
  *
- * WHAT EACH CALL DOES IN EACH STATE (its return value, then the status of its callback)
+ * WHAT A CALL ON A HANDLE DOES IN EACH STATE (its return value, then its callback's
+ * status)
  *
  *                  LW_WAITING      LW_HELD                    LW_RELEASING  LW_LOST,
  *                                                                           LW_DONE
@@ -72,16 +92,20 @@
  *                  grant is
  *                  released
  *
- * The deadline of a held lock is when lw_lock_remaining_ms becomes 0 without another
- * renewal. Times are in milliseconds on a clock that counts suspend (CLOCK_BOOTTIME).
- * Functions return 0 or a negative error of `enum lw_error`; `*ret` is unchanged on
- * failure. Destructors accept NULL. Returned strings are valid until the next call on
- * their handle (`why` and log messages: during the callback), and "" if there is nothing
- * to report.
+ * In every state lw_release and lw_renew return LW_ECLOSED once the client has been
+ * freed, and in a forked child.
  *
- * Text of a server or a socket is safe to display in a log message, an errstr or a `why`:
- * one line of printable UTF-8, any other byte as \xNN, cut below 160 bytes in a `why` and
- * below 512 bytes elsewhere. The strings of lw_inspect are not safe.
+ * Times are in milliseconds on a clock that counts suspend (CLOCK_BOOTTIME). Functions
+ * return 0 or a negative error of `enum lw_error`, unless their comment says otherwise;
+ * `*ret` is unchanged on failure. Destructors accept NULL. A returned string is valid
+ * until control returns to the event loop, or its handle or client is freed. An argument
+ * of a callback (`why`, a log message) is valid during the callback. A string is "" if
+ * there is nothing to report.
+ *
+ * Texts of servers and sockets are safe to display where they appear in log messages,
+ * lw_lock_errstr or a `why`: one line of printable UTF-8, any other byte as \xNN, cut
+ * below 160 bytes in a `why` and below 512 bytes elsewhere. The strings of lw_inspect and
+ * lw_list are not safe, except for `server` and `role`.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -96,7 +120,7 @@ extern "C" {
 #define LW_VERSION "0.3.0"
 
 struct event_base; /* libevent's */
-struct lw_client;  /* any number of locks, and two connections to each server it uses */
+struct lw_client;  /* its locks, and two connections to each server that it uses */
 struct lw_lock;    /* one acquisition: waiting, held, releasing, then done; or lost */
 struct lw_keep;    /* a lock held whenever possible: one acquisition after another */
 struct lw_all;     /* several locks acquired as one: all of them, or none */
@@ -127,8 +151,9 @@ enum lw_error {
         LW_ERROR_FORCE_INT_ = 0x7fffffff
 };
 
-/* Makes an enum as wide as int in every program, also with -fshort-enums. (An attribute
- * does this, since a further enumerator would need a case in every switch.) */
+/* Makes an enum as wide as int in every program, also with -fshort-enums. An attribute
+ * does this because a further enumerator, such as that of enum lw_error, would need a
+ * case in every switch. */
 #if defined(__GNUC__)
 #define LW_INT_WIDE __attribute__((mode(SI)))
 #else
@@ -145,41 +170,42 @@ enum lw_mode {
 } LW_INT_WIDE;
 
 /*
- * LW_REDISSON is the same lock as Redisson's RLock of that name, on a single server. A
- * Java service and this client exclude each other, and wake each other by Redisson's
- * channel. The lock has one owner and is re-entrant. Handles of one client with the same
- * `owner` share one hold, including those that requested the lock while the first one
- * waited; without an `owner` a handle holds alone. Redis stores one hold for all of them,
- * with the longest of their leases, and lw_release completes with LW_STILLHELD for all
- * except the last. Redisson's format has no fencing token (lw_lock_fence is 0) and no
- * queue, and an owner is known only in its own client. lw_inspect and lw_break treat the
- * lock as foreign.
+ * A lock in LW_REDISSON is the same lock as Redisson's RLock of the same name, on a
+ * single server. A Java service and this client exclude each other, and wake each other
+ * by Redisson's channel. The lock has one owner and is re-entrant. Handles of one client
+ * with the same `owner` share one hold. A handle that was requested while the first one
+ * waited shares it, too. Without an `owner` a handle holds alone. Redis stores one hold
+ * for all of them, with the longest of their leases, and lw_release completes with
+ * LW_STILLHELD for all except the last. An owner is known only in its own client.
+ * Redisson's format has no fencing token (lw_lock_fence is 0) and no queue. lw_inspect
+ * and lw_break treat the lock as foreign.
  *
  * Only the first waiter of a client sends requests; the others follow in order of
- * arrival, and wait_ms 0 is LW_EBUSY while a handle of the client waits. There is no
- * order between clients. After a release that woke other clients, this client leaves the
- * lock to them for about 10 ms, which delays new requests, also with wait_ms 0. Clients
- * that may not subscribe poll, at least every 3 s and when the holder's lease expires, as
- * do all clients of a server in cluster mode, where Redisson uses other channels.
+ * arrival. While a handle of the client waits, requests with wait_ms 0 end with LW_EBUSY.
+ * There is no order between clients. After a release that woke other clients, this client
+ * leaves the lock to them: for about 10 ms its new requests wait, also with wait_ms 0.
+ * Clients poll, at least every 3 s and when the holder's lease expires, if they may not
+ * subscribe, or if the server is a node of a cluster, where Redisson uses other channels.
  *
- * Redisson's fenced lock of that name excludes and wakes in both directions. Its spin
- * lock and its fair lock exclude, but wake in neither direction. A read-write lock of
- * that name is granted next to our hold, as next to an RLock's. Unlocking its read lock
- * deletes our hold; unlocking its write lock turns our hold into a read lock. Give it
- * another name.
+ * A fenced lock of Redisson's and our lock of the same name exclude and wake each other.
+ * Its spin lock and its fair lock exclude our lock and are excluded, but neither side
+ * wakes the other. Its read-write lock is granted although we hold the lock, as it is
+ * during a hold of an RLock. Unlocking its read lock deletes our hold; unlocking its
+ * write lock turns our hold into a read lock. Give a read-write lock another name.
  *
- * For LW_EXCLUSIVE and LW_SHARED all of Redisson's locks of that name are foreign,
+ * For LW_EXCLUSIVE and LW_SHARED all of Redisson's locks of the same name are foreign,
  * including its read-write lock. Neither side is granted the lock while the other holds
- * it, even if both only read. Neither changes what the other wrote. Neither notifies the
- * other on release: this client polls, and Redisson retries when the lease time that it
- * was given has expired. Its RLock's forceUnlock deletes our lock.
+ * it, even if both only read. Neither changes what the other wrote, except that
+ * forceUnlock of its RLock deletes our lock. Neither notifies the other on release: this
+ * client polls, and Redisson retries after the remaining lease that Redis returned to it.
+ *
  */
 /* == lw_lock_state(3): the state of a handle, without I/O == */
 enum lw_state {
     LW_WAITING = 0,   /* requested, neither granted nor failed yet */
-    LW_HELD = 1,      /* held while lw_lock_remaining_ms is above 0 */
+    LW_HELD = 1,      /* granted; held while lw_lock_remaining_ms is above 0 */
     LW_RELEASING = 2, /* lw_release was called, its callback is pending */
-    LW_LOST = 3,      /* was held, `lost` has been called */
+    LW_LOST = 3,      /* was held; `lost` (if not NULL) has been called, or is running */
     LW_DONE = 4       /* released, failed, or its client was closed */
 } LW_INT_WIDE;
 
@@ -188,28 +214,28 @@ enum lw_state {
  * that call. */
 typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
 /* The early warning for a held lock. `at_risk` is 1 if no more than at_risk_ms of the
- * lease are left, because renewals fail or are not answered, or, with LW_NO_RENEW, were
- * not requested. It is 0 if a renewal has ended the risk. Calls with 1 and with 0
- * alternate, 1 first. A warning that no longer applies when it would be delivered is
- * dropped. The callback runs only while the lock is held: not after `lost`, lw_release,
- * lw_client_close or lw_lock_free, and not if a stalled loop finds the lock lost. The
- * lock stays held until `lost`, and lw_renew may be tried. `remaining_ms` is the present
- * lw_lock_remaining_ms; `arg` is that of `lost`. */
+ * lease are left: renewals fail or are not answered or, with LW_NO_RENEW, lw_renew was
+ * not called. It is 0 if a renewal has ended the risk. Calls with 1 and with 0 alternate,
+ * 1 first. A warning that no longer applies when it would be delivered is dropped. No
+ * call follows `lost`, lw_release, lw_client_close or lw_lock_free. If the event loop
+ * stalled until the lock was lost, only `lost` is called. The lock stays held until
+ * `lost`, and lw_renew may be tried. `remaining_ms` is the present lw_lock_remaining_ms;
+ * `arg` is that of `lost`. */
 typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
                         void *arg);
 /* == lw_keep_new(3) == */
-/* A hold of a keep began or ended: see lw_keep_new. */
+/* A keep gained or lost its lock: see lw_keep_new. */
 typedef void lw_keep_cb(struct lw_keep *keep, int status, void *arg);
 /* == lw_client_new(3): a client of a Redis server, a master, a cluster == */
 /* lw_client_close is finished. The client may be freed here. */
 typedef void lw_close_cb(struct lw_client *client, void *arg);
-/* The command link came up (`up` is 1) or went down (0); `why` is the reason, or "".
+/* The link came up (`up` is 1) or went down (0); `why` is the reason, or "".
  * Called at each change, and at each failed attempt while the link is down. A server that
  * cannot serve locks (a replica, one that is loading) counts as down. */
 typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
 /* The credentials for one AUTH. The struct is the library's, all zeros except for `size`.
- * The arrays never change their sizes: 16384 bytes is the most that a server accepts on a
- * connection that has not authenticated. */
+ * The arrays keep their sizes in later versions. A server accepts no string longer than
+ * 16384 bytes on a connection that has not authenticated. */
 struct lw_credentials {
     size_t size;         /* of this struct in the library in use; later versions append */
     char username[1024]; /* "": the user is "default" */
@@ -218,16 +244,16 @@ struct lw_credentials {
 /*
  * Fills in the present credentials. Called before each AUTH of each of the client's
  * connections, also while it closes. Rule 4 applies: a client that is freed here does not
- * log in. Must not block: fetch a token beforehand, and supply it from memory. Returns 0,
- * or an lw_error if there are no credentials. An error, an empty password and a string
- * without a NUL fail the attempt: the connection backs off, `log` and, for the command
+ * log in. Must not block: fetch an access token beforehand, and supply it from memory.
+ * Returns 0, or an lw_error if there are no credentials. An error, an empty password and
+ * a string without a NUL fail the attempt: the connection backs off, `log` and, for the
  * link, `link` get the error's text, and the next attempt calls again.
  *
  * The credentials are copied when the function returns, sent once, and wiped from the
  * library's memory (`ret`, the command, the output buffer), but not from the kernel's
  * socket buffers or the caller's own memory. A connection that is up does not
- * authenticate again; if the server ends it when a token expires, the client reconnects
- * and calls again.
+ * authenticate again; if the server ends it when an access token expires, the client
+ * reconnects and calls again.
  */
 typedef int lw_credentials_cb(struct lw_client *client, struct lw_credentials *ret,
                               void *arg);
@@ -237,23 +263,24 @@ typedef void lw_log_cb(int level, const char *message, void *arg);
 
 /*
  * Options of a client. Start from LW_CLIENT_OPTIONS_INIT. A field that is 0 or NULL has
- * its default. Strings are copied. A struct smaller than this header's is accepted
- * (absent fields have their defaults), and a larger one if its tail is zero, else
- * LW_EINVAL.
+ * its default. If a comment begins with a number, this is the default; the range may
+ * follow in parentheses. Strings are copied. A struct smaller than this header's is
+ * accepted (absent fields have their defaults), and so is a larger one if its tail is
+ * zero; otherwise the call returns LW_EINVAL.
  */
 struct lw_client_options {
     size_t size;
-    /* Each overrides the one in the URL; the other one may come from there. A user name
-     * needs a password. A password is never logged. */
+    /* Each of the two overrides its part of the URL. A user name needs a password, here
+     * or in the URL. A password is never logged, nor quoted in errbuf. */
     const char *username, *password;
-    /* The database (SELECT), overrides the URL's. 0: the URL's, or 0. */
+    /* The database (SELECT). If it is above 0 it overrides that of the URL. */
     int db;
     /* For CLIENT SETNAME: 1 to 128 printable bytes without spaces. Default "lockwire". */
     const char *client_name;
     /* 5000: name resolution, connecting and AUTH together. With Sentinel this includes
      * the queries to the sentinels, which may take up to half of it. */
     uint32_t connect_timeout_ms;
-    /* 5000: for the oldest unanswered command; after it the client reconnects. */
+    /* 5000: if a command is unanswered for so long, the client reconnects. */
     uint32_t request_timeout_ms;
     /* 50 and 5000: the delay before a reconnection doubles from the minimum to the
      * maximum. Each delay is random, from half of that to all of it. */
@@ -262,11 +289,11 @@ struct lw_client_options {
     uint32_t close_timeout_ms;
     /* 2000 (100 to 60000): how long a waiter that is handed the lock has to claim it. */
     uint32_t claim_ms;
-    /* 16 (1 to 16): how many handles of this client one grant of Redis serves in turn
-     * (LW_MUTEX). 1: off. */
+    /* 16 (1 to 16): how many handles of this client one grant of Redis may serve, one
+     * after another, before other clients have their turn (LW_MUTEX). 1: one. */
     uint32_t local_turns;
-    /* 1024: unanswered commands on the link. Further commands queue in the client,
-     * renewals and releases first. */
+    /* 1024: the most unanswered commands on the link. Further commands queue in the
+     * client, renewals and releases first. */
     uint32_t max_inflight;
     lw_link_cb *link;
     lw_log_cb *log;
@@ -280,37 +307,39 @@ struct lw_client_options {
     char *errbuf;
     size_t errbuf_size;
     /* The tls_ options are for rediss://, rediss-sentinel:// and rediss-cluster:// only.
-     * The files are PEM. lw_client_new reads them, and each connection again, so that
-     * they can be replaced at any time; if a file is unusable by then, the attempt fails
-     * and `link` reports it. The server's certificate is always verified, and so is its
-     * name: an alternative name of the certificate, not its common name.
+     * The files are PEM. lw_client_new reads them, and blocks for that. Each connection
+     * rereads them (tls_ca only if it has changed), so that they can be replaced at any
+     * time. If a file is unusable when it is reread, the attempt fails and `link` reports
+     * it. The server's certificate is always verified, and so is its name: a
+     * subjectAltName of the certificate; its common name is ignored.
      *
-     * tls_ca has the trusted certificates: a file, which is read again if it has changed,
-     * or a directory with OpenSSL's hashes. Default: the system's. */
+     * tls_ca has the trusted certificates: a file, or a directory with OpenSSL's hashes.
+     * Default: the system's. */
     const char *tls_ca;
     /* The client's certificate, with its chain, and its key, without a passphrase: both,
      * or neither (the default). */
     const char *tls_cert, *tls_key;
     /* The name to verify in the server's certificate; unless it is an address, it is also
-     * sent to the server (SNI). Default: the URL's host. With rediss-sentinel:// and
-     * rediss-cluster:// one name applies to all sentinels, servers and nodes. By default
-     * each is verified as what the URL lists, or as what a sentinel or a node reports: an
-     * address, unless they announce names. */
+     * sent to the server (SNI). Default: the host in the URL, or the host that a sentinel
+     * or a node reports (an address, unless they announce names). With rediss-sentinel://
+     * and rediss-cluster:// a name that is given here applies to all sentinels, servers
+     * and nodes. */
     const char *tls_server_name;
-    /* Replaces the user name and password. LW_EINVAL if one of them is given as well,
-     * also in the URL. */
+    /* Called for the user name and the password. If one of them is given as well, here or
+     * in the URL, lw_client_new returns LW_EINVAL. */
     lw_credentials_cb *credentials;
     /* The credentials for the sentinels themselves, with redis-sentinel:// and
      * rediss-sentinel:// only. A user name needs the password. Default: none; the user
      * name and password above, and `credentials`, are for the servers. A sentinel that
-     * the URL does not list is sent the password after it has proved its id, unless it
-     * demands the password first. */
+     * the URL does not list is sent the password only after it has proved its id, unless
+     * it requires the password first (lockwire(7) describes the risk). */
     const char *sentinel_username, *sentinel_password;
-    /* libevent's priority of all the client's events, and so of its callbacks: from 0,
-     * the most urgent, to one less than the number of priorities of `base` (which is 1
-     * unless event_base_priority_init was called before lw_client_new). While events of a
-     * more urgent priority are always ready, nothing is renewed, granted or reported as
-     * lost. libevent itself looks up host names, with the middle priority of `base`. */
+    /* libevent's priority of all the client's events, and so of its callbacks. The
+     * default 0 is the most urgent. The largest is one less than the number of priorities
+     * of `base`, which is 1 unless event_base_priority_init was called before
+     * lw_client_new. With a priority above 0 nothing is renewed, granted or reported as
+     * lost while more urgent events are always ready. libevent itself looks up host
+     * names, with the middle priority of `base`. */
     int priority;
 };
 #define LW_CLIENT_OPTIONS_INIT                                                           \
@@ -333,28 +362,31 @@ struct lw_acquire_options {
     /* 0: no limit. Else the hold ends after this time (`lost` with LW_ETIMEOUT), even if
      * a job never finishes. */
     int64_t max_hold_ms;
-    /* How long before the deadline `lost` is called: less than half of the lease, and
-     * less than max_hold_ms. */
+    /* How long before the deadline `lost` is called: the time that you need to stop
+     * working. The default 0 leaves no time: `lost` is called at the deadline (about 1 ms
+     * before it). Must be less than half of the lease, and less than max_hold_ms. */
     uint32_t margin_ms;
-    /* For LW_EXCLUSIVE, LW_SHARED and LW_REDISSON: the owner, which may enter again: 1 to
-     * 128 printable bytes without spaces. Default: this handle alone. A process that
-     * restarts with the same string enters next to its own old hold, with the same
-     * fencing token. So does any other process with this string: make it unique, and make
-     * sure that the old process is gone. */
+    /* For LW_EXCLUSIVE, LW_SHARED and LW_REDISSON: the owner, which may acquire the lock
+     * again while it holds it. 1 to 128 printable bytes without spaces. Default: this
+     * handle alone. In LW_EXCLUSIVE and LW_SHARED all processes with the same string are
+     * the same owner. So a process that restarts with it gets the lock while its own old
+     * hold lasts, with the same fencing token. Make the string unique, and make sure that
+     * the old process is gone. (In LW_REDISSON an owner is known only in its client.) */
     const char *owner;
-    /* LW_SHARED: the request enters only while fewer owners hold the lock. 0: no limit.
-     * All users of a name should pass the same number. */
+    /* LW_SHARED: the request is granted only while fewer owners than this number hold the
+     * lock. 0: no limit. All users of a name should pass the same number. */
     uint32_t permits;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_lock_cb *lost;
-    /* How much of the lease is left when `at_risk` is called: more than margin_ms, and
-     * less than half of the lease. Only with `at_risk`. Default: a third of the lease (a
-     * renewal is due when two thirds are left), or, if margin_ms is not below that, the
-     * middle between margin_ms and half of the lease. It is limited to half of the time
-     * left when the deadline last moved or the grant was delivered. So a hand-over (which
-     * starts with claim_ms), a turn, and a lease that lw_renew has shortened are renewed
-     * without a warning. No warning is given if the lease lasts until max_hold_ms ends
-     * the hold. */
+    /* How much of the lease is left when `at_risk` is called. Requires `at_risk`. Must be
+     * more than margin_ms, and less than half of the lease. Default: a third of the lease
+     * (a renewal is due when two thirds are left). If margin_ms is not below a third, the
+     * default is the middle between margin_ms and half of the lease. The warning never
+     * comes before half of the time has passed that was left when the deadline last
+     * moved, or when the grant was delivered. So a hold that begins with little time
+     * (after a hand-over, which starts with claim_ms, or after another handle of this
+     * client), and a lease that lw_renew has shortened, are renewed without a warning. No
+     * warning is given if max_hold_ms ends the hold before the lease does. */
     uint32_t at_risk_ms;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_risk_cb *at_risk;
@@ -368,7 +400,8 @@ struct lw_acquire_options {
 enum lw_acquire_flags {
     /* Do not renew: the hold ends with its lease unless lw_renew is called. */
     LW_NO_RENEW = 1,
-    /* No fencing token if it would cost a command; lw_lock_fence may be 0. */
+    /* Draw no fencing token if that would cost a command, as it does without contention.
+     * lw_lock_fence may then be 0. */
     LW_NO_FENCE = 2
 } LW_INT_WIDE;
 
@@ -390,21 +423,22 @@ struct lw_stats {
     uint64_t handed_over;   /* grants by a hand-over message */
     uint64_t passed;        /* grants by a local hand-over, without a command */
     uint64_t renewed;       /* leases renewed */
-    uint64_t renewals_late; /* sent more than a tenth of the lease after they were due */
+    uint64_t renewals_late; /* renewals sent late, by more than a tenth of the lease */
     uint64_t commands;      /* commands sent to Redis */
     uint64_t resent;        /* commands sent again after an unknown outcome */
     uint64_t reconnects;    /* connections made after the first */
     uint64_t wait_us;       /* total waiting time of the granted acquisitions, in us */
-    /* The waiting times of wait_us: bucket i counts those of up to 2^i ms (0: up to 1
-     * ms), the last one all that were longer. */
+    /* The waiting times of wait_us, not cumulative: bucket 0 counts those of up to 1 ms,
+     * bucket i those of more than 2^(i-1) and up to 2^i ms, the last one all longer ones.
+     */
     uint64_t wait_histogram[LW_WAIT_BUCKETS];
     uint64_t failovers; /* how often sentinels named another master than before */
     uint64_t redirects; /* commands that a cluster's node redirected to another one */
     uint64_t refreshes; /* requests for a cluster's slot map */
     uint64_t link_up;   /* 1 while the link is up, as for the link callback; else 0 */
-    /* 1 while messages arrive, in a cluster from every node where a handle waits. Else 0:
-     * waiters poll and have no place in the queue, and may starve while other clients
-     * queue. The log has the reason. */
+    /* 1 while the subscription to messages is up, in a cluster at every node where a
+     * handle waits. Else 0: waiters poll and have no place in the queue, and may starve
+     * while other clients queue. The log has the reason. */
     uint64_t subscription_up;
 };
 #define LW_STATS_INIT                                                                    \
@@ -419,9 +453,9 @@ struct lw_master {
     char service[129]; /* as in the URL */
     char host[254];    /* a name or an address, as reported by the sentinels */
     uint16_t port;
-    /* For how long it has been the master, in ms, as reported by the sentinel that the
-     * client follows; -1 if unknown. A sentinel counts from the failover, or from its own
-     * start. */
+    /* For how long it has been the master, in ms, as reported by the sentinel whose
+     * answer led here; -1 if unknown. A sentinel counts from the failover, or from its
+     * own start. */
     int64_t for_ms;
 };
 #define LW_MASTER_INIT                                                                   \
@@ -440,8 +474,8 @@ struct lw_master {
  * Creates a client of the Redis at `url`. Returns at once; the client connects in the
  * event loop, and reconnects after every loss of the connection, with exponential
  * backoff. `base` and options->errbuf must outlive the client. Reserved characters in
- * user, password and path are written as %XX. A user without a password needs that of the
- * options. The URL is one of:
+ * user, password and path are written as %XX. A URL with a user but without a password
+ * needs options->password. The URL is one of:
  *
  *   redis://[[user][:password]@]host[:port][/db]
  *   unix:///path[?db=N]
@@ -455,23 +489,25 @@ struct lw_master {
  * by address (lockwire(7) says what they are trusted with). When the sentinels report
  * another master, both connections move there at once, every hold is verified, and every
  * waiter requests again with its old place. A hold that the new master does not know is
- * lost with LW_ENOTHELD as soon as that shows; until its deadline there may be two
- * holders. The same is true while two servers report themselves as master. Fencing tokens
- * distinguish such holders, and still grow unless the new master's clock is behind the
- * old one's. The link callback is called when a master is left (`why` names both) and,
- * while there is no master, with each sentinel's answer. While no sentinel answers, a
- * connection to the master stays.
+ * lost with LW_ENOTHELD when it is verified. Until then, at most until its deadline,
+ * there may be two holders; so there may be while two servers report themselves as
+ * master. Fencing tokens distinguish such holders, and still grow unless the new master's
+ * clock is behind the old one's. The link callback is called when the client changes its
+ * master (`why` names the old and the new one) and, while there is no master, with each
+ * sentinel's answer. While no sentinel answers, a connection to the master stays.
  *
  * redis-cluster:// lists 1 to 16 nodes (default port 6379) of a cluster. Each name is
  * stored at the master that has its slot, and each slot has a fence counter. The client
- * connects to a master when a name first needs it. The link is up while the owner of at
- * least one slot is known. It stays up while a single node is down: handles of names at
- * that node have the reason in lw_lock_errstr, and end with LW_ECONN if wait_ms is 0.
- * While a slot moves to another node, its locks are renewed and released, and mutexes are
- * acquired; waiters keep their places, and poll. After a failover the same guarantees
- * apply as with Sentinel. There are no databases, and LW_REDISSON is LW_EINVAL. Waiters
- * are served by hand-over if the servers have sharded channels (Redis 7, Valkey) and this
- * account may use them; otherwise they poll.
+ * connects to a master when a name first needs it. The link is up while the slot map is
+ * known and gives at least one slot to a master. It goes down if all slots lose their
+ * masters, or if no node reports the map while no connection to a master is up. It stays
+ * up while a single node is down: handles of names at that node have the reason in
+ * lw_lock_errstr, and end with LW_ECONN if wait_ms is 0. While a slot moves to another
+ * node, its locks are renewed and released, and mutexes are acquired in no order; waiters
+ * keep their places, and poll. After a failover the same guarantees apply as with
+ * Sentinel. There are no databases, and requests with LW_REDISSON return LW_EINVAL.
+ * Waiters are served by hand-over if the servers have sharded channels (Redis 7, Valkey)
+ * and this account may use them; otherwise they poll.
  *
  * Returns 0, LW_EINVAL (the URL or an option is invalid: errbuf says which) or LW_ENOMEM.
  */
@@ -480,27 +516,27 @@ LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
                             struct lw_client **ret);
 /*
  * Closes the client gracefully: rule 7. `done` (may be NULL) is called once, within
- * close_timeout_ms. The caller must still free the client. Returns 0, or LW_ECLOSED if it
- * was called before.
+ * close_timeout_ms if the event loop runs. The caller must still free the client. Returns
+ * 0, or LW_ECLOSED on a second call and in a forked child.
  */
 LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg);
 /* Frees the client at once; no callback of the client or its locks runs any more. Held
  * locks expire with their leases. */
 LW_PUBLIC void lw_client_free(struct lw_client *client);
-/* Returns 1 if the command link is up (in a cluster: if the slot map is known), else 0,
- * as in a forked child (rule 8). A change is visible here before the link callback is
- * called. Sets `*why` (`why` may be NULL) to the reason that this callback was given
- * last, or is about to be given. That is "" before the first attempt has ended. When
- * closing is finished it is the text of LW_ECLOSED. The string is valid until control
- * returns to the event loop. */
+/* Returns 1 if the link is up (see lw_client_new), else 0, as in a forked child (rule 8).
+ * A change is visible here before the link callback is called. If `why` is not NULL, sets
+ * `*why` to the latest reason for the link callback, also if that call is still due. The
+ * reason is "" before the first attempt has ended, and the text of LW_ECLOSED when
+ * closing is finished. */
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
 /* Returns the class of that `why`, for a program that has to decide what to do:
  *   LW_OK        the link is up, or the first attempt has not ended
  *   LW_ECONN     no server can be reached, or it cannot serve locks now (loading, a
- *                replica, a cluster without a slot map); the client tries again
+ *                replica, a cluster without a slot map, a TLS certificate that is not
+ *                valid yet); the client tries again
  *   LW_EREDIS    the server rejects this account, its password or this database, or one
- *                side rejects the other's TLS certificate (unless that is only not valid
- *                yet), protocol version or cipher suites; the client tries again
+ *                side rejects the other's TLS certificate, protocol version or cipher
+ *                suites; the client tries again
  *   LW_ESYSTEM   this process or the system can open no more files or sockets
  *   LW_ENOMEM    memory is short
  *   LW_ECLOSED   closing is finished, or this is a forked child */
@@ -516,8 +552,8 @@ LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *r
  * lockwire_wait_seconds, each with HELP and TYPE. labels[i] distinguishes the client of
  * stats[i] from the others, as client="a" or client="a",zone="b". Names consist of
  * letters, digits and _; values are printable UTF-8 in which \\, \" and \n are escapes.
- * For no labels, labels[i] is "" or NULL, or `labels` is NULL. The caller may append
- * further metrics.
+ * A single client needs no labels: labels[0] may be "" or NULL, or `labels` NULL. The
+ * caller may append further metrics.
  *
  * At most `size` bytes are written, with a NUL, as by snprintf. (One client needs about 4
  * KiB.) Fields that a struct of an earlier version lacks, or that a later version has
@@ -533,7 +569,7 @@ LW_PUBLIC int lw_stats_prometheus(const struct lw_stats *const *stats,
                                   size_t size);
 /*
  * Fills `ret`, whose size field must be set (LW_MASTER_INIT), with the master that is
- * followed now, even if it cannot be reached, without I/O. Returns 0, LW_ECONN if no
+ * followed now. Does no I/O; the master need not be reachable. Returns 0, LW_ECONN if no
  * sentinel has led to a master yet, LW_EINVAL if the URL names no service or `ret` has no
  * size, or LW_ECLOSED.
  */
@@ -541,8 +577,9 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
 
 /* == lw_acquire(3) == */
 /*
- * Requests the lock `name`: 1 to 512 bytes, none of them below 0x20 or 0x7f; not starting
- * with "lockwire:"; a '}' only in one valid "{tag}". `options` may be NULL (a mutex, try
+ * Requests the lock `name`. A name has 1 to 512 bytes without control characters (0x00 to
+ * 0x1f, 0x7f), does not begin with "lockwire:", and has a '}' only as the end of one hash
+ * tag of Redis Cluster, "{tag}", that is not empty. `options` may be NULL (a mutex, try
  * once). `done` is called once, with:
  *   LW_OK         the lock is held; see lw_lock_fence and lw_lock_remaining_ms
  *   LW_EBUSY      wait_ms is 0, and the lock is held by another; see lw_lock_retry_ms
@@ -550,8 +587,8 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
  *                 then
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
  *   LW_ECONN      wait_ms is 0, and no server replies, or only one that cannot serve any
- *                 lock now, such as a cluster without the slot (longer waits last through
- *                 an outage)
+ *                 lock now, such as a cluster without the slot (with another wait_ms an
+ *                 outage is waited out)
  *   LW_EREDIS     the server refuses permanently (permissions) or, if wait_ms is 0, for
  *                 the moment (memory, a clock that was never set); see lw_lock_errstr
  *   LW_ENOMEM, LW_ECLOSED
@@ -595,12 +632,15 @@ LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
 LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
 /* Returns the fencing token of this grant, larger than that of every earlier grant of the
  * name (further holds of an owner repeat its token). Returns 0 if the lock was not
- * granted, with LW_REDISSON, or if LW_NO_FENCE saved the token. Pass the token along with
- * every write to the resource, which must reject any token smaller than the largest that
- * it has seen. A token is above 2^50, since it begins with the server's time in us. A
- * server whose clock is before September 2005, and which kept no larger number, has none
- * to give. Then only LW_NO_FENCE and LW_REDISSON are granted; this is logged, and waiters
- * get the lock when the clock is right. */
+ * granted, with LW_REDISSON, or if LW_NO_FENCE skipped the token. Pass the token along
+ * with every write to the resource, which must reject any token smaller than the largest
+ * that it has seen.
+ *
+ * A new counter starts from the server's time in us, so a token is above 2^50. A server
+ * that has no counter, and whose clock shows a time before September 2005, cannot issue
+ * tokens. Then only requests with LW_NO_FENCE or LW_REDISSON are granted, and this is
+ * logged. Other requests end with LW_EREDIS if wait_ms is 0; else they wait until the
+ * clock is right. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 LW_PUBLIC enum lw_mode lw_lock_mode(const struct lw_lock *lock);
@@ -614,20 +654,19 @@ LW_PUBLIC void *lw_lock_arg(const struct lw_lock *lock);
  * change. */
 LW_PUBLIC void lw_lock_set_arg(struct lw_lock *lock, void *arg);
 /* Returns how many handles wait before this one, by the last reply; 0 if it is next.
- * Handles of this client count one by one; those of another client that share a turn
- * (local_turns) count as one. While a handle of this client holds the lock, and with
- * LW_REDISSON, which keeps no order between clients, only handles of this client count.
- * Returns -1 if the handle does not wait, or if its position is unknown: no reply yet, or
- * it polls without a place. */
+ * Handles of this client count one by one; handles of another client that share one grant
+ * (local_turns) count as one. Only handles of this client count while one of them holds
+ * the lock, and always with LW_REDISSON, which keeps no order between clients. Returns -1
+ * if the handle does not wait, or if its position is unknown because no reply has come
+ * yet, or because the handle polls without a place. */
 LW_PUBLIC int64_t lw_lock_position(const struct lw_lock *lock);
-/* Returns the owner that holds: the `owner` of the options, else the token; "" while
- * waiting. (In Redis a mutex's token ends in + in place of - once a waiter has queued.)
- */
+/* Returns the owner that holds: the `owner` of the options, else the lock token (see
+ * struct lw_inspected); "" while waiting. (In Redis the last character of a mutex's token
+ * is + in place of - once a waiter has queued.) */
 LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
 /* Returns the last error from the server or the socket that affected this handle; the
  * next successful reply and a reconnection clear it. So after LW_ETIMEOUT it is why the
- * server refused until the end, or why there was no connection. It is valid until control
- * returns to the event loop. */
+ * server refused until the end, or why there was no connection. */
 LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
 /* Returns the class of lw_lock_errstr; LW_OK if that is "":
  *   LW_ECONN     the server, or the node that has the name, was not reached or could not
@@ -640,9 +679,9 @@ LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
  * renewed. */
 LW_PUBLIC int lw_lock_error(const struct lw_lock *lock);
 /* After LW_EBUSY: returns the holder's remaining lease in ms, for a Retry-After, or -1 if
- * the key has no TTL. Otherwise returns 0. If handles of this client wait behind others,
- * it may be their claim window. While a cluster moves the name's slot, it is the delay
- * until the next attempt. */
+ * the key has no TTL. Otherwise returns 0. If handles of this client wait for the name,
+ * the value may be claim_ms instead. While a cluster moves the name's slot, it is a
+ * suggested delay. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* == lw_keep_new(3): leader election, a lock that is held whenever possible == */
@@ -652,36 +691,41 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
  * end of the queue. `gained` and `lost` alternate, starting with `gained`; either may be
  * NULL:
  *   gained   LW_OK: the lock is held, by a new acquisition. Its fencing token is larger
- *            than all earlier ones, including the keep's own. (It is 0 with LW_NO_FENCE
- *            and LW_REDISSON, and unchanged if `owner` enters next to its own old hold.)
+ *            than all earlier ones, including the keep's own. (It may be 0 with
+ *            LW_NO_FENCE, and is 0 with LW_REDISSON. It is unchanged if `owner` gets the
+ *            lock while an old hold of its own lasts.)
  *   lost     LW_ELOST, LW_ENOTHELD or LW_ETIMEOUT, as for any lock: rule 6
  *
  * `options` are those of lw_acquire (NULL: a mutex) and apply to each acquisition, but
  * `lost` must be NULL, and wait_ms 0 or -1, which mean the same here. max_hold_ms limits
- * each hold, so that leadership rotates among the waiters. When `lost` is called,
- * margin_ms remain for stepping down; the keep releases the lock, and queues again, only
- * after that. With LW_NO_RENEW each hold ends with its lease unless lw_renew is called.
- * `at_risk` is called with the keep's `arg`.
+ * each hold, so that leadership rotates among the waiters. When `lost` is called with
+ * LW_ELOST or LW_ETIMEOUT, margin_ms remain for stepping down; the keep releases the
+ * lock, and queues again, only after that. With LW_ENOTHELD no time remains. With
+ * LW_NO_RENEW each hold ends with its lease unless lw_renew is called. `at_risk` is
+ * called with the keep's `arg`.
  *
  * Outages are waited out. If the server refuses permanently (permissions), if memory is
  * short, or if an upgrade would deadlock (LW_EDEADLOCK), the keep retries after 1 s,
  * doubling the delay up to 30 s. Each failure is logged (LOG_WARNING). Until the retry
  * lw_keep_lock is in state LW_DONE, with the reason in its lw_lock_errstr.
  *
- * Rules 1 to 8 apply to a keep as to a handle: the caller owns it until lw_keep_free, in
- * any callback, after which no callback of it runs. lw_client_close releases its hold,
- * lw_client_free lets it expire, both without calling `lost`; the keep then calls back no
- * more, and must still be freed. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or
- * LW_ECLOSED.
+ * Rules 1 to 8 apply to a keep as to a handle. The caller owns it until lw_keep_free,
+ * which may be called in any callback; no callback of the keep runs after that.
+ * lw_client_close releases its hold, and lw_client_free lets it expire, both without
+ * calling `lost`. The keep then calls back no more, and must still be freed. Returns 0,
+ * LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_keep_new(struct lw_client *client, const char *name,
                           const struct lw_acquire_options *options, lw_keep_cb *gained,
                           lw_keep_cb *lost, void *arg, struct lw_keep **ret);
-/* Frees the keep: a hold is released, a place in the queue left, in the background. */
+/* Frees the keep. In the background it releases the lock, or leaves the queue. */
 LW_PUBLIC void lw_keep_free(struct lw_keep *keep);
-/* Returns the handle of the keep's hold (LW_HELD), of its wait (LW_WAITING), of its last
- * hold until the margin has passed (LW_LOST), or of the failed request (LW_DONE); never
- * NULL. Use it for the getters and lw_renew, not for lw_release, lw_lock_free or
+/* Returns the keep's present handle, never NULL. Its state is one of:
+ *   LW_HELD     the keep holds the lock
+ *   LW_WAITING  the keep waits for it
+ *   LW_LOST     the hold was lost, and its margin has not passed yet
+ *   LW_DONE     the request failed, and will be retried
+ * Use the handle for the getters and lw_renew, not for lw_release, lw_lock_free or
  * lw_lock_set_arg. The keep owns it, and replaces it with each request: do not store it
  * beyond one turn of the event loop. */
 LW_PUBLIC struct lw_lock *lw_keep_lock(const struct lw_keep *keep);
@@ -697,18 +741,19 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  * with any mutex.
  *
  * First all names are tried at once, which takes one round trip if they are free. If a
- * name is busy, the names that sort before it are kept and renewed, and the others are
- * acquired one after another in ascending order of their bytes, each by waiting in its
- * queue. Another client can therefore see some of the names held before `done`. If one of
- * them is lost in the meantime, all are released and the acquisition starts again, within
- * the same wait_ms; `lost` is not called.
+ * name is busy, the names that sort before it stay held and are renewed; the names after
+ * it are released. Then the missing names are acquired one after another in ascending
+ * order of their bytes, each by waiting in its queue. Another client can therefore see
+ * some of the names held before `done`. If one of them is lost before `done`, all are
+ * released and the acquisition starts again, within the same wait_ms; `lost` is not
+ * called.
  *
  * `options` are those of lw_acquire (NULL: try once), but mode must be LW_MUTEX and
  * `lost` must be NULL. wait_ms limits the whole acquisition. Every other option applies
  * to each name by itself. max_hold_ms counts from each name's own grant, so waiting for
  * the others is part of it. `at_risk` is called with the handle of the name and the `arg`
- * of this call, only after `done`: right after it for names that are at risk then. `done`
- * is called once, with:
+ * of this call, and never before `done`; if a name is at risk when `done` is called, the
+ * warning follows at once. `done` is called once, with:
  *   LW_OK         all are held, each with its own fencing token
  *   LW_EBUSY      wait_ms is 0, and a name is held by another
  *   LW_ETIMEOUT   wait_ms has passed
@@ -716,9 +761,10 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  * After any status except LW_OK all names are being released, in the background.
  *
  * The names are lost together, as soon as one of them is lost: `lost` (may be NULL) is
- * called at most once, with the reason of rule 6. The caller then has margin_ms to step
- * down. After that the other names are released, whether or not the server of the lost
- * name replies, or earlier by lw_all_free.
+ * called at most once, with the reason of rule 6. After margin_ms, in which the caller
+ * steps down, the other names are released, whether or not the server of the lost name
+ * replies. lw_all_free releases them earlier. With LW_ENOTHELD another client may already
+ * hold the lost name in that time.
  *
  * The callback rules are those of a handle; lw_client_close and lw_client_free end a hold
  * without `lost`. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
@@ -742,10 +788,10 @@ LW_PUBLIC void lw_all_free(struct lw_all *all);
  * at the moment. Use it for the getters and lw_renew, not for lw_release, lw_lock_free or
  * lw_lock_set_arg. While all names are held none is NULL. After a failure only the name
  * that caused it has a handle, for lw_lock_errstr and lw_lock_retry_ms; if the wait ended
- * between two attempts, none has. After a release that did not end with LW_OK,
- * lw_lock_errstr of each name that was not released is not empty, and lw_lock_error may
- * also be LW_ENOTHELD or LW_EUNKNOWN. Before `done`, do not keep the handle beyond one
- * turn of the event loop. */
+ * between two attempts, none has. If lw_all_release completes with another status than
+ * LW_OK, each name that was not released has a text in lw_lock_errstr. Its lw_lock_error
+ * may then also be LW_ENOTHELD or LW_EUNKNOWN. Before `done` has been called, do not keep
+ * a handle beyond one turn of the event loop. */
 LW_PUBLIC struct lw_lock *lw_all_lock(const struct lw_all *all, size_t index);
 /* Returns how long all names are certain to be held without another renewal, in ms: the
  * least of their lw_lock_remaining_ms. Returns 0 before `done` and after a release. */
@@ -756,27 +802,28 @@ LW_PUBLIC int64_t lw_all_remaining_ms(const struct lw_all *all);
  * where anyone may have written them: do not print them on a terminal as they are. Later
  * versions append fields: see entry_size. */
 struct lw_inspected {
-    /* `<client uuid>:<n>:<window ms>-` if it is lockwire's; of another plain string the
-     * first 1024 bytes */
+    /* The lock token: `<client uuid>:<n>:<window ms>-` if lockwire made it; of another
+     * library's plain string the first 1024 bytes. */
     const char *token;
     const char *owner; /* in re-entrant modes; else "" */
-    /* the token's client: "<client_name> <host> <pid>"; "" if unknown */
+    /* The client of the token, "<client_name> <host> <pid>"; "" if unknown. */
     const char *client;
-    /* of a holder: its own lease; -1 if it has no TTL. 0 for a waiter */
+    /* The remainder of a holder's own lease; -1 if it has no TTL. 0 for a waiter. */
     int64_t remaining_ms;
-    /* of a waiter, by the server's clock; 0 if unknown (a reader that wants to upgrade).
-     * 0 for a holder */
+    /* How long a waiter has waited, by the server's clock; 0 if unknown (a reader that
+     * wants to upgrade). 0 for a holder. */
     int64_t waited_ms;
-    uint64_t fence;    /* of a holder in a re-entrant mode; 0: Redis does not keep it */
+    uint64_t fence;    /* of a holder in a re-entrant mode; 0 if Redis does not keep it */
     uint32_t permits;  /* of a waiter in LW_SHARED */
-    enum lw_mode mode; /* in which it holds, or wants to hold */
+    enum lw_mode mode; /* the mode of the hold or of the request */
 };
 /* The holders and waiters of a name at one moment. Valid during the callback, as are its
  * entries and strings. */
 struct lw_inspection {
     size_t size; /* of this struct in the library in use; later versions append */
     const char *name;
-    const char *stranger; /* type of a foreign key that is no known lock; else "" */
+    /* The type of a foreign key, as TYPE returns it; "" if the key is a lock, or free. */
+    const char *stranger;
     const void *holders_, *waiters_;   /* for the two functions below */
     size_t holder_count, waiter_count; /* number of entries */
     size_t holder_total, waiter_total; /* number in Redis */
@@ -794,15 +841,16 @@ struct lw_inspection {
  * are at most 100, in no order. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_holder(
     const struct lw_inspection *inspection, size_t index);
-/* Returns the waiter with this index, or NULL if `index` is not below waiter_count. At
- * most 100 waiters in LW_MUTEX come first, then at most 100 in the other modes, each in
- * the order of its queue. */
+/* Returns the waiter with this index, or NULL if `index` is not below waiter_count. A
+ * name has one queue for LW_MUTEX and one for the other modes. At most 100 waiters of the
+ * first come first, then at most 100 of the second, each in the order of their queue. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
     const struct lw_inspection *inspection, size_t index);
 /* The result of lw_inspect. `why` is the reason, or "". `status` is:
  *   LW_OK      `inspection` has the result; in all other cases it is NULL
- *   LW_ECONN   there is no link, or it was lost; the call waits only for a cluster's node
- *              to which the client is connecting
+ *   LW_ECONN   there is no link, or it was lost. The call does not wait for the link:
+ *              after lw_client_new, call it once `link` has reported up. (It does wait
+ *              for a node of a cluster to which the client is connecting.)
  *   LW_EREDIS  the server refused, or a field or member in Redis is longer than 512 bytes
  *   LW_ENOMEM, LW_ECLOSED */
 typedef void lw_inspect_cb(struct lw_client *client, int status,
@@ -824,8 +872,8 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
                          void *arg);
 /*
  * Force-releases a lock and hands it over, as if its holder had released it: for an
- * operator who knows that the holder is gone or stuck. `token` selects a holder; NULL
- * selects the present one (of a read-write lock all at that moment, up to 1000).
+ * operator who knows that the holder is gone or stuck. `token` selects a holder. NULL
+ * selects the present holder, or up to 1000 present holders of a read-write lock.
  *
  * There may be two holders until the old holder's `lost` is called with LW_ENOTHELD. A
  * message asks the old holder's client to verify the hold, so this normally takes
@@ -833,11 +881,11 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
  * a cluster that never queued in the name's slot), it takes until the next renewal. Until
  * then only fencing protects the resource.
  *
- * A plain string of another library is a holder as well (LW_EREDIS if it is longer than
- * 512 KiB). Locks that are too long for lw_inspect can be broken, but a holder whose
- * token is longer than 512 bytes cannot be selected by token: pass NULL. While a cluster
- * moves the name's slot, the lock is not handed over and becomes free. Returns as
- * lw_inspect does.
+ * A plain string of another library is a mutex, and is broken as well (LW_EREDIS if it is
+ * longer than 512 KiB). Locks with entries that are too long for lw_inspect can be
+ * broken. A holder whose token is longer than 512 bytes cannot be selected by it: pass
+ * NULL. While a cluster moves the name's slot, the lock is not handed over and becomes
+ * free. Returns as lw_inspect does.
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
                        lw_break_cb *done, void *arg);
@@ -849,21 +897,21 @@ struct lw_listing {
     uint64_t found; /* locks so far, including the present one */
     uint64_t seen;  /* keys examined so far; an estimate if there is a pattern */
     /* The number of keys, which changes in the meantime; 0 if DBSIZE is not permitted. In
-     * a cluster the keys of each master are added when the list reaches it, once more if
-     * the master is scanned again. */
+     * a cluster the keys of each master are added when its scan begins. They are added
+     * again if the master is scanned again. */
     uint64_t keys;
 };
 /*
  * Reports a held lock, as lw_inspect would, including its waiters. If the server refuses
  * to show the lock (entries that are too long, permissions), it is reported without a
- * holder. `found` is NULL for progress only, after each step. Returns 0 to continue; any
- * other value ends the list with LW_ECANCELED.
+ * holder. After each step the callback is called with `found` NULL, to report progress.
+ * Returns 0 to continue; any other value ends the list with LW_ECANCELED.
  */
 typedef int lw_found_cb(struct lw_client *client, const struct lw_inspection *found,
                         const struct lw_listing *listing, void *arg);
 /* The end of lw_list. `why` is the reason, or "". `status` is:
  *   LW_OK         the list is complete
- *   LW_ECANCELED  `found` has ended it
+ *   LW_ECANCELED  the callback `found` has ended the list
  *   LW_ECONN      there is no link, or it was lost; the list is incomplete
  *   LW_EREDIS, LW_ENOMEM, LW_ECLOSED */
 typedef void lw_listed_cb(struct lw_client *client, int status,
@@ -883,9 +931,10 @@ typedef void lw_listed_cb(struct lw_client *client, int status,
  * other libraries, and free names that only have waiters are not found. A key that this
  * account may not read is skipped, and then appears in the server's ACL LOG.
  *
- * Up to 100 bytes of each string are read, which counts as a use of the key if the server
- * evicts by that. Besides the commands for locks, the account needs `+scan +dbsize
- * +getrange +hstrlen`. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
+ * Up to 100 bytes of each string are read. For a server that evicts keys by their last
+ * use (LRU) or by its frequency (LFU), this is a use. Besides the commands for locks, the
+ * account needs `+scan +dbsize +getrange +hstrlen`. Returns 0, LW_EINVAL (see errbuf),
+ * LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_list(struct lw_client *client, const char *pattern, lw_found_cb *found,
                       lw_listed_cb *done, void *arg);
