@@ -38,7 +38,8 @@
  *     may run inside one, and may call nothing except lw_strerror.
  *  2. If a function returns a negative value, nothing was started and no callback
  *     follows. If a function with a `done` returns 0, `done` (if it is not NULL) is
- *     called once, unless the handle or the client is freed first.
+ *     called once, unless the handle or the client is freed first (and not in a forked
+ *     child: rule 8).
  *  3. The caller owns a handle until lw_lock_free, in every state, also after a failure
  *     or a loss. After lw_lock_free no callback of the handle runs, and `arg` may be
  *     freed. Freeing a waiting handle leaves the queue; freeing a held one releases the
@@ -51,11 +52,12 @@
  *  6. `lost` is called at most once, and only for a held lock. The reason is LW_ELOST
  *     (the lease was not renewed in time), LW_ETIMEOUT (max_hold_ms has passed) or
  *     LW_ENOTHELD (the server reports that the lock is free or has another holder). With
- *     LW_ELOST and LW_ETIMEOUT it is called margin_ms before the deadline. If the event
- *     loop stalled past that time, it is called as soon as the loop continues, before any
- *     other callback of the client. With LW_ENOTHELD no time is left. `at_risk` is never
- *     called after `lost`. A pending renewal completes with LW_ELOST after `lost`, and
- *     with LW_ECANCELED after a call of lw_release or lw_client_close.
+ *     LW_ELOST and LW_ETIMEOUT it is called no later than margin_ms before the deadline.
+ *     If the event loop stalled past that time, it is called as soon as the loop
+ *     continues, before any other callback of the client. With LW_ENOTHELD no time is
+ *     left. `at_risk` is never called after `lost`. A pending renewal completes with
+ *     LW_ELOST after `lost`, and with LW_ECANCELED after a call of lw_release or
+ *     lw_client_close.
  *  7. lw_client_close releases all held locks (their handles become LW_DONE without a
  *     callback), and fails all waiting handles with LW_ECLOSED. Then it waits for
  *     outstanding replies, also to earlier calls of lw_release, and calls its `done`
@@ -76,8 +78,7 @@
  *     event_reinit, or after the loop has run. If it frees a client in between, the
  *     kernel keeps watching the client's sockets until the parent has closed them.
  *
- * WHAT A CALL ON A HANDLE DOES IN EACH STATE (its return value, then its callback's
- * status)
+ * WHAT A CALL ON A HANDLE DOES IN EACH STATE (its result, then its callback's status)
  *
  *                  LW_WAITING      LW_HELD                    LW_RELEASING  LW_LOST,
  *                                                                           LW_DONE
@@ -631,16 +632,16 @@ LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
  * not touch the resource. Does no I/O, and needs no callback. */
 LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
 /* Returns the fencing token of this grant, larger than that of every earlier grant of the
- * name (further holds of an owner repeat its token). Returns 0 if the lock was not
- * granted, with LW_REDISSON, or if LW_NO_FENCE skipped the token. Pass the token along
- * with every write to the resource, which must reject any token smaller than the largest
- * that it has seen.
+ * name (further holds of an owner repeat its number). Returns 0 if the lock was not
+ * granted, with LW_REDISSON, or if LW_NO_FENCE skipped it. Pass the fencing token along
+ * with every write to the resource, which must reject any that is smaller than the
+ * largest that it has seen.
  *
- * A new counter starts from the server's time in us, so a token is above 2^50. A server
- * that has no counter, and whose clock shows a time before September 2005, cannot issue
- * tokens. Then only requests with LW_NO_FENCE or LW_REDISSON are granted, and this is
- * logged. Other requests end with LW_EREDIS if wait_ms is 0; else they wait until the
- * clock is right. */
+ * A new counter starts from the server's time in us, so a fencing token is above 2^50. A
+ * server that has no counter, and whose clock shows a time before September 2005, cannot
+ * issue fencing tokens. Then only requests with LW_NO_FENCE or LW_REDISSON are granted,
+ * and this is logged. Other requests end with LW_EREDIS if wait_ms is 0; else they wait
+ * until the clock is right. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 LW_PUBLIC enum lw_mode lw_lock_mode(const struct lw_lock *lock);
@@ -724,7 +725,7 @@ LW_PUBLIC void lw_keep_free(struct lw_keep *keep);
  *   LW_HELD     the keep holds the lock
  *   LW_WAITING  the keep waits for it
  *   LW_LOST     the hold was lost, and its margin has not passed yet
- *   LW_DONE     the request failed, and will be retried
+ *   LW_DONE     the request failed, and will be retried; or the client is closed
  * Use the handle for the getters and lw_renew, not for lw_release, lw_lock_free or
  * lw_lock_set_arg. The keep owns it, and replaces it with each request: do not store it
  * beyond one turn of the event loop. */
