@@ -364,8 +364,9 @@ struct lw_acquire_options {
      * a job never finishes. */
     int64_t max_hold_ms;
     /* How long before the deadline `lost` is called: the time that you need to stop
-     * working. The default 0 leaves no time: `lost` is called at the deadline (about 1 ms
-     * before it). Must be less than half of the lease, and less than max_hold_ms. */
+     * working. The default 0 leaves no time: `lost` is called at the deadline, late by
+     * the latency of the event loop. Must be less than half of the lease, and less than
+     * max_hold_ms. */
     uint32_t margin_ms;
     /* For LW_EXCLUSIVE, LW_SHARED and LW_REDISSON: the owner, which may acquire the lock
      * again while it holds it. 1 to 128 printable bytes without spaces. Default: this
