@@ -73,9 +73,9 @@
  *     lw_lock_state returns LW_DONE. Functions that can fail return LW_ECLOSED, except
  *     lw_client_stats, which still works. errbuf, lw_lock_errstr and the reason of
  *     lw_client_is_up are "the client was created before fork, and belongs to the parent
- *     process". The child may free everything or nothing. A child that runs the event_base
- *     calls event_reinit first, as libevent requires. It should free a client before
- *     event_reinit, or after the loop has run. If it frees a client in between, the
+ *     process". The child may free everything or nothing. A child that runs the
+ * event_base calls event_reinit first, as libevent requires. It should free a client
+ * before event_reinit, or after the loop has run. If it frees a client in between, the
  *     kernel keeps watching the client's sockets until the parent has closed them.
  *
  * WHAT A CALL ON A HANDLE DOES IN EACH STATE (its result, then its callback's status)
