@@ -15,8 +15,8 @@
  * stood at 50 s + `sent` in a queued answer, which gives the ticket 100 to who had none;
  * the pair of a hand-over (`s`, `tau`) is the last queued answer's; the link stands (else
  * `unlinked`); what is unknown had been sent (else `unsent`). Behind the arrow: what is
- * to be told, what is sent, the phase, D while held or expired, when it is due, the ticket
- * for the next ask.
+ * to be told, what is sent, the phase, D while held or expired, when it is due, the
+ * ticket for the next ask.
  *
  * A first line `terms lease=1000 margin=0` says what is asked for, and what is wanted of
  * it; they are lease=10000 margin=0 without, and the claim window is 2000.
