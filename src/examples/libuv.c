@@ -231,7 +231,7 @@ static int begin(uv_loop_t *loop, struct job *job, uv_poll_t *poll)
 int main(int argc, char **argv)
 {
     struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
-    struct job job = {.ms = argc > 2 ? atol(argv[2]) : 100};
+    struct job job = {.ms = argc > 2 ? strtol(argv[2], NULL, 10) : 100};
     struct event_base *base = event_base_new();
     char why[200] = "out of memory";
     uv_thread_t thread;
