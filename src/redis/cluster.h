@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A cluster: finds out which node serves each slot, and follows changes. Owns the slot
- * map and the nodes. Independent of the names in the slots, and of what is sent.
+ * map and the nodes. Independent of the names in the slots and of the commands sent.
  *
  * lw__cluster_new connects; `link` is called when there is a slot map. lw__cluster_node
  * returns the node of a slot, and `up` is called when that node can be used. When the map
