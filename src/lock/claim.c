@@ -543,13 +543,10 @@ static const char *other_kind(const struct lw__claim *claim, const char *type)
 
 static void log_foreign_key(struct lw__claim *claim, const char *type)
 {
-    if (!claim->foreign_logged) {
-        lw__log(&claim->client->log, LOG_WARNING,
-                "key %s contains a %s not written by this kind of lock%s; treating the "
-                "lock as held by another program, key left unchanged",
-                claim->name->text, type, other_kind(claim, type));
-    }
-    claim->foreign_logged = true;
+    lw__log_cause(&claim->client->log, lw__now_us(), LOG_WARNING,
+                  "key %s contains a %s not written by this kind of lock%s; treating the "
+                  "lock as held by another program, key left unchanged",
+                  claim->name->text, type, other_kind(claim, type));
 }
 
 /* Another owner holds the lock, or held it a moment ago. */
@@ -999,8 +996,9 @@ void lw__claim_message(void *arg, const char *text, size_t length)
     struct lw__claim *claim;
 
     if (!lw__format_read_message(text, length, client->uuid, &message)) {
-        lw__log(&client->log, LOG_NOTICE,
-                "unknown message ignored, on the channel of client %s", client->uuid);
+        lw__log_cause(&client->log, lw__now_us(), LOG_NOTICE,
+                      "unknown message ignored, on the channel of client %s",
+                      client->uuid);
         return;
     }
     claim = find_claim(client, &message);

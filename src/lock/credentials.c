@@ -85,7 +85,7 @@ static void refuse(struct lw_client *client, struct lw__login *login, const char
     char why[LW__WHY_MAX];
 
     (void)snprintf(why, sizeof(why), "no credentials available: %s", fault);
-    lw__log(&client->log, LOG_WARNING, "%s", why);
+    lw__log_cause(&client->log, lw__now_us(), LOG_WARNING, "%s", why);
     lw__session_refuse(login, why);
 }
 

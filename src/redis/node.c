@@ -366,10 +366,10 @@ static void policy_replied(struct lw__request *request, const struct lw__reply *
     lw__node_make_room(node);
     if (policy != NULL &&
         (strncmp(policy, "allkeys-", 8) == 0 || strncmp(policy, "volatile-", 9) == 0)) {
-        lw__log(log_of(node), LOG_WARNING,
-                "the server's maxmemory-policy is %s; the server may evict held "
-                "locks, only noeviction is safe",
-                policy);
+        lw__log_cause(log_of(node), lw__now_us(), LOG_WARNING,
+                      "the server's maxmemory-policy is %s; the server may evict held "
+                      "locks, only noeviction is safe",
+                      policy);
     }
 }
 

@@ -339,7 +339,7 @@ static bool step_refused(struct lw__session *s, enum lw__handshake kind,
                  why);
         return false;
     }
-    lw__log(s->config->log, LOG_INFO, "%s", why);
+    lw__log_cause(s->config->log, lw__now_us(), LOG_INFO, "%s", why);
     if (!lw__classify_denied(error)) { /* NOPERM is about this one command */
         memcpy(s->handshake_error, why, sizeof(why));
     }

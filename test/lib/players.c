@@ -256,3 +256,13 @@ bool peer_logged(const struct peer *peer, const char *text)
 {
     return strstr(peer->log, text) != NULL;
 }
+
+int peer_count_logged(const struct peer *peer, const char *text)
+{
+    int count = 0;
+
+    for (const char *at = peer->log; (at = strstr(at, text)) != NULL; at++) {
+        count++;
+    }
+    return count;
+}

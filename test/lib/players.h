@@ -85,8 +85,9 @@ void peer_close(struct peer *peer);
 /* lw_client_free, in silence; handles stay, inert. */
 void peer_free(struct peer *peer);
 struct lw_stats peer_stats(const struct peer *peer);
-/* Was this logged? */
+/* Was this logged? How often? */
 bool peer_logged(const struct peer *peer, const char *text);
+int peer_count_logged(const struct peer *peer, const char *text);
 
 /* lw_acquire that must be accepted. ask: the defaults and this wait_ms. */
 struct hold *ask(struct peer *peer, const char *label, const char *name, int64_t wait_ms);

@@ -199,7 +199,7 @@ static void a_failure_backs_off_and_says_so(void **state)
     UNTIL(a->downs == 3);
     assert_int_equal(answer.calls, 3);
     assert_string_equal(a->why, "no credentials available: timed out");
-    assert_true(peer_logged(a, "4 no credentials available: timed out"));
+    assert_int_equal(peer_count_logged(a, "4 no credentials available: timed out"), 1);
     assert_true(a->linked_ms[2] - a->linked_ms[0] >= 50); /* each half of it, at least */
     UNTIL(a->up);
     assert_int_equal(a->downs, 3);

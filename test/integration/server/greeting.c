@@ -71,14 +71,24 @@ static void each_policy_that_evicts_locks_is_told(void **state)
     }
 }
 
-static int lines_with(const struct peer *peer, const char *text)
+/* A connection that ends again and again reports the same of its server each time. */
+static void what_each_connection_reports_is_logged_once(void **state)
 {
-    int count = 0;
-
-    for (const char *at = peer->log; (at = strstr(at, text)) != NULL; at++) {
-        count++;
+    (void)state;
+    redis_ok("CONFIG SET maxmemory-policy allkeys-lru");
+    redis_ok("ACL SETUSER app reset on >pw +@all -info ~* &*");
+    struct peer *a = peer_start(
+        "a", client_of(.username = "app", .password = "pw", .backoff_min_ms = 1));
+    for (int ups = 1; ups <= 3; ups++) {
+        UNTIL(a->ups == ups && peer_link_id(a, true) != 0);
+        works(a);
+        assert_int_equal(peer_count_logged(a, "6 INFO: NOPERM"), 1);
+        assert_int_equal(peer_count_logged(a, "maxmemory-policy is allkeys-lru"), 1);
+        if (ups < 3) {
+            redis_ok("CLIENT KILL ID %lld", peer_link_id(a, true));
+            redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
+        }
     }
-    return count;
 }
 
 /* Each connection tries the subscription anew; that it is refused is told once. */
@@ -88,7 +98,7 @@ static void a_forbidden_subscription_is_told_once(void **state)
     redis_ok("ACL SETUSER default resetchannels");
     struct peer *a = peer_start("a", client_of(.backoff_min_ms = 1));
     works(a);
-    UNTIL(lines_with(a, " refused SUBSCRIBE; waiters poll") == 1);
+    UNTIL(peer_count_logged(a, " refused SUBSCRIBE; waiters poll") == 1);
     redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
     UNTIL(a->ups == 2);
     works(a);
@@ -96,7 +106,7 @@ static void a_forbidden_subscription_is_told_once(void **state)
     redis_ok("ACL SETUSER default allchannels");
     redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
     UNTIL(peer_link_id(a, true) != 0); /* and it is allowed in the end */
-    assert_int_equal(lines_with(a, " refused SUBSCRIBE; waiters poll"), 1);
+    assert_int_equal(peer_count_logged(a, " refused SUBSCRIBE; waiters poll"), 1);
 }
 
 /* ---- addresses ---- */
@@ -164,6 +174,7 @@ int main(void)
         STAGE_TEST(a_refused_greeting_that_is_not_needed_is_no_hindrance),
         STAGE_TEST(a_server_that_loads_is_no_server_yet),
         STAGE_TEST(each_policy_that_evicts_locks_is_told),
+        STAGE_TEST(what_each_connection_reports_is_logged_once),
         STAGE_TEST(a_forbidden_subscription_is_told_once),
         STAGE_TEST(every_address_of_a_name_is_tried),
         STAGE_TEST(an_attempt_fails_when_all_addresses_did),

@@ -290,6 +290,7 @@ static void stranger_s_messages_on_our_channel_are_ignored(void **state)
         publish(uuid, strange_texts[i], waiting);
     }
     stage_expect_nothing(300);
+    assert_int_equal(peer_count_logged(b, "unknown message ignored"), 1);
     assert_held_by_redis(A);
     assert_held_by_redis(H);
     let_go(A);
