@@ -434,7 +434,7 @@ static int listen_tcp(struct proxy *proxy)
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    proxy->port = server_free_port(); /* nobody else's when it has stopped either */
+    proxy->keeper = server_reserve_port(&proxy->port);
     address.sin_port = htons((uint16_t)proxy->port);
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
         bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
@@ -490,6 +490,9 @@ static void all_leave(bool in_good_order)
         struct proxy *proxy = proxies;
         proxy_stop(proxy);
         proxies = proxy->next;
+        if (proxy->keeper > 0) {
+            close(proxy->keeper);
+        }
         free(proxy);
     }
 }

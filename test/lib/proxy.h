@@ -37,8 +37,8 @@ struct proxy {
     int target_port;    /* of 127.0.0.1, in place of all of these; 0: none */
     uint64_t apart;     /* a bit for each 127.0.0.<n> with which nothing is exchanged */
     char url[128];
-    char path[96]; /* of its own unix socket; "" with TCP */
-    int port;
+    char path[96];    /* of its own unix socket; "" with TCP */
+    int port, keeper; /* which keeps the port until the test ends; 0: there is none */
     bool refusing;
     struct proxy_rule rules[PROXY_KINDS][PROXY_WAYS];
     struct proxy_pair *pairs;

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define ANSWER_LIMIT_S 30
-#define MAX_KEPT_PORTS 64
+#define MAX_KEPT_PORTS 16
 
 static void connect_admin(struct server *server, const char *path)
 {

@@ -496,6 +496,7 @@ class Keys(shells.TerminalTest):
         shell.expect("job: free")
         self.modes(shell)
         shell.line("echo q; fg")
+        shell.expect("q\r\n[^\n]* watch job")  # pictures and a prompt from before are behind it
         shell.expect("job: free")
         until(lambda: shell.keys(), "it reads keys")
         shell.type("q")
