@@ -22,24 +22,29 @@
  * A hold lasts from the grant of a lock to a handle until its release or loss. It has a
  * lease in Redis, which is renewed in the background. The deadline is the moment from
  * which the holder must not rely on the lock, unless it is renewed before. It comes one
- * lease (less 1 % of it and 2 ms) after the command that granted or renewed the lock was
- * sent; or earlier, if max_hold_ms ends the hold. From the deadline on
- * lw_lock_remaining_ms is 0.
+ * lease (less 1 % of it and 2 ms) after this client sent the command that granted or
+ * renewed the lock. If another client handed over the lock, the deadline comes claim_ms
+ * (less the same) after the hand-over, until the first renewal moves it. The hand-over is
+ * dated by this client's last answered request: when that was sent, plus the time on the
+ * server's clock from its reply to the hand-over. If another handle of this client passed
+ * on the lock, the deadline stays. max_hold_ms may end the hold earlier. From the
+ * deadline on lw_lock_remaining_ms is 0.
  *
  * The link is the connection for commands; a second connection receives messages. A
- * fencing token is the number of a grant. A lock token is the text that Redis stores for
- * a request or a hold. A key or lock is foreign if it is no lock of the kind that the
- * call is about, such as a hash of another library. (A plain string of another library is
- * a mutex.) A keep is a lock that is held whenever possible: lw_keep_new.
+ * fencing token is a number that is larger for each new holder of a name. A lock token is
+ * the text that Redis stores for a request or a hold. A key or lock is foreign if Redis
+ * does not store it as the requested mode does, for example a hash that another library
+ * wrote. (LW_MUTEX uses plain strings, so a plain string of another library is a mutex.)
+ * A keep is a lock that is held whenever possible: lw_keep_new.
  *
  * THE CALLBACK RULES
  *
  *  1. Callbacks run from the event loop, never inside an API call. Only the log callback
  *     may run inside one, and may call nothing except lw_strerror.
  *  2. If a function returns a negative value, nothing was started and no callback
- *     follows. If a function with a `done` returns 0, `done` (if it is not NULL) is
- *     called once, unless the handle or the client is freed first (and not in a forked
- *     child: rule 8).
+ *     follows. If a function with a `done` returns 0, `done` is called once. It is not
+ *     called if it is NULL, if the handle or the client is freed first, or in a forked
+ *     child (rule 8).
  *  3. The caller owns a handle until lw_lock_free, in every state, also after a failure
  *     or a loss. After lw_lock_free no callback of the handle runs, and `arg` may be
  *     freed. Freeing a waiting handle leaves the queue; freeing a held one releases the
@@ -48,35 +53,37 @@
  *     free the callback's own handle or client.
  *  5. The state of a handle changes only in a call or right before a callback.
  *     lw_lock_remaining_ms is 0 from the deadline on, and from the call of lw_release or
- *     lw_client_close.
+ *     lw_client_close. It is also 0 once the server has reported that the lock is not
+ *     held, even before `lost` is called with LW_ENOTHELD.
  *  6. `lost` is called at most once, and only for a held lock. The reason is LW_ELOST
  *     (the lease was not renewed in time), LW_ETIMEOUT (max_hold_ms has passed) or
  *     LW_ENOTHELD (the server reports that the lock is free or has another holder). With
  *     LW_ELOST and LW_ETIMEOUT it is called no later than margin_ms before the deadline.
  *     If the event loop stalled past that time, it is called as soon as the loop
  *     continues, before any other callback of the client. With LW_ENOTHELD no time is
- *     left. `at_risk` is never called after `lost`. A pending renewal completes with
- *     LW_ELOST after `lost`, and with LW_ECANCELED after a call of lw_release or
- *     lw_client_close.
+ *     left. `at_risk` is never called after `lost`. When a hold is lost, whatever the
+ *     reason, its pending renewals complete with LW_ELOST, after `lost`. After a call of
+ *     lw_release or lw_client_close they complete with LW_ECANCELED.
  *  7. lw_client_close releases all held locks (their handles become LW_DONE without a
  *     callback), and fails all waiting handles with LW_ECLOSED. Then it waits for
  *     outstanding replies, also to earlier calls of lw_release, and calls its `done`
  *     last, within close_timeout_ms if the event loop runs. lw_client_free acts at once,
- *     without callbacks. From then on all the client's handles are LW_DONE, and every
- *     function that can fail returns LW_ECLOSED for them.
+ *     without callbacks. After lw_client_free all the client's handles are LW_DONE, and
+ *     every function that can fail returns LW_ECLOSED for them.
  *  8. Use one thread per event_base. The library's events keep event_base_dispatch
  *     running until the client is closed or freed. Free the client before its event_base.
  *     In a forked child (also after daemon(3)) a client made before the fork is inert: it
- *     does no I/O and makes no callbacks, except for one log message if the child's event
- *     loop runs. The parent does not notice. If the child's event loop runs, the client's
- *     events end in it, and the child's copies of its descriptors are closed.
- *     lw_lock_state returns LW_DONE. Functions that can fail return LW_ECLOSED, except
- *     lw_client_stats, which still works. errbuf, lw_lock_errstr and the reason of
- *     lw_client_is_up are "the client was created before fork, and belongs to the parent
- *     process". The child may free everything or nothing. A child that runs the
- * event_base calls event_reinit first, as libevent requires. It should free a client
- * before event_reinit, or after the loop has run. If it frees a client in between, the
- *     kernel keeps watching the client's sockets until the parent has closed them.
+ *     does no I/O and makes no callbacks, except that it calls `log` once if the child's
+ *     event loop runs. The library then also removes the client's events from the loop,
+ *     and closes the child's copies of the client's descriptors. lw_lock_state returns
+ *     LW_DONE. Functions that can fail return LW_ECLOSED, except lw_client_stats, which
+ *     still works. errbuf, lw_lock_errstr and the reason of lw_client_is_up are "the
+ *     client was created before fork, and belongs to the parent process". The parent is
+ *     not affected, except that it may have to repeat a query to a name server
+ *     (lockwire(7), LIMITATIONS). The child need not free anything. A child that runs the
+ *     event_base calls event_reinit first, as libevent requires. It should not free a
+ *     client between event_reinit and the first run of the loop: the kernel would watch
+ *     the client's sockets until the parent has closed them.
  *
  * WHAT A CALL ON A HANDLE DOES IN EACH STATE (its result, then its callback's status)
  *
@@ -103,10 +110,10 @@
  * of a callback (`why`, a log message) is valid during the callback. A string is "" if
  * there is nothing to report.
  *
- * Texts of servers and sockets are safe to display where they appear in log messages,
- * lw_lock_errstr or a `why`: one line of printable UTF-8, any other byte as \xNN, cut
- * below 160 bytes in a `why` and below 512 bytes elsewhere. The strings of lw_inspect and
- * lw_list are not safe, except for `server` and `role`.
+ * Log messages, lw_lock_errstr and each `why` are safe to display: one line of printable
+ * UTF-8, with any other byte as \xNN. A `why` is shorter than 160 bytes, the others are
+ * shorter than 512 bytes. The strings of lw_inspect and lw_list are not safe, except for
+ * `server` and `role`.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -152,9 +159,9 @@ enum lw_error {
         LW_ERROR_FORCE_INT_ = 0x7fffffff
 };
 
-/* Makes an enum as wide as int in every program, also with -fshort-enums. An attribute
- * does this because a further enumerator, such as that of enum lw_error, would need a
- * case in every switch. */
+/* Makes an enum as wide as int in every program, also with -fshort-enums. In enum
+ * lw_error the enumerator LW_ERROR_FORCE_INT_ does this. In the other enums a further
+ * enumerator would need a case in every switch, so an attribute does it. */
 #if defined(__GNUC__)
 #define LW_INT_WIDE __attribute__((mode(SI)))
 #else
@@ -171,28 +178,29 @@ enum lw_mode {
 } LW_INT_WIDE;
 
 /*
- * A lock in LW_REDISSON is the same lock as Redisson's RLock of the same name, on a
- * single server. A Java service and this client exclude each other, and wake each other
- * by Redisson's channel. The lock has one owner and is re-entrant. Handles of one client
- * with the same `owner` share one hold. A handle that was requested while the first one
- * waited shares it, too. Without an `owner` a handle holds alone. Redis stores one hold
- * for all of them, with the longest of their leases, and lw_release completes with
- * LW_STILLHELD for all except the last. An owner is known only in its own client.
- * Redisson's format has no fencing token (lw_lock_fence is 0) and no queue. lw_inspect
- * and lw_break treat the lock as foreign.
+ * A lock in LW_REDISSON is the same lock as Redisson's RLock of the same name, at one
+ * server or at the master that sentinels report, not in a cluster. A Java service and
+ * this client exclude each other, and wake each other by Redisson's channel. The lock has
+ * one owner and is re-entrant. Handles of one client with the same `owner` share one
+ * hold, including handles that were requested while the first of them still waited. Redis
+ * stores one hold for all of them, with the longest of their leases, and lw_release
+ * completes with LW_STILLHELD for all except the last. Without an `owner` a handle holds
+ * alone. An owner is known only in its own client. Redisson's format has no fencing token
+ * (lw_lock_fence is 0) and no queue. lw_inspect and lw_break treat the lock as foreign.
  *
  * Only the first waiter of a client sends requests; the others follow in order of
  * arrival. While a handle of the client waits, requests with wait_ms 0 end with LW_EBUSY.
  * There is no order between clients. After a release that woke other clients, this client
- * leaves the lock to them: for about 10 ms its new requests wait, also with wait_ms 0.
- * Clients poll, at least every 3 s and when the holder's lease expires, if they may not
- * subscribe, or if the server is a node of a cluster, where Redisson uses other channels.
+ * leaves the lock to them: it sends new requests about 10 ms later, also those with
+ * wait_ms 0. A client that may not subscribe polls, at least every 3 s and when the
+ * holder's lease expires. So does a client whose redis:// URL leads to a node of a
+ * cluster, where Redisson uses other channels.
  *
  * A fenced lock of Redisson's and our lock of the same name exclude and wake each other.
  * Its spin lock and its fair lock exclude our lock and are excluded, but neither side
- * wakes the other. Its read-write lock is granted although we hold the lock, as it is
- * during a hold of an RLock. Unlocking its read lock deletes our hold; unlocking its
- * write lock turns our hold into a read lock. Give a read-write lock another name.
+ * wakes the other. Redisson grants its read-write lock even while we, or one of its own
+ * RLocks, hold the name. Unlocking its read lock deletes our hold; unlocking its write
+ * lock turns our hold into a read lock. Give a read-write lock another name.
  *
  * For LW_EXCLUSIVE and LW_SHARED all of Redisson's locks of the same name are foreign,
  * including its read-write lock. Neither side is granted the lock while the other holds
@@ -230,9 +238,10 @@ typedef void lw_keep_cb(struct lw_keep *keep, int status, void *arg);
 /* == lw_client_new(3): a client of a Redis server, a master, a cluster == */
 /* lw_client_close is finished. The client may be freed here. */
 typedef void lw_close_cb(struct lw_client *client, void *arg);
-/* The link came up (`up` is 1) or went down (0); `why` is the reason, or "".
- * Called at each change, and at each failed attempt while the link is down. A server that
- * cannot serve locks (a replica, one that is loading) counts as down. */
+/* The link came up (`up` is 1) or went down (0); `why` is the reason, or "". Called at
+ * each change and, while the link is down, at each failed attempt (in a cluster only
+ * until a slot map is known). A server that cannot serve locks (a replica, one that is
+ * loading) counts as down. */
 typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
 /* The credentials for one AUTH. The struct is the library's, all zeros except for `size`.
  * The arrays keep their sizes in later versions. A server accepts no string longer than
@@ -247,8 +256,9 @@ struct lw_credentials {
  * connections, also while it closes. Rule 4 applies: a client that is freed here does not
  * log in. Must not block: fetch an access token beforehand, and supply it from memory.
  * Returns 0, or an lw_error if there are no credentials. An error, an empty password and
- * a string without a NUL fail the attempt: the connection backs off, `log` and, for the
- * link, `link` get the error's text, and the next attempt calls again.
+ * a string without a NUL make the attempt fail. `log` gets the reason, and so does `link`
+ * if the connection is the link. The connection backs off, and the next attempt calls
+ * this function again.
  *
  * The credentials are copied when the function returns, sent once, and wiped from the
  * library's memory (`ret`, the command, the output buffer), but not from the kernel's
@@ -383,12 +393,14 @@ struct lw_acquire_options {
     /* How much of the lease is left when `at_risk` is called. Requires `at_risk`. Must be
      * more than margin_ms, and less than half of the lease. Default: a third of the lease
      * (a renewal is due when two thirds are left). If margin_ms is not below a third, the
-     * default is the middle between margin_ms and half of the lease. The warning never
-     * comes before half of the time has passed that was left when the deadline last
-     * moved, or when the grant was delivered. So a hold that begins with little time
-     * (after a hand-over, which starts with claim_ms, or after another handle of this
-     * client), and a lease that lw_renew has shortened, are renewed without a warning. No
-     * warning is given if max_hold_ms ends the hold before the lease does. */
+     * default is the middle between margin_ms and half of the lease.
+     *
+     * Let T be the time that was left when the grant was delivered, or when the deadline
+     * last moved if that was later. The warning comes when half of T is left, at the
+     * earliest. Some holds begin with little time: a hand-over starts with claim_ms, and
+     * a hold that another handle of this client passed on has the rest of a lease. Such
+     * holds, and leases that lw_renew has shortened, are therefore renewed without a
+     * warning. No warning is given if max_hold_ms ends the hold before the lease does. */
     uint32_t at_risk_ms;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_risk_cb *at_risk;
@@ -402,8 +414,8 @@ struct lw_acquire_options {
 enum lw_acquire_flags {
     /* Do not renew: the hold ends with its lease unless lw_renew is called. */
     LW_NO_RENEW = 1,
-    /* Draw no fencing token if that would cost a command, as it does without contention.
-     * lw_lock_fence may then be 0. */
+    /* Save the INCR for the fencing token of a free mutex. lw_lock_fence may then be 0.
+     * (A hand-over, LW_EXCLUSIVE and LW_SHARED draw one all the same.) */
     LW_NO_FENCE = 2
 } LW_INT_WIDE;
 
@@ -439,8 +451,9 @@ struct lw_stats {
     uint64_t refreshes; /* requests for a cluster's slot map */
     uint64_t link_up;   /* 1 while the link is up, as for the link callback; else 0 */
     /* 1 while the subscription to messages is up, in a cluster at every node where a
-     * handle waits. Else 0: waiters poll and have no place in the queue, and may starve
-     * while other clients queue. The log has the reason. */
+     * handle waits. Else 0: waiters (in a cluster those at a node without a subscription)
+     * poll and have no place in the queue, and may starve while other clients queue. The
+     * log has the reason. */
     uint64_t subscription_up;
 };
 #define LW_STATS_INIT                                                                    \
@@ -492,24 +505,25 @@ struct lw_master {
  * another master, both connections move there at once, every hold is verified, and every
  * waiter requests again with its old place. A hold that the new master does not know is
  * lost with LW_ENOTHELD when it is verified. Until then, at most until its deadline,
- * there may be two holders; so there may be while two servers report themselves as
- * master. Fencing tokens distinguish such holders, and still grow unless the new master's
- * clock is behind the old one's. The link callback is called when the client changes its
- * master (`why` names the old and the new one) and, while there is no master, with each
- * sentinel's answer. While no sentinel answers, a connection to the master stays.
+ * there may be two holders. There may also be two holders while two servers both report
+ * that they are master. Fencing tokens distinguish such holders, and still grow unless
+ * the new master's clock is behind the old one's. If the link is up when the client
+ * changes its master, it goes down, and `why` of the link callback names the old and the
+ * new master. While there is no master, `why` has what each sentinel answered. While no
+ * sentinel answers, both connections to the master stay.
  *
  * redis-cluster:// lists 1 to 16 nodes (default port 6379) of a cluster. Each name is
  * stored at the master that has its slot, and each slot has a fence counter. The client
  * connects to a master when a name first needs it. The link is up while the slot map is
  * known and gives at least one slot to a master. It goes down if all slots lose their
- * masters, or if no node reports the map while no connection to a master is up. It stays
- * up while a single node is down: handles of names at that node have the reason in
- * lw_lock_errstr, and end with LW_ECONN if wait_ms is 0. While a slot moves to another
- * node, its locks are renewed and released, and mutexes are acquired in no order; waiters
- * keep their places, and poll. After a failover the same guarantees apply as with
- * Sentinel. There are no databases, and requests with LW_REDISSON return LW_EINVAL.
- * Waiters are served by hand-over if the servers have sharded channels (Redis 7, Valkey)
- * and this account may use them; otherwise they poll.
+ * masters, or if no master is connected and no node reports the map. It stays up while a
+ * single node is down: handles of names at that node have the reason in lw_lock_errstr,
+ * and end with LW_ECONN if wait_ms is 0. While a slot moves to another node, its locks
+ * are renewed and released, and mutexes are acquired in no order; waiters keep their
+ * places, and poll. After a failover the same guarantees apply as with Sentinel. There
+ * are no databases, and requests with LW_REDISSON return LW_EINVAL. Waiters are served by
+ * hand-over if the servers have sharded channels (Redis 7, Valkey) and this account may
+ * use them; otherwise they poll.
  *
  * Returns 0, LW_EINVAL (the URL or an option is invalid: errbuf says which) or LW_ENOMEM.
  */
@@ -527,8 +541,8 @@ LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void 
 LW_PUBLIC void lw_client_free(struct lw_client *client);
 /* Returns 1 if the link is up (see lw_client_new), else 0, as in a forked child (rule 8).
  * A change is visible here before the link callback is called. If `why` is not NULL, sets
- * `*why` to the latest reason for the link callback, also if that call is still due. The
- * reason is "" before the first attempt has ended, and the text of LW_ECLOSED when
+ * `*why` to the reason that the link callback got last, or will get next if a call is
+ * pending. It is "" before the first attempt has ended, and the text of LW_ECLOSED when
  * closing is finished. */
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
 /* Returns the class of that `why`, for a program that has to decide what to do:
@@ -580,17 +594,17 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
 /* == lw_acquire(3) == */
 /*
  * Requests the lock `name`. A name has 1 to 512 bytes without control characters (0x00 to
- * 0x1f, 0x7f), does not begin with "lockwire:", and has a '}' only as the end of one hash
- * tag of Redis Cluster, "{tag}", that is not empty. `options` may be NULL (a mutex, try
- * once). `done` is called once, with:
+ * 0x1f, 0x7f), and does not begin with "lockwire:". A '}' is allowed only once, as the
+ * end of a hash tag of Redis Cluster, "{tag}", that is not empty. `options` may be NULL
+ * (a mutex, try once). `done` is called once, with:
  *   LW_OK         the lock is held; see lw_lock_fence and lw_lock_remaining_ms
  *   LW_EBUSY      wait_ms is 0, and the lock is held by another; see lw_lock_retry_ms
  *   LW_ETIMEOUT   wait_ms has passed; lw_lock_errstr is "" if the lock was busy until
  *                 then
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
- *   LW_ECONN      wait_ms is 0, and no server replies, or only one that cannot serve any
- *                 lock now, such as a cluster without the slot (with another wait_ms an
- *                 outage is waited out)
+ *   LW_ECONN      wait_ms is 0, and no server replied, or none can serve this lock now
+ *                 (for example, its slot has no master). With another wait_ms an outage
+ *                 is waited out.
  *   LW_EREDIS     the server refuses permanently (permissions) or, if wait_ms is 0, for
  *                 the moment (memory, a clock that was never set); see lw_lock_errstr
  *   LW_ENOMEM, LW_ECLOSED
@@ -614,13 +628,13 @@ LW_PUBLIC int lw_acquire(struct lw_client *client, const char *name,
  */
 LW_PUBLIC int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg);
 /*
- * Extends the lease now, with a command of its own. `lease_ms` stays in force for later
- * renewals: 0 keeps the present lease; otherwise it is 100 to 2^31 - 1, and more than
- * twice margin_ms. A shorter lease takes effect locally at once; at_risk_ms is limited to
- * half of it. A renewal never extends the hold beyond max_hold_ms. Several renewals may
- * be pending, each with its `done` (may be NULL). After LW_ECONN or LW_EREDIS the lock is
- * still held until its deadline. Returns 0, LW_EINVAL, LW_ENOMEM or the value in the
- * table of states.
+ * Extends the lease now, with a command of its own. `lease_ms` is the new lease, also for
+ * later renewals: 100 to 2^31 - 1, and more than twice margin_ms; or 0, which keeps the
+ * present lease. A shorter lease takes effect locally at once. If at_risk_ms is more than
+ * half of it, the warning comes when half of it is left. A renewal never extends the hold
+ * beyond max_hold_ms. Several renewals may be pending, each with its `done` (may be
+ * NULL). After LW_ECONN or LW_EREDIS the lock is still held until its deadline. Returns
+ * 0, LW_EINVAL, LW_ENOMEM or the value in the table of states.
  */
 LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
                        void *arg);
@@ -632,11 +646,12 @@ LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
 /* Returns how long, in ms, the lock is certain to be held without another renewal. 0: do
  * not touch the resource. Does no I/O, and needs no callback. */
 LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
-/* Returns the fencing token of this grant, larger than that of every earlier grant of the
- * name (further holds of an owner repeat its number). Returns 0 if the lock was not
- * granted, with LW_REDISSON, or if LW_NO_FENCE skipped it. Pass the fencing token along
- * with every write to the resource, which must reject any that is smaller than the
- * largest that it has seen.
+/* Returns the fencing token of this hold, larger than those of all earlier holders of the
+ * name. Further holds of an owner have its present number; an owner that reads gets a
+ * larger one when it begins to write. Returns 0 if the lock was not granted, with
+ * LW_REDISSON, or if LW_NO_FENCE skipped it. Pass the fencing token along with every
+ * write to the resource, which must reject any that is smaller than the largest that it
+ * has seen.
  *
  * A new counter starts from the server's time in us, so a fencing token is above 2^50. A
  * server that has no counter, and whose clock shows a time before September 2005, cannot
@@ -657,14 +672,15 @@ LW_PUBLIC void *lw_lock_arg(const struct lw_lock *lock);
 LW_PUBLIC void lw_lock_set_arg(struct lw_lock *lock, void *arg);
 /* Returns how many handles wait before this one, by the last reply; 0 if it is next.
  * Handles of this client count one by one; handles of another client that share one grant
- * (local_turns) count as one. Only handles of this client count while one of them holds
- * the lock, and always with LW_REDISSON, which keeps no order between clients. Returns -1
- * if the handle does not wait, or if its position is unknown because no reply has come
- * yet, or because the handle polls without a place. */
+ * (local_turns) count as one. While a handle of this client holds the lock, other clients
+ * are not counted. With LW_REDISSON, which has no order between clients, they are never
+ * counted. Returns -1 if the handle does not wait, or if its position is unknown because
+ * no reply has come yet, or because the handle polls without a place. */
 LW_PUBLIC int64_t lw_lock_position(const struct lw_lock *lock);
-/* Returns the owner that holds: the `owner` of the options, else the lock token (see
- * struct lw_inspected); "" while waiting. (In Redis the last character of a mutex's token
- * is + in place of - once a waiter has queued.) */
+/* Returns "" while the handle waits, or if it was never granted. Otherwise returns the
+ * `owner` of the options, or the lock token (see struct lw_inspected) if none was given;
+ * with LW_REDISSON that is `<client uuid>:<n>`. (In Redis the last character of a mutex's
+ * token is + in place of - once a waiter has queued.) */
 LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
 /* Returns the last error from the server or the socket that affected this handle; the
  * next successful reply and a reconnection clear it. So after LW_ETIMEOUT it is why the
@@ -681,9 +697,9 @@ LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
  * renewed. */
 LW_PUBLIC int lw_lock_error(const struct lw_lock *lock);
 /* After LW_EBUSY: returns the holder's remaining lease in ms, for a Retry-After, or -1 if
- * the key has no TTL. Otherwise returns 0. If handles of this client wait for the name,
- * the value may be claim_ms instead. While a cluster moves the name's slot, it is a
- * suggested delay. */
+ * the key has no TTL. If handles of this client wait for the name, the value may be
+ * claim_ms instead. While a cluster moves the name's slot, it is a suggested delay.
+ * Without LW_EBUSY: returns 0. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* == lw_keep_new(3): leader election, a lock that is held whenever possible == */
@@ -693,9 +709,9 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
  * end of the queue. `gained` and `lost` alternate, starting with `gained`; either may be
  * NULL:
  *   gained   LW_OK: the lock is held, by a new acquisition. Its fencing token is larger
- *            than all earlier ones, including the keep's own. (It may be 0 with
- *            LW_NO_FENCE, and is 0 with LW_REDISSON. It is unchanged if `owner` gets the
- *            lock while an old hold of its own lasts.)
+ *            than all earlier ones, including the keep's own, with three exceptions: with
+ *            LW_REDISSON it is 0; with LW_NO_FENCE it may be 0; if `owner` gets the lock
+ *            while an old hold of its own lasts, it is that hold's.
  *   lost     LW_ELOST, LW_ENOTHELD or LW_ETIMEOUT, as for any lock: rule 6
  *
  * `options` are those of lw_acquire (NULL: a mutex) and apply to each acquisition, but
@@ -791,9 +807,9 @@ LW_PUBLIC void lw_all_free(struct lw_all *all);
  * lw_lock_set_arg. While all names are held none is NULL. After a failure only the name
  * that caused it has a handle, for lw_lock_errstr and lw_lock_retry_ms; if the wait ended
  * between two attempts, none has. If lw_all_release completes with another status than
- * LW_OK, each name that was not released has a text in lw_lock_errstr. Its lw_lock_error
- * may then also be LW_ENOTHELD or LW_EUNKNOWN. Before `done` has been called, do not keep
- * a handle beyond one turn of the event loop. */
+ * LW_OK, lw_lock_errstr has a text for each name that was not released, and lw_lock_error
+ * of such a name may also be LW_ENOTHELD or LW_EUNKNOWN. Before `done` has been called,
+ * do not keep a handle beyond one turn of the event loop. */
 LW_PUBLIC struct lw_lock *lw_all_lock(const struct lw_all *all, size_t index);
 /* Returns how long all names are certain to be held without another renewal, in ms: the
  * least of their lw_lock_remaining_ms. Returns 0 before `done` and after a release. */
@@ -804,8 +820,8 @@ LW_PUBLIC int64_t lw_all_remaining_ms(const struct lw_all *all);
  * where anyone may have written them: do not print them on a terminal as they are. Later
  * versions append fields: see entry_size. */
 struct lw_inspected {
-    /* The lock token: `<client uuid>:<n>:<window ms>-` if lockwire made it; of another
-     * library's plain string the first 1024 bytes. */
+    /* The lock token: `<client uuid>:<n>:<claim_ms>-` if lockwire made it (n counts the
+     * client's tokens); of another library's plain string the first 1024 bytes. */
     const char *token;
     const char *owner; /* in re-entrant modes; else "" */
     /* The client of the token, "<client_name> <host> <pid>"; "" if unknown. */
@@ -824,7 +840,7 @@ struct lw_inspected {
 struct lw_inspection {
     size_t size; /* of this struct in the library in use; later versions append */
     const char *name;
-    /* The type of a foreign key, as TYPE returns it; "" if the key is a lock, or free. */
+    /* The type of a foreign key, as TYPE returns it; "" if the key is not foreign. */
     const char *stranger;
     const void *holders_, *waiters_;   /* for the two functions below */
     size_t holder_count, waiter_count; /* number of entries */
@@ -844,8 +860,9 @@ struct lw_inspection {
 LW_PUBLIC const struct lw_inspected *lw_inspection_holder(
     const struct lw_inspection *inspection, size_t index);
 /* Returns the waiter with this index, or NULL if `index` is not below waiter_count. A
- * name has one queue for LW_MUTEX and one for the other modes. At most 100 waiters of the
- * first come first, then at most 100 of the second, each in the order of their queue. */
+ * name has one queue for LW_MUTEX and one for LW_EXCLUSIVE and LW_SHARED. Up to 100
+ * waiters of the queue for LW_MUTEX are followed by up to 100 of the other, both in the
+ * order of their queue. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
     const struct lw_inspection *inspection, size_t index);
 /* The result of lw_inspect. `why` is the reason, or "". `status` is:
@@ -904,10 +921,11 @@ struct lw_listing {
     uint64_t keys;
 };
 /*
- * Reports a held lock, as lw_inspect would, including its waiters. If the server refuses
- * to show the lock (entries that are too long, permissions), it is reported without a
- * holder. After each step the callback is called with `found` NULL, to report progress.
- * Returns 0 to continue; any other value ends the list with LW_ECANCELED.
+ * Reports a held lock, as lw_inspect would, including its waiters. If lw_inspect of the
+ * lock would end with LW_EREDIS (an entry is too long, or this account may not use a
+ * command or read the lock's queues), it is reported without a holder. After each step
+ * the callback is called with `found` NULL, to report progress. Returns 0 to continue;
+ * any other value ends the list with LW_ECANCELED.
  */
 typedef int lw_found_cb(struct lw_client *client, const struct lw_inspection *found,
                         const struct lw_listing *listing, void *arg);
@@ -929,12 +947,13 @@ typedef void lw_listed_cb(struct lw_client *client, int status,
  * A lock that is held throughout is found at least once, and possibly again while the
  * server's table grows or shrinks, or while a cluster moves slots. In a slot that moves
  * all the time, locks that are transferred during the list may be missed. Locks that are
- * acquired or released in that time may be found or not. Locks in LW_REDISSON, locks of
- * other libraries, and free names that only have waiters are not found. A key that this
- * account may not read is skipped, and then appears in the server's ACL LOG.
+ * acquired or released in that time may be found or not. Locks in LW_REDISSON, other
+ * libraries' locks (including plain strings, although they are mutexes), and free names
+ * that only have waiters are not found. A name that this account may not read is skipped,
+ * and then appears in the server's ACL LOG.
  *
- * Up to 100 bytes of each string are read. For a server that evicts keys by their last
- * use (LRU) or by its frequency (LFU), this is a use. Besides the commands for locks, the
+ * Up to 100 bytes of each string are read. A server that evicts keys by LRU or LFU counts
+ * that as an access. Besides the commands for locks, the
  * account needs `+scan +dbsize +getrange +hstrlen`. Returns 0, LW_EINVAL (see errbuf),
  * LW_ENOMEM or LW_ECLOSED.
  */
