@@ -6,7 +6,7 @@
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
 --   counter
 -- ARGV: token; numbers (Lua's format for a fencing token in messages, and the server that
---   is named there)
+--   is named there; or `- `: the lock is not handed over, guard.lua)
 -- Reply: bit 0: the token held the lock, which is released; bit 1: the script has to be
 --   sent again, since it has removed sixteen dead waiters. An error if GET is refused:
 --   it is then unknown which token holds the lock.
@@ -35,6 +35,9 @@ if not held then -- a holder is not queued
         end
         return 0
     end
+end
+if numbers == '- ' then -- the guard: no lock is granted
+    return held and redis.call('DEL', name) or 0
 end
 local excluded = token
 -- inline: mutex_hand_over.lua

@@ -752,6 +752,10 @@ static void send_wanted(struct lw__claim *claim, unsigned actions)
 
     if (actions & LW__SEND_RELEASE) {
         type = may_release_fast(claim) ? &fast_release_type : &release_type;
+    } else if ((fault = lw__node_guard_fault(node)) != NULL) {
+        claim->client->stats.guarded++;
+        fail(claim, fault->class, LW_EREDIS, fault->why, false);
+        return;
     } else if (lw__handles_want_fence(claim) &&
                (fault = lw__node_fence_fault(node)) != NULL) {
         fail(claim, fault->class, lw__classify_status(fault->why), fault->why, false);
@@ -1010,7 +1014,8 @@ void lw__claim_message(void *arg, const char *text, size_t length)
         client->events->broken(claim);
     } else if (!message.handed) {
         take_standby(claim, &message);
-    } else if (is_of_our_server(claim->name, &message) && !asks_elsewhere(claim)) {
+    } else if (is_of_our_server(claim->name, &message) && !asks_elsewhere(claim) &&
+               lw__node_guard_left_us(claim->name->node) == 0) {
         take_hand_over(claim, &message);
     } else {
         lw__claim_step(claim, &(struct lw__input){.event = LW__EV_RETRY_NOW});

@@ -85,7 +85,11 @@ static int start_route(struct lw_client *client)
         link_changed,
         remapped,
         map_unavailable,
-        {node_up, node_down, node_bound, NULL, NULL, slot_unsubscribed}};
+        {.up = node_up,
+         .down = node_down,
+         .bound = node_bound,
+         .opened = node_bound,
+         .slot_unsubscribed = slot_unsubscribed}};
     const struct lw_client_options *o = &client->options;
     struct lw__route_options options = {
         .node.config.loop = client->loop,
@@ -113,6 +117,8 @@ static int start_route(struct lw_client *client)
         .node.message = lw__claim_message,
         .node.message_arg = client,
         .node.max_inflight = o->max_inflight,
+        .node.guard_ms = o->guard_ms,
+        .node.config.replication = o->guard_ms > 0 || client->url.service != NULL,
         .node.stats = &client->stats,
         .seeds = client->url.cluster ? client->url.hosts : NULL,
         .seed_count = client->url.host_count,
@@ -277,6 +283,10 @@ int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
     now.subscription_up = client->route != NULL && now.link_up != 0 &&
                           !lw__is_inherited(client) &&
                           lw__route_is_subscribed(client->route);
+    if (client->route != NULL && !lw__is_inherited(client)) {
+        now.guard_left_ms =
+            (uint64_t)((lw__route_guard_left_us(client->route) + LW__MS - 1) / LW__MS);
+    }
     return lw__check_give_struct(ret, ret->size, &now, sizeof(now)) ? 0 : LW_EINVAL;
 }
 

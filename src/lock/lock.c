@@ -26,7 +26,6 @@
 #include <syslog.h>
 #include <utlist.h>
 
-#define LEASE_MIN 100
 #define FLAGS (LW_NO_RENEW | LW_NO_FENCE)
 /* Subtracted when a lease is shortened, so that the reply moves the deadline, and ends a
  * warning (handle.c). */
@@ -44,9 +43,14 @@ static bool has_invalid_option(struct lw_client *client,
         lw__options_explain(client, "mode %d is not an lw_mode", (int)o->mode);
     } else if (o->flags & ~(uint32_t)FLAGS) {
         lw__options_explain(client, "flags 0x%x has unknown bits", (unsigned)o->flags);
-    } else if (o->lease_ms < LEASE_MIN || o->lease_ms > INT32_MAX) {
+    } else if (o->lease_ms < LW__LEASE_MIN || o->lease_ms > INT32_MAX) {
         lw__options_explain(client, "lease_ms %lu is not between %d and 2147483647",
-                            (unsigned long)o->lease_ms, LEASE_MIN);
+                            (unsigned long)o->lease_ms, LW__LEASE_MIN);
+    } else if ((int64_t)o->lease_ms > lw__options_lease_max(client)) {
+        lw__options_explain(
+            client, "lease_ms %lu is above %lld, the most that guard_ms %lu allows",
+            (unsigned long)o->lease_ms, (long long)lw__options_lease_max(client),
+            (unsigned long)client->options.guard_ms);
     } else if (o->wait_ms < -1) {
         lw__options_explain(client, "wait_ms %lld is below -1", (long long)o->wait_ms);
     } else if (o->max_hold_ms < 0) {
@@ -71,6 +75,9 @@ static bool has_invalid_option(struct lw_client *client,
         lw__options_explain(client, "owner is given, but LW_MUTEX is not re-entrant");
     } else if (o->mode == LW_REDISSON && client->url.cluster) {
         lw__options_explain(client, "LW_REDISSON is not supported in a cluster");
+    } else if (o->mode == LW_REDISSON && client->options.guard_ms != 0) {
+        lw__options_explain(client, "LW_REDISSON is not supported with guard_ms %lu",
+                            (unsigned long)client->options.guard_ms);
     } else if (o->permits != 0 && o->mode != LW_SHARED) {
         lw__options_explain(client, "permits is set, but mode is not LW_SHARED");
     } else if (o->owner != NULL &&
@@ -262,7 +269,7 @@ int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *ar
     if (lease_ms == 0) {
         lease_ms = lock->lease_ms;
     }
-    if (lease_ms < LEASE_MIN || lease_ms > INT32_MAX ||
+    if (lease_ms < LW__LEASE_MIN || lease_ms > lw__options_lease_max(lock->client) ||
         lock->margin_ms >= (lease_ms + 1) / 2) {
         return LW_EINVAL;
     }

@@ -39,6 +39,19 @@ static void set_default(uint32_t *field, uint32_t value)
     }
 }
 
+#define GUARD_SPARE_MS 12000 /* for an old master, which grants until it is cut off */
+
+int64_t lw__options_lease_max(const struct lw_client *client)
+{
+    const struct lw_client_options *o = &client->options;
+    int64_t spare = 2 * (int64_t)o->request_timeout_ms;
+
+    if (o->guard_ms == 0) {
+        return INT32_MAX;
+    }
+    return o->guard_ms - (spare > GUARD_SPARE_MS ? spare : GUARD_SPARE_MS);
+}
+
 static int check_options(struct lw_client *client)
 {
     struct lw_client_options *o = &client->options;
@@ -68,6 +81,17 @@ static int check_options(struct lw_client *client)
         lw__options_explain(client, "backoff_min_ms %lu is above backoff_max_ms %lu",
                             (unsigned long)o->backoff_min_ms,
                             (unsigned long)o->backoff_max_ms);
+    } else if (o->guard_ms != 0 && (o->guard_ms < 15000 || o->guard_ms > 600000)) {
+        lw__options_explain(client, "guard_ms %lu is not between 15000 and 600000",
+                            (unsigned long)o->guard_ms);
+    } else if (o->guard_ms != 0 && client->url.cluster) {
+        lw__options_explain(client, "guard_ms is not for a cluster");
+    } else if (o->guard_ms != 0 && lw__options_lease_max(client) < LW__LEASE_MIN) {
+        lw__options_explain(client,
+                            "guard_ms %lu leaves no time for a lease: it must be above "
+                            "twice request_timeout_ms %lu",
+                            (unsigned long)o->guard_ms,
+                            (unsigned long)o->request_timeout_ms);
     } else if (o->db < 0) {
         lw__options_explain(client, "db %d is negative", o->db);
     } else if (o->db > 0 && client->url.cluster) {

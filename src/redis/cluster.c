@@ -1051,7 +1051,7 @@ static void slot_unsubscribed(void *arg, struct lw__node *node, unsigned slot)
 }
 
 static const struct lw__node_events node_events = {
-    up, down, bound, redirected, slot_unsettled, slot_unsubscribed};
+    up, down, bound, NULL, redirected, slot_unsettled, slot_unsubscribed};
 
 /* ---- its life ---- */
 

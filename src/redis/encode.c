@@ -389,6 +389,16 @@ void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence)
     lw__resp_text(out, fence);
 }
 
+void lw__encode_guard(struct lw__buffer *out, bool eval, const char *identity,
+                      uint32_t guard_ms, int64_t uptime_ms)
+{
+    put_script(out, eval, LW__SCRIPT_GUARD, 1, 3);
+    lw__resp_text(out, LW__GUARD_KEY);
+    lw__resp_text(out, identity);
+    lw__resp_number(out, guard_ms);
+    lw__resp_number(out, (uint64_t)uptime_ms);
+}
+
 void lw__encode_fence_extend(struct lw__buffer *out, const char *fence)
 {
     lw__resp_command(out, 3);

@@ -13,7 +13,8 @@
 /* Arguments that depend on the server on which a script runs. */
 struct lw__script_env {
     const char *fence;   /* the key of the fence counter */
-    const char *numbers; /* lw__format_numbers, for the messages of a hand-over */
+    const char *numbers; /* lw__format_numbers, for the messages of a hand-over; or
+                            LW__NO_HAND_OVER */
 };
 
 /* SET NX PX. If a fencing token is wanted, the caller appends the command that draws it.
@@ -115,6 +116,9 @@ void lw__encode_get_identity(struct lw__buffer *out, const char *uuid);
 void lw__encode_fence_next(struct lw__buffer *out, const char *fence);
 /* The same, where the counter may have been lost or set back. */
 void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence);
+/* Asks for how long the server must not grant locks (guard.lua). */
+void lw__encode_guard(struct lw__buffer *out, bool eval, const char *identity,
+                      uint32_t guard_ms, int64_t uptime_ms);
 /* Extends the counter's TTL. */
 void lw__encode_fence_extend(struct lw__buffer *out, const char *fence);
 /* PUBSUB NUMSUB: counts a channel's subscribers at the server that is asked. */

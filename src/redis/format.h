@@ -18,6 +18,7 @@
 struct lw__buffer;
 
 #define LW__FENCE_KEY "lockwire:fence"
+#define LW__GUARD_KEY "lockwire:guard"
 
 /* One acquisition, in Redis `<client uuid>:<n>:<claim window in ms>-`. Wire version 1 had
  * no - at the end. A mutex's value ends in + instead, the queue mark, while others may
@@ -109,6 +110,8 @@ void lw__format_server(const char *run_id, char ret[LW__SERVER_SIZE]);
  * a message, and the server to be named there. `wide`: the server's integers have 64
  * bits. */
 #define LW__NUMBERS_SIZE (LW__SERVER_SIZE + 5)
+/* In place of it: the script must not hand over (guard.lua). */
+#define LW__NO_HAND_OVER "- "
 void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE]);
 
 /* A message on our channel: `t <token> <fence> <server> <s> <us> <name>` (a mutex was

@@ -17,6 +17,7 @@
  * its own name, and the run ids of both connections are compared instead. */
 #include "redis/node.h"
 
+#include "base/check.h"
 #include "base/container_of.h"
 #include "base/escape.h"
 #include "base/log.h"
@@ -33,7 +34,7 @@
 #include <string.h>
 #include <syslog.h>
 
-#define TIMERS 3            /* the heartbeat's, and one for each session */
+#define TIMERS 4            /* of the heartbeat, the guard and each session */
 #define RECONNECT_BOTH_AT 3 /* mismatches */
 /* Twice as long as any waiter sleeps: a slot that no waiter named since has none. */
 #define IDLE_US (60 * 1000 * (int64_t)LW__MS)
@@ -373,26 +374,41 @@ static void policy_replied(struct lw__request *request, const struct lw__reply *
     }
 }
 
-static bool is_zero(const struct lw__reply *settings, const char *name)
+/* Returns a setting's value, or -1 if it is not reported. */
+static int64_t setting(const struct lw__reply *settings, const char *name)
 {
     const char *value = lw__reply_field(settings, name, NULL);
 
-    return value != NULL && strcmp(value, "0") == 0;
+    return value != NULL ? lw__check_number(value, strlen(value), INT32_MAX) : -1;
+}
+
+/* The guard's time covers what an old master may still grant in the seconds before it
+ * notices that it has no replicas. */
+#define GUARD_LAG_S 10
+
+static void warn_of_lag(struct lw__node *node, int64_t lag_s)
+{
+    lw__log_once(log_of(node), &node->replicas_logged, LOG_WARNING,
+                 "min-replicas-max-lag is %lld on the master: with the guard it must not "
+                 "be above %d, because an old master grants locks for that long",
+                 (long long)lag_s, GUARD_LAG_S);
 }
 
 /* Without replicas, or if they may lag without limit, the master continues alone. */
 static void replicas_replied(struct lw__request *request, const struct lw__reply *reply)
 {
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, replicas, request);
+    int64_t lag_s = setting(reply, "min-replicas-max-lag");
 
     lw__node_make_room(node);
-    if (is_zero(reply, "min-replicas-to-write") ||
-        is_zero(reply, "min-replicas-max-lag")) {
+    if (setting(reply, "min-replicas-to-write") == 0 || lag_s == 0) {
         lw__log_once(log_of(node), &node->replicas_logged, LOG_WARNING,
                      "min-replicas-to-write or min-replicas-max-lag is 0 on the master; "
                      "after a failover an old master that still runs keeps granting "
                      "locks that the new one does not know. Set them to 1 and a few "
                      "seconds");
+    } else if (node->options.guard_ms > 0 && lag_s > GUARD_LAG_S) {
+        warn_of_lag(node, lag_s);
     }
 }
 
@@ -522,6 +538,7 @@ static void commands_ready(void *arg)
     count_subscribers(node); /* before `up`, at which waiters ask, and join queues */
     lw__node_reset_fence(node);
     lw__node_seed_fence(node);
+    lw__node_guard_start(node);
     if (!node->options.clustered || node->listener.channels != NULL) {
         lw__listener_start(&node->listener); /* also after it was forbidden */
     }
@@ -535,7 +552,8 @@ static void commands_lost(void *arg, const char *why)
 {
     struct lw__node *node = arg;
 
-    node->up = false;
+    node->up = node->seeded = false;
+    lw__node_guard_stop(node);
     if (node->binding == LW__BOUND) {
         node->binding = LW__SUBSCRIBED;
     }
@@ -563,6 +581,7 @@ static void heartbeat(void *arg)
     if (node->up) {
         lw__node_extend_fence(node);
     }
+    lw__node_guard_heartbeat(node);
     ask_for_replication_id(node);
 }
 
@@ -604,6 +623,7 @@ int lw__node_new(const struct lw__node_options *options,
     node->events = events;
     node->arg = arg;
     lw__timer_init(&node->heartbeat, heartbeat, node);
+    lw__node_guard_init(node);
     lw__node_send_init(node);
     lw__session_init(&node->commands, &node->options.config, &command_events, node);
     init_listener(node);
@@ -629,6 +649,7 @@ void lw__node_free(struct lw__node *node)
     lw__listener_clear(&node->listener);
     lw__sentinel_free(node->sentinels);
     lw__timer_cancel(loop_of(node), &node->heartbeat);
+    lw__node_guard_stop(node);
     lw__defer_cancel(loop_of(node), &node->bound);
     lw__defer_cancel(loop_of(node), &node->pump_call);
     lw__timer_unreserve(loop_of(node), TIMERS);

@@ -32,6 +32,8 @@ struct lw__node_events {
     /* Both connections are bound to one server, at some time after `up`: now waiters may
      * queue, and messages count. */
     void (*bound)(void *arg, struct lw__node *node);
+    /* The guard's time has passed, at some time after `up`: locks are granted now. */
+    void (*opened)(void *arg, struct lw__node *node);
     /* The rest is of cluster nodes alone. */
     /* This command, which had no effect, belongs to another node: it has to be sent there
      * by lw__node_send_redirected, or rejected by lw__node_reject_command. */
@@ -52,6 +54,7 @@ struct lw__node_options {
     void (*message)(void *arg, const char *text, size_t length);
     void *message_arg;
     uint32_t max_inflight;
+    uint32_t guard_ms; /* 0: no guard */
     struct lw_stats *stats;
     bool clustered;   /* one of several, each of which has some of the slots */
     unsigned slot;    /* one that it has, if clustered */
@@ -150,6 +153,15 @@ void lw__node_reset_slot_fence(struct lw__node *node, unsigned slot);
  * lost, and the server's clock is too far in the past to start another one. Returns the
  * reason. */
 const char *lw__node_reject_clock(struct lw__node *node, int64_t number);
+
+/* ---- the guard ---- */
+
+/* Returns why this client must not grant itself locks at this server, or NULL if it may:
+ * the server may have lost writes that granted some. */
+const struct lw__fence_fault *lw__node_guard_fault(struct lw__node *node);
+/* Returns for how long that remains so, in us; 0 if locks are granted, 1 if it is
+ * unknown. */
+int64_t lw__node_guard_left_us(const struct lw__node *node);
 
 /* ---- fast releases ---- */
 

@@ -35,7 +35,9 @@
 struct lw__script_env lw__node_script_env(struct lw__node *node, unsigned slot)
 {
     if (!node->options.clustered) {
-        return (struct lw__script_env){LW__FENCE_KEY, node->numbers};
+        return (struct lw__script_env){LW__FENCE_KEY, lw__node_guard_left_us(node) > 0
+                                                          ? LW__NO_HAND_OVER
+                                                          : node->numbers};
     }
     (void)lw__format_fence(slot, node->fence);
     return (struct lw__script_env){node->fence, node->numbers};
@@ -136,9 +138,9 @@ static void encode_seed(struct lw__command *command, struct lw__buffer *out)
                           lw__node_script_env(node, node->options.slot).fence);
 }
 
-static void came_up(struct lw__node *node)
+void lw__node_step_up(struct lw__node *node)
 {
-    if (node->up) {
+    if (node->up || !node->seeded || !lw__node_guard_is_known(node)) {
         return;
     }
     node->up = true;
@@ -227,7 +229,8 @@ static bool seeded(struct lw__command *command, const struct lw__reply *reply)
         node->fence_fault.why[0] = '\0';
         node->seed_known = true;
     }
-    came_up(node);
+    node->seeded = true;
+    lw__node_step_up(node);
     return true;
 }
 

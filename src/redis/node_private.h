@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Private to node.c, node_send.c and node_fence.c. */
+/* Private to node.c, node_send.c, node_fence.c and node_guard.c. */
 #ifndef LW_NODE_PRIVATE_H
 #define LW_NODE_PRIVATE_H
 #include "base/buffer.h"
@@ -39,6 +39,7 @@ struct lw__node {
     struct lw__sentinels *sentinels; /* or NULL */
     unsigned connection;             /* counts those for commands */
     bool up;
+    bool seeded;           /* the fence counter of this connection is set, or cannot be */
     bool deprioritized;    /* it did not serve a slot, and has served no command since */
     char why[LW__WHY_MAX]; /* it is not up */
     int error;             /* the class of that; 0 if nothing has failed */
@@ -81,6 +82,19 @@ struct lw__node {
     char fence[LW__FENCE_SIZE];
     struct lw__fence_fault fence_fault; /* `why` is "" if there is none */
     int64_t replicas_logged_us;         /* when it was logged that replicas are missing */
+
+    /* node_guard.c */
+    enum {
+        LW__GUARD_OFF,
+        LW__GUARD_ASKED,   /* the server is not known yet */
+        LW__GUARD_REFUSED, /* guard_fault.why; asked again at heartbeats */
+        LW__GUARD_CLOSED,  /* until guard_opens_us */
+        LW__GUARD_OPEN
+    } guard;
+    int64_t guard_opens_us;
+    struct lw__timer guard_timer;
+    struct lw__command question, guard_extend;
+    struct lw__fence_fault guard_fault;
     struct lw__slot_fence slot_fences[]; /* LW__SLOT_FENCES in a cluster, or none */
 };
 
@@ -100,4 +114,15 @@ void lw__node_extend_fence(struct lw__node *node);
 /* Forgets which counters were trusted. */
 void lw__node_reset_fence(struct lw__node *node);
 size_t lw__node_slot_fences_size(const struct lw__node_options *options);
+/* The node is up if its counter is set and its guard is known. */
+void lw__node_step_up(struct lw__node *node);
+
+/* node_guard.c: all without effect if the guard is not used */
+void lw__node_guard_init(struct lw__node *node);
+/* Asks the server, on a new connection. */
+void lw__node_guard_start(struct lw__node *node);
+void lw__node_guard_heartbeat(struct lw__node *node);
+/* The connection is lost. */
+void lw__node_guard_stop(struct lw__node *node);
+bool lw__node_guard_is_known(const struct lw__node *node);
 #endif

@@ -58,9 +58,17 @@ static void bound(void *arg, struct lw__node *node)
     route->events->node.bound(route->arg, node);
 }
 
+static void opened(void *arg, struct lw__node *node)
+{
+    const struct lw__route *route = arg;
+
+    route->events->node.opened(route->arg, node);
+}
+
 static int start_only(struct lw__route *route, const struct lw__node_options *options)
 {
-    static const struct lw__node_events events = {.up = up, .down = down, .bound = bound};
+    static const struct lw__node_events events = {
+        .up = up, .down = down, .bound = bound, .opened = opened};
     int status = lw__node_new(options, &events, route, &route->only);
 
     if (status == 0) {
@@ -149,6 +157,11 @@ bool lw__route_is_subscribed(const struct lw__route *route)
 {
     return route->only != NULL ? lw__node_is_subscribed(route->only)
                                : lw__cluster_is_subscribed(route->cluster);
+}
+
+int64_t lw__route_guard_left_us(const struct lw__route *route)
+{
+    return route->only != NULL ? lw__node_guard_left_us(route->only) : 0;
 }
 
 int lw__route_master(const struct lw__route *route, struct lw_master *ret)

@@ -10,6 +10,7 @@
 #include "redis/session.h"
 
 #include "base/buffer.h"
+#include "base/check.h"
 #include "base/container_of.h"
 #include "base/random.h"
 #include "lockwire.h"
@@ -199,17 +200,23 @@ static const char *info_field(const char *info, const char *field)
     return info + length;
 }
 
-static void read_id(const char *info, const char *field, char ret[LW__RUN_ID_SIZE])
+static void read_field(const char *info, const char *field, char *ret, size_t size)
 {
     const char *value = info_field(info, field);
 
-    (void)snprintf(ret, LW__RUN_ID_SIZE, "%.*s", (int)strcspn(value, "\r\n"), value);
+    (void)snprintf(ret, size, "%.*s", (int)strcspn(value, "\r\n"), value);
+}
+
+static void read_id(const char *info, const char *field, char ret[LW__RUN_ID_SIZE])
+{
+    read_field(info, field, ret, LW__RUN_ID_SIZE);
 }
 
 static void note_replication(struct lw__session *s, const char *info)
 {
     read_id(info, "master_replid:", s->replication_id);
     read_id(info, "master_replid2:", s->former_replication_id);
+    read_field(info, "second_repl_offset:", s->former_offset, sizeof(s->former_offset));
     s->is_master = strncmp(info_field(info, "role:"), "master", 6) == 0;
 }
 
@@ -225,7 +232,11 @@ bool lw__session_note_replication(struct lw__session *session,
 
 static void note_info(struct lw__session *s, const char *info)
 {
+    const char *uptime = info_field(info, "uptime_in_seconds:");
+    int64_t uptime_s = lw__check_number(uptime, strcspn(uptime, "\r\n"), INT32_MAX);
+
     read_id(info, "run_id:", s->new_run_id);
+    s->uptime_ms = uptime_s >= 0 ? uptime_s * 1000 : -1;
     s->wide = strncmp(info_field(info, "arch_bits:"), "64", 2) == 0;
     s->clustered = strncmp(info_field(info, "redis_mode:"), "cluster", 7) == 0 ||
                    strncmp(info_field(info, "server_mode:"), "cluster", 7) == 0;
@@ -617,7 +628,8 @@ static void connect_next(struct lw__session *s)
     s->attempt_deadline_us = now + share;
     s->new_id = 0;
     *s->new_run_id = *s->node_id = *s->handshake_error = '\0';
-    *s->replication_id = *s->former_replication_id = '\0';
+    *s->replication_id = *s->former_replication_id = *s->former_offset = '\0';
+    s->uptime_ms = -1;
     s->authenticated = false;
     s->end = LW__END_FAULT;
     s->state = LW__SESSION_CONNECTING;

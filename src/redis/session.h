@@ -24,6 +24,7 @@
 #include "loop/loop.h"
 #include "redis/endpoint.h"
 #include "redis/link.h"
+#include "redis/resp.h"
 #include "redis/tls.h"
 
 #include <stdbool.h>
@@ -187,7 +188,9 @@ struct lw__session {
     /* By INFO replication on the present connection: the server's replication id and the
      * one of its former master, "" if unknown. */
     char replication_id[LW__RUN_ID_SIZE], former_replication_id[LW__RUN_ID_SIZE];
-    bool is_master; /* its role there */
+    char former_offset[LW__DIGITS + 2]; /* second_repl_offset, "" if unknown */
+    int64_t uptime_ms;                  /* at the handshake; -1 if unknown */
+    bool is_master;                     /* its role there */
     /* Of the handshake in progress. */
     int64_t new_id;
     char new_run_id[LW__RUN_ID_SIZE];

@@ -85,8 +85,8 @@ MUTATIONS = [ # what is broken, and its edits: a folder or a file, a text in it,
       "              .. numbers:format(redis.call('INCRBY', fence, '16') - 15) .. ' '\n"
       "              .. at[1] .. ' ' .. at[2] .. ' ' .. name)")),
     ('one number for all heads',
-     ('scripts/rw.lua', 'local mine, window_given\n    for',
-      'local mine, window_given, common\n    for'),
+     ('scripts/rw.lua', 'local mine, window_given\n    if',
+      'local mine, window_given, common\n    if'),
      ('scripts/rw.lua', 'local number = fence_for(kind, owner)\n            local new',
       'common = common or fence_for(kind, owner)\n            local number = common\n'
       '            local new')),

@@ -1,0 +1,32 @@
+-- SPDX-License-Identifier: MIT
+-- Says for how long this server must not grant locks, because it may have lost writes that
+-- granted some. A client that uses the guard sends it once per connection, before its first
+-- acquisition there, and again until it has a usable reply.
+--
+-- KEYS: the guard's record, a string `<identity> <guard> <from>`: the server that it is
+--   about, the guard time in ms, and the server time in us from which locks are granted
+-- ARGV: the server's identity (its run id, and by which promotion it became a master); the
+--   guard time in ms; for how long the process has been running, in ms, or 0 if it was
+--   promoted since it started
+-- Reply: how long to wait in ms, 0 if locks are granted; -1: other clients use another
+--   guard time
+--
+-- Must not shorten a wait that another client was given, nor write if the guard times differ.
+-- Happy path: the record has this identity, and its time has come; its TTL is extended.
+-- A new identity, or a lost record, begins a wait: what a restart lost was granted before
+-- the process started, and what a promotion lost was granted before now.
+-- Sent twice, the second finds the first one's record.
+
+local key, identity, guard = KEYS[1], ARGV[1], ARGV[2]
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local of, given, from = (redis.call('GET', key) or ''):match('^(%S+) (%d+) (%d+)$')
+
+if given and given ~= guard then
+    return -1
+end
+if of ~= identity then
+    from = now + math.max(0, guard - ARGV[3]) * 1000
+end
+redis.call('SET', key, string.format('%s %s %.0f', identity, guard, from), 'PX', 86400000)
+return math.max(0, math.ceil((from - now) / 1000))
