@@ -22,6 +22,9 @@
 #define DEFAULT_GRACE_MS 5000
 #define DEFAULT_INTERVAL_MS 1000
 #define MIN_LEASE_MS 100
+#define MIN_GUARD_MS 15000
+#define MAX_GUARD_MS 600000
+#define GUARD_SPARE_MS 12000
 #define KILL_MS                                                                          \
     500 /* reserved for SIGKILL before the deadline; less of a short lease               \
          */
@@ -118,6 +121,18 @@ static int parse_interval(const char *text, struct options *options)
 {
     return parse_time(options, "--interval", text, MIN_INTERVAL_MS, INT32_MAX,
                       "between 10ms and 596h", &options->interval_ms);
+}
+
+static int parse_guard(const char *text, struct options *options)
+{
+    int result = parse_time(options, "--guard", text, &options->guard_ms);
+
+    if (result == CONTINUE &&
+        (options->guard_ms < MIN_GUARD_MS || options->guard_ms > MAX_GUARD_MS)) {
+        return refuse(options->subcommand, "--guard '%s': must be between 15s and 10m",
+                      text);
+    }
+    return result;
 }
 
 static int choose_mode(enum lw_mode mode, struct options *options)
@@ -309,6 +324,28 @@ static int check_times(struct options *options)
                   options->grace_ms, option, hold, option, least, most);
 }
 
+/* A lease may not outlast the guard time, less what an old master may grant for. */
+static int check_guard(const struct options *options)
+{
+    int64_t most = options->guard_ms - GUARD_SPARE_MS;
+
+    if (options->guard_ms == 0) {
+        return CONTINUE;
+    }
+    if (options->mode == LW_REDISSON) {
+        return refuse(options->subcommand, "--guard is not for --redisson");
+    }
+    if (options->lease_ms > most) {
+        return refuse(options->subcommand,
+                      "--lease %" PRIu32 "ms is too long for --guard %" PRId64
+                      "ms: use --lease %" PRId64 "ms or less, or --guard %" PRId64
+                      "ms or more",
+                      options->lease_ms, options->guard_ms, most,
+                      (int64_t)options->lease_ms + GUARD_SPARE_MS);
+    }
+    return CONTINUE;
+}
+
 static int check_more_names(const struct options *options)
 {
     if (options->more_count > 0 && options->mode != LW_MUTEX) {
@@ -337,7 +374,7 @@ static int check_holding(struct options *options)
     if (options->permits && options->mode != LW_SHARED) {
         return refuse(options->subcommand, "--permits needs --shared");
     }
-    if (check_more_names(options) != CONTINUE) {
+    if (check_more_names(options) != CONTINUE || check_guard(options) != CONTINUE) {
         return EXIT_USAGE;
     }
     return check_times(options);
@@ -434,6 +471,7 @@ static const struct spec {
     {"cert", 'C', ALL, TEXT(tls_cert)},
     {"key", 'K', ALL, TEXT(tls_key)},
     {"sni", 'S', ALL, TEXT(tls_server_name)},
+    {"guard", 'G', ALL, PARSED(parse_guard)},
     {"help", 'h', ALL, CALL(help)},
 };
 /* clang-format on */
@@ -557,6 +595,7 @@ int options_new_client(const struct options *options, struct event_base *base,
 {
     int error;
 
+    client->guard_ms = (uint32_t)options->guard_ms;
     client->password = options->password;
     client->sentinel_username = options->sentinel_user;
     client->sentinel_password = options->sentinel_password;

@@ -28,6 +28,7 @@ struct options {
     char *sentinel_password;
     const char *tls_ca, *tls_cert, *tls_key, *tls_server_name; /* or NULL */
     bool embedded;                                             /* main starts a server */
+    int64_t guard_ms;                                          /* 0: no guard */
     /* run, lead, hold */
     enum lw_mode mode;
     const char *owner; /* or NULL */

@@ -15,6 +15,7 @@
 #include "terminal.h"
 
 #include <event2/event.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,15 @@ struct request {
 
 static void on_timer(evutil_socket_t fd, short what, void *arg);
 
+/* Returns -1 without --guard. */
+static int64_t guard_left_ms(const struct query *query)
+{
+    struct lw_stats stats = LW_STATS_INIT;
+
+    (void)lw_client_stats(query->client, &stats);
+    return query->options->guard_ms > 0 ? (int64_t)stats.guard_left_ms : -1;
+}
+
 /* Returns 0, or -1 if there is no memory. */
 static int write_text(const struct query *query, const struct lw_inspection *seen,
                       const struct lw_master *master)
@@ -44,6 +54,10 @@ static int write_text(const struct query *query, const struct lw_inspection *see
     }
     status_view_write(stdout, &view, system_now_ms() - query->sent_ms, "", "", width);
     status_view_clear(&view);
+    if (guard_left_ms(query) > 0) {
+        (void)printf("guard     no locks are granted for %" PRId64 "s more\n",
+                     (guard_left_ms(query) + 999) / 1000);
+    }
     return 0;
 }
 
@@ -88,7 +102,7 @@ static void on_inspected(struct lw_client *client, int result,
         query_fail(query, result, why);
         return;
     }
-    if ((query->options->json ? status_json(stdout, seen, master)
+    if ((query->options->json ? status_json(stdout, seen, guard_left_ms(query), master)
                               : write_text(query, seen, master)) < 0) {
         query_fail(query, LW_ENOMEM, "");
         return;

@@ -287,13 +287,16 @@ static char *take_text(struct json *json, int flags)
     return copy;
 }
 
-int status_json(FILE *out, const struct lw_inspection *seen,
+int status_json(FILE *out, const struct lw_inspection *seen, int64_t guard_left_ms,
                 const struct lw_master *master)
 {
     struct json json = {json_object_new_object()};
     char *text;
 
     put_seen(&json, seen, master, false);
+    if (guard_left_ms >= 0) {
+        put_number(&json, "guard_left_ms", guard_left_ms, true);
+    }
     text = take_text(&json, PRETTY);
     if (text == NULL) {
         return -1;

@@ -28,8 +28,9 @@ void status_view_write(FILE *out, const struct status_view *view, int64_t age_ms
                        const char *remark, const char *why, int width);
 void status_view_clear(struct status_view *view);
 
-/* Writes a JSON object. Returns 0, or -1 if there is no memory. */
-int status_json(FILE *out, const struct lw_inspection *seen,
+/* Writes a JSON object. `guard_left_ms` is -1 without a guard. Returns 0, or -1 if there
+ * is no memory. */
+int status_json(FILE *out, const struct lw_inspection *seen, int64_t guard_left_ms,
                 const struct lw_master *master);
 /* Returns the object as a line, to be freed, or NULL. It contains the time of day; with
  * `lasting` it contains nothing that changes as time passes, to be compared. */

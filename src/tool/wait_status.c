@@ -139,6 +139,20 @@ static void format_holder(const struct wait_status *display,
     }
 }
 
+/* Returns false if the server grants locks. */
+static bool format_guard(const struct wait_status *display, char *text, size_t size)
+{
+    struct lw_stats stats = LW_STATS_INIT;
+
+    if (lw_client_stats(display->client, &stats) != 0 || stats.guard_left_ms == 0) {
+        return false;
+    }
+    (void)snprintf(text, size,
+                   "the server was restarted or promoted, no locks for %" PRIu64 "s more",
+                   (stats.guard_left_ms + 999) / 1000);
+    return true;
+}
+
 static void format_lease(const struct lw_inspection *seen, char *text, size_t size)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
@@ -173,13 +187,29 @@ static void write_change(struct wait_status *display, const char *name, const ch
     }
 }
 
+/* Without a terminal it is reported once, with the time that is left then. */
+static void show_guard(struct wait_status *display, const char *name, const char *place,
+                       const char *guard)
+{
+    if (display->terminal) {
+        draw(wait_status, name, place, guard, "");
+    } else if (!display->guard_reported) {
+        display->guard_reported = true;
+        report("%s: %s; %s", name, place, guard);
+    }
+}
+
 static void show(struct wait_status *display, const struct lw_inspection *seen)
 {
-    char name[WORDS], place[80], holder[WORDS + 80], lease[40] = "";
+    char name[WORDS], place[80], holder[WORDS + 80], lease[40] = "", guard[120];
 
     lw__escape(seen->name, name, sizeof(name));
     format_place(display, seen, place, sizeof(place));
     format_holder(display, seen, holder, sizeof(holder));
+    if (format_guard(display, guard, sizeof(guard))) {
+        show_guard(display, name, place, guard);
+        return;
+    }
     format_lease(seen, lease, sizeof(lease));
     if (display->terminal) {
         draw(display, name, place, holder, lease);
@@ -267,7 +297,8 @@ void wait_status_begin(struct wait_status *display, struct lw_client *client)
     display->active = true;
     display->started_ms = system_now_ms();
     display->last_line[0] = '\0';
-    arm(display, FIRST_LOOK_MS);
+    display->guard_reported = false;
+    arm(wait_status, FIRST_LOOK_MS);
 }
 
 void wait_status_end(struct wait_status *display)

@@ -25,6 +25,7 @@ struct wait_status {
     bool terminal;
     bool active; /* between begin and end */
     bool query_pending;
+    bool guard_reported;
     int64_t started_ms;
     char last_line[1500]; /* of --verbose */
 };
