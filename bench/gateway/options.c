@@ -32,6 +32,8 @@ static const char usage[] =
     "                      what the sentinels themselves are logged in to with\n"
     "  --work TIME         how long giving a gift takes (20ms)\n"
     "  --lease TIME        of the locks (30s)\n"
+    "  --guard TIME        after the server was restarted or promoted, no gift is given\n"
+    "                      for this time; see GUARD in lockwire(7)\n"
     "  --idle TIME         after which a connection without a request ends (60s)\n"
     "  --unlocked          without any lock, to measure what the lock costs: gifts are\n"
     "                      given twice then\n"
@@ -106,6 +108,8 @@ static bool parse_option(int option, struct options *options)
         return parse_time("work", optarg, &options->work_ms);
     case 'e':
         return parse_time("lease", optarg, &options->lease_ms);
+    case 'G':
+        return parse_time("guard", optarg, &options->guard_ms);
     case 'i':
         return parse_time("idle", optarg, &options->idle_ms);
     case 'a':
@@ -132,6 +136,7 @@ int options_parse(int argc, char **argv, struct options *options)
         {"sentinel-password-file", required_argument, NULL, 'R'},
         {"work", required_argument, NULL, 'w'},
         {"lease", required_argument, NULL, 'e'},
+        {"guard", required_argument, NULL, 'G'},
         {"idle", required_argument, NULL, 'i'},
         {"unlocked", no_argument, NULL, 'U'},
         {"help", no_argument, NULL, 'h'},

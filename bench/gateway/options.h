@@ -16,6 +16,7 @@ struct options {
     char host[64];
     uint16_t port;
     int64_t work_ms, lease_ms, idle_ms;
+    int64_t guard_ms; /* 0: no guard */
     bool unlocked;
 };
 

@@ -161,7 +161,9 @@ bool lw__route_is_subscribed(const struct lw__route *route)
 
 int64_t lw__route_guard_left_us(const struct lw__route *route)
 {
-    return route->only != NULL ? lw__node_guard_left_us(route->only) : 0;
+    return route->only != NULL && lw__node_is_up(route->only)
+               ? lw__node_guard_left_us(route->only)
+               : 0;
 }
 
 int lw__route_master(const struct lw__route *route, struct lw_master *ret)
