@@ -466,8 +466,9 @@ struct lw_stats {
      * log has the reason. */
     uint64_t subscription_up;
     uint64_t guarded; /* requests that were not sent because of guard_ms */
-    /* For how long the server grants no locks because of guard_ms, in ms; 0 if it does, or
-     * without a connection; 1 if the reason is another one than time, which is logged. */
+    /* For how long the server grants no locks because of guard_ms, in ms; 0 if it does,
+     * or without a connection; 1 if the reason is another one than time, which is logged.
+     */
     uint64_t guard_left_ms;
 };
 #define LW_STATS_INIT                                                                    \
