@@ -125,14 +125,8 @@ static int parse_interval(const char *text, struct options *options)
 
 static int parse_guard(const char *text, struct options *options)
 {
-    int result = parse_time(options, "--guard", text, &options->guard_ms);
-
-    if (result == CONTINUE &&
-        (options->guard_ms < MIN_GUARD_MS || options->guard_ms > MAX_GUARD_MS)) {
-        return refuse(options->subcommand, "--guard '%s': must be between 15s and 10m",
-                      text);
-    }
-    return result;
+    return parse_time(options, "--guard", text, MIN_GUARD_MS, MAX_GUARD_MS,
+                      "between 15s and 10m", &options->guard_ms);
 }
 
 static int choose_mode(enum lw_mode mode, struct options *options)

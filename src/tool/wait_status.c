@@ -192,7 +192,7 @@ static void show_guard(struct wait_status *display, const char *name, const char
                        const char *guard)
 {
     if (display->terminal) {
-        draw(wait_status, name, place, guard, "");
+        draw(display, name, place, guard, "");
     } else if (!display->guard_reported) {
         display->guard_reported = true;
         report("%s: %s; %s", name, place, guard);
@@ -298,7 +298,7 @@ void wait_status_begin(struct wait_status *display, struct lw_client *client)
     display->started_ms = system_now_ms();
     display->last_line[0] = '\0';
     display->guard_reported = false;
-    arm(wait_status, FIRST_LOOK_MS);
+    arm(display, FIRST_LOOK_MS);
 }
 
 void wait_status_end(struct wait_status *display)
