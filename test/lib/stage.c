@@ -160,7 +160,7 @@ static void check_keys(void)
         "  local left = redis.call('PTTL', key) "
         "  if is(key, 'stranger') or key:find('queue:{stranger', 1, true) then "
         "  elseif left == -1 then bad[#bad + 1] = key .. ' has no TTL' "
-        "  elseif is(key, 'lockwire:fence') then "
+        "  elseif is(key, 'lockwire:fence') or key == 'lockwire:guard' then "
         "  elseif is(key, 'lockwire:client:') then "
         "    if ARGV[2] == '0' then bad[#bad + 1] = key .. ' was left behind' end "
         "  elseif ARGV[1] == '0' then bad[#bad + 1] = key .. ' was left behind' end "
