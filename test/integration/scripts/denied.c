@@ -56,14 +56,29 @@ static const char *const ends[] = {"-pexpire", "-hdel", "-zrem", "-del"};
 enum { ENDS = sizeof(ends) / sizeof(ends[0]) };
 
 static const enum lw__script_id scripts[] = {
-    LW__SCRIPT_MUTEX_ACQUIRE,    LW__SCRIPT_MUTEX_ACQUIRE,      LW__SCRIPT_MUTEX_RELEASE,
-    LW__SCRIPT_MUTEX_RELEASE,    LW__SCRIPT_MUTEX_TURN,         LW__SCRIPT_MUTEX_TURN,
-    LW__SCRIPT_MUTEX_RENEW,      LW__SCRIPT_MUTEX_RELEASE_FAST, LW__SCRIPT_RW_ACQUIRE,
-    LW__SCRIPT_RW_ACQUIRE,       LW__SCRIPT_RW_ACQUIRE,         LW__SCRIPT_RW_RELEASE,
-    LW__SCRIPT_RW_RELEASE,       LW__SCRIPT_RW_RELEASE,         LW__SCRIPT_RW_RENEW,
-    LW__SCRIPT_RW_RENEW,         LW__SCRIPT_RW_RELEASE_ONE_KEY, LW__SCRIPT_RW_KEEPALIVE,
-    LW__SCRIPT_FENCE_SEED,       LW__SCRIPT_REDISSON_ACQUIRE,   LW__SCRIPT_REDISSON_RENEW,
+    LW__SCRIPT_MUTEX_ACQUIRE,
+    LW__SCRIPT_MUTEX_ACQUIRE,
+    LW__SCRIPT_MUTEX_RELEASE,
+    LW__SCRIPT_MUTEX_RELEASE,
+    LW__SCRIPT_MUTEX_TURN,
+    LW__SCRIPT_MUTEX_TURN,
+    LW__SCRIPT_MUTEX_RENEW,
+    LW__SCRIPT_MUTEX_RELEASE_FAST,
+    LW__SCRIPT_RW_ACQUIRE,
+    LW__SCRIPT_RW_ACQUIRE,
+    LW__SCRIPT_RW_ACQUIRE,
+    LW__SCRIPT_RW_RELEASE,
+    LW__SCRIPT_RW_RELEASE,
+    LW__SCRIPT_RW_RELEASE,
+    LW__SCRIPT_RW_RENEW,
+    LW__SCRIPT_RW_RENEW,
+    LW__SCRIPT_RW_RELEASE_ONE_KEY,
+    LW__SCRIPT_RW_KEEPALIVE,
+    LW__SCRIPT_FENCE_SEED,
+    LW__SCRIPT_REDISSON_ACQUIRE,
+    LW__SCRIPT_REDISSON_RENEW,
     LW__SCRIPT_REDISSON_RELEASE,
+    LW__SCRIPT_GUARD,
 };
 
 static unsigned long long seed = 1;
@@ -176,7 +191,8 @@ static struct script_answer send_call(const struct call *call)
                                        NULL),
                             true);
     case LW__SCRIPT_MUTEX_RELEASE:
-        return script_run(&server, call->script, 3, KEYS, token->text, NUMBERS, NULL);
+        return script_run(&server, call->script, 3, KEYS, token->text, script_numbers,
+                          NULL);
     case LW__SCRIPT_MUTEX_RENEW:
         return script_run(&server, call->script, 1, "n", token->text, "900000", NULL);
     case LW__SCRIPT_MUTEX_RELEASE_FAST:
@@ -187,13 +203,16 @@ static struct script_answer send_call(const struct call *call)
         return rw_release(token->text, kind, owner);
     case LW__SCRIPT_RW_RENEW:
         return script_run(&server, call->script, 3, "lockwire:fence", "rw", RW_QUEUE,
-                          NUMBERS, token->text, "900000", NULL);
+                          script_numbers, token->text, "900000", NULL);
     case LW__SCRIPT_RW_RELEASE_ONE_KEY:
         return rw_release_one_key(token->text);
     case LW__SCRIPT_RW_KEEPALIVE:
         return script_run(&server, call->script, 1, "rw", token->text, "900000", NULL);
     case LW__SCRIPT_FENCE_SEED:
         return script_run(&server, call->script, 1, "lockwire:fence", NULL);
+    case LW__SCRIPT_GUARD:
+        return script_run(&server, call->script, 1, "lockwire:guard", "id", "15000", "0",
+                          NULL);
     case LW__SCRIPT_REDISSON_RELEASE:
         return script_run(&server, call->script, 1, "foreign", token->text, "channel",
                           NULL);
@@ -277,6 +296,7 @@ static void build(void)
 
     server.link = server.admin;
     server.lenient = false;
+    script_numbers = NUMBERS;
     script_do(&server, "FLUSHALL");
     memset(expired, 0, sizeof(expired));
     if (roll(4)) {
@@ -422,6 +442,8 @@ static bool is_true(const struct call *call, const struct script_answer *answer,
     case LW__SCRIPT_RW_RENEW:
     case LW__SCRIPT_RW_KEEPALIVE:
         return n[0] ? is : !was || !is; /* a queued token may be let in after it */
+    case LW__SCRIPT_GUARD:              /* the record is new */
+        return n[0] == 15000 && script_do(&server, "EXISTS lockwire:guard") == 1;
     default:
         return true;
     }
@@ -502,6 +524,7 @@ static void play(void)
     permit_other_all_but(denial);
     server.link = other;
     server.lenient = true;
+    script_numbers = roll(4) ? NUMBERS : CLOSED;
     answer = send_call(&call);
     if (strcmp(server.wrong, "no TTL: lockwire:fence") == 0 && strchr(denial, ' ')) {
         /* Nothing waits for its end, and the next client that seeds it gives it a TTL. */

@@ -142,9 +142,49 @@ static void seed_fence(void)
     world.done[LW__SCRIPT_FENCE_SEED]++;
 }
 
+static void ask_guard(void)
+{
+    static const char *const identities[] = {"a:0:-1", "b:0:-1", "b:a:17"};
+    static const long long guards[] = {15000, 15000, 15000, 15000, 600000};
+    static struct {
+        unsigned identity;
+        long long guard, most; /* no record if guard is 0 */
+    } last;
+    unsigned identity = roll(3);
+    long long guard = guards[roll(5)], uptime = roll(2) ? roll(20000) : 0, left;
+    struct script_answer answer;
+
+    if (roll(8) == 0) {
+        script_do(&server, "DEL lockwire:guard");
+        last.guard = 0;
+    }
+    answer = script_run(&server, LW__SCRIPT_GUARD, 1, "lockwire:guard",
+                        identities[identity], script_number(guard), script_number(uptime),
+                        NULL);
+    CHECK(!answer.error && answer.count == 1, "%s", answer.text);
+    left = answer.n[0];
+    world.done[LW__SCRIPT_GUARD]++;
+    if (last.guard != 0 && last.guard != guard) {
+        CHECK(left == -1, "%lld ms, of another guard time", left);
+        return;
+    }
+    if (last.guard == 0 || last.identity != identity) {
+        last.most = guard > uptime ? guard - uptime : 0;
+        CHECK(left == last.most, "%lld ms, not %lld", left, last.most);
+    }
+    CHECK(left >= 0 && left <= last.most, "%lld ms, after %lld", left, last.most);
+    last.guard = guard;
+    last.identity = identity;
+    last.most = left;
+}
+
 static void play_accident(void)
 {
-    switch (roll(15)) {
+    switch (roll(17)) {
+    case 15:
+    case 16:
+        ask_guard();
+        break;
     case 0:
         script_do(&server, "DEL n");
         world.model.holder = MODEL_NOBODY;
@@ -214,6 +254,10 @@ static struct call random_call(void)
         call.token =
             world.model.holds.entries[roll((unsigned)world.model.holds.count)].token;
     }
+    call.closed = (call.script == LW__SCRIPT_MUTEX_RELEASE ||
+                   call.script == LW__SCRIPT_RW_RELEASE ||
+                   call.script == LW__SCRIPT_RW_RENEW) &&
+                  roll(4) == 0;
     call.old = roll(3) && world.model.holder >= 0 ? world.model.holder : pick(false);
     call.ticket = roll(3) ? world.tickets[call.token] : MODEL_NO_TICKET;
     if (call.script == LW__SCRIPT_MUTEX_TURN && call.old == call.token) {
@@ -261,8 +305,9 @@ static void random_calls_sent_again_have_the_effect_of_once(void **state)
         history[roll(HISTORY)] = call;
         replay_run(&call, roll(4) == 0);
     }
-    print_message("%ld grants, %ld turns, %ld deadlocks, %ld unfinished; calls:",
-                  world.grants, world.turns, world.deadlocks, world.agains);
+    print_message("%ld grants, %ld turns, %ld deadlocks, %ld unfinished, %ld "
+                  "while closed; calls:",
+                  world.grants, world.turns, world.deadlocks, world.agains, world.closed);
     for (int i = 0; i < LW__SCRIPT_COUNT; i++) {
         print_message(" %s %ld", lw__scripts[i].name, world.done[i]);
     }

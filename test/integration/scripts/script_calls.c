@@ -16,6 +16,7 @@
 
 struct script_server server;
 struct script_client a, b;
+const char *script_numbers = NUMBERS;
 char t1[80], t2[80], t3[80], t4[80];
 
 int start_server(void **state)
@@ -40,6 +41,7 @@ int empty_server(void **state)
 {
     (void)state;
     script_server_flush(&server);
+    script_numbers = NUMBERS;
     return 0;
 }
 
@@ -113,8 +115,8 @@ struct script_answer acquire(const char *token, int lease, int wait, long long t
 
 long long release(const char *token)
 {
-    struct script_answer answer =
-        script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, NUMBERS, NULL);
+    struct script_answer answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS,
+                                             token, script_numbers, NULL);
 
     if (answer.error) {
         fail_msg("%s", answer.text);
@@ -232,7 +234,7 @@ struct script_answer rw_release(const char *token, const char *kind, const char 
 {
     char leaver[160];
 
-    (void)snprintf(leaver, sizeof(leaver), "%s %c%s %s", NUMBERS, kind[0],
+    (void)snprintf(leaver, sizeof(leaver), "%s %c%s %s", script_numbers, kind[0],
                    permits_of(kind), owner);
     return released(
         script_run(&server, LW__SCRIPT_RW_RELEASE, 3, RW_KEYS, token, leaver, NULL));
@@ -258,9 +260,9 @@ long long rw_keepalive(const char *token, int lease)
 
 long long rw_renew(const char *token, int lease)
 {
-    struct script_answer answer = script_run(&server, LW__SCRIPT_RW_RENEW, 3,
-                                             "lockwire:fence", "rw", RW_QUEUE, NUMBERS,
-                                             token, script_number(lease), NULL);
+    struct script_answer answer =
+        script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
+                   script_numbers, token, script_number(lease), NULL);
 
     if (answer.error) {
         fail_msg("%s", answer.text);

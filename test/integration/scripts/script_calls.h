@@ -42,6 +42,12 @@ extern char t1[80], t2[80], t3[80], t4[80];
 #else
 #define NUMBERS "%.0f " SCRIPT_SERVER_ID
 #endif
+/* What releases and renewals are told in place of it while the guard is closed: no lock
+ * is granted. */
+#define CLOSED "- "
+/* The one that release, rw_release and rw_renew send; NUMBERS at the start of each test.
+ */
+extern const char *script_numbers;
 /* `how` of mutex_acquire.lua, valid for the next 16 calls; `wait` is 2 where the queue
  * shall live on as well. */
 const char *script_how(int wait, long long ticket, int want_fence);

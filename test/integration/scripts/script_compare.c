@@ -40,7 +40,8 @@ static struct script_answer send_mutex(const struct call *call)
     if (call->script == LW__SCRIPT_MUTEX_RELEASE_FAST) {
         return script_run(&server, call->script, 1, "n", token, NULL);
     }
-    return script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, NUMBERS, NULL);
+    return script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, script_numbers,
+                      NULL);
 }
 
 static struct script_answer send_rw(const struct call *call)
@@ -56,7 +57,7 @@ static struct script_answer send_rw(const struct call *call)
         return rw_release(token->text, kind, owner);
     }
     return script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
-                      NUMBERS, token->text, "600000", NULL);
+                      script_numbers, token->text, "600000", NULL);
 }
 
 static struct script_answer send_call(const struct call *call)
@@ -333,11 +334,14 @@ static void check_state(char *text)
 }
 
 /* A renewal of what is held looks at no queue, nor does one told of a deadlock, nor who
- * drops what is not marked. */
+ * drops what is not marked, nor a call while the guard is closed. */
 static bool serves(const struct call *call, const struct model_answer *answer)
 {
     if (call->script == LW__SCRIPT_MUTEX_RENEW ||
         call->script == LW__SCRIPT_MUTEX_RELEASE_FAST) {
+        return false;
+    }
+    if (call->closed) {
         return false;
     }
     return call->script == LW__SCRIPT_RW_RENEW ? answer->outcome == 0
@@ -352,6 +356,8 @@ void replay_run(const struct call *call, bool twice)
     struct script_answer answer;
 
     world.current = call->script;
+    world.model.closed = call->closed;
+    script_numbers = call->closed ? CLOSED : NUMBERS;
     for (int time = 0; time < (twice ? 2 : 1); time++) {
         answer = send_call(call);
         expect(call, &expected);
@@ -371,4 +377,5 @@ void replay_run(const struct call *call, bool twice)
               second);
     }
     world.done[call->script]++;
+    world.closed += call->closed;
 }

@@ -117,6 +117,9 @@ static bool hand_over(struct model *model, int me, struct model_answer *answer)
 {
     struct model_list *queue = &model->queue;
 
+    if (model->closed) {
+        return false;
+    }
     for (int tried = 0; queue->count > 0 && queue->entries[0].token != me; tried++) {
         int head = queue->entries[0].token;
 

@@ -56,6 +56,7 @@ struct model_answer {
 struct model {
     const struct model_token *tokens;
     int holder;
+    bool closed; /* the guard: releases and renewals let in no waiter */
     bool marked; /* its value says that the queue is to be looked at */
     struct model_list queue;
     struct model_list holds;

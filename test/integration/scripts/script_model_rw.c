@@ -183,6 +183,9 @@ static void serve(struct model *model, int me, struct model_answer *answer)
     struct model_list *queue = &model->rw_queue;
     int window = 0;
 
+    if (model->closed) {
+        return;
+    }
     for (int tried = 0; queue->count > 0; tried++) {
         int head = queue->entries[0].token;
         if (!admits(model, head)) {

@@ -14,6 +14,7 @@ struct call {
     enum lw__script_id script;
     int token, old; /* old: a turn's */
     bool wait, want_fence;
+    bool closed; /* the guard, for releases and renewals */
     long long ticket;
 };
 
@@ -25,7 +26,7 @@ struct world {
     long long *tickets; /* each token's, as last told */
     struct model model;
     long long last_number, numbers[MODEL_OWNERS];
-    long done[LW__SCRIPT_COUNT], grants, turns, deadlocks, agains;
+    long done[LW__SCRIPT_COUNT], closed, grants, turns, deadlocks, agains;
 };
 
 extern struct world world;

@@ -18,6 +18,7 @@
 #define LOCK_QUEUE "lockwire:2:queue:{lock}"
 #define LOCK_FENCE "lockwire:fence:{lock}"
 #define LOCK_KEYS LOCK, LOCK_QUEUE, LOCK_FENCE
+#define GUARD "lockwire:guard"
 #define BESIDE "beside:{lock}"
 #define BOOK "book"
 #define BOOK_QUEUE "lockwire:2:rwqueue:{book}"
@@ -26,6 +27,7 @@
 #define SHELF "shelf:{book}"
 #define SHELF_QUEUE "lockwire:2:rwqueue::shelf:{book}"
 #define NUMBERS "%d 5e12fe12"
+#define CLOSED "- " /* the same while the guard is closed */
 #define LEASE "60000"
 #define JOINS "jf " NUMBERS     /* how a token asks (mutex_acquire.lua) */
 #define ASKS_ONLY "n- " NUMBERS /* it does not join, and wants no number */
@@ -290,6 +292,16 @@ static void order(const char *command)
     freeReplyObject(server_command(cluster_server(scene.node), command));
 }
 
+/* Of a server that is no cluster's node; here the key has a slot of its own. */
+static void a_guard_lives(void)
+{
+    stand_at(GUARD, "");
+    run(LW__SCRIPT_GUARD, 1, GUARD, "one", "15000", "0", NULL);
+    run(LW__SCRIPT_GUARD, 1, GUARD, "one", "15000", "0", NULL);
+    run(LW__SCRIPT_GUARD, 1, GUARD, "another", "15000", "20000", NULL);
+    run(LW__SCRIPT_GUARD, 1, GUARD, "another", "20000", "0", NULL);
+}
+
 static void a_mutex_lives(void)
 {
     stand_at(LOCK, "{lock}");
@@ -324,6 +336,7 @@ static void a_mutex_ends(void)
     order("DEL " LOCK);                   /* its lease is over */
     acquire(token(2, 5), "jf1 " NUMBERS); /* with a ticket: but another is first */
     acquire(token(1, 5), JOINS);
+    run(LW__SCRIPT_MUTEX_RELEASE, 3, LOCK_KEYS, token(1, 5), CLOSED, NULL);
     release(token(1, 5));
     order("DEL " LOCK " " LOCK_QUEUE);
     order("HSET " LOCK " a 1"); /* strangers' */
@@ -408,7 +421,10 @@ static void a_readwrite_lock_ends(void)
     book_acquire(token(1, 5), "r ", "1 -1 3 " NUMBERS);
     order("DEL " BOOK);
     book_renew(token(0, 5), token(1, 5)); /* gone: hands over */
-    book_release("", NUMBERS);            /* of an operator */
+    book_release("", CLOSED);
+    run(LW__SCRIPT_RW_RENEW, 3, BOOK_FENCE, BOOK, BOOK_QUEUE, CLOSED, token(0, 5), LEASE,
+        NULL);
+    book_release("", NUMBERS); /* of an operator */
     order("DEL " BOOK " " BOOK_QUEUE);
     order("SET " BOOK " 1"); /* strangers' */
     book_keep(token(0, 6));
@@ -434,8 +450,9 @@ static void a_redisson_lock_lives(void)
 static void all_declare_their_keys(void **state)
 {
     bool called[LW__SCRIPT_COUNT] = {false};
-    void (*const lives[])(void) = {a_mutex_lives, a_mutex_ends, a_readwrite_lock_lives,
-                                   a_readwrite_lock_ends, a_redisson_lock_lives};
+    void (*const lives[])(void) = {a_mutex_lives,          a_mutex_ends,
+                                   a_readwrite_lock_lives, a_readwrite_lock_ends,
+                                   a_redisson_lock_lives,  a_guard_lives};
 
     (void)state;
     start();
