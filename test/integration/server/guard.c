@@ -11,6 +11,7 @@
  * A grant must come after the time that is in the record, by the server's clock. */
 #include "api/keep_scene.h"
 #include "groups.h"
+#include "guard_record.h"
 #include "monitor.h"
 #include "proxy.h"
 #include "sentinel.h"
@@ -24,7 +25,6 @@
 
 #define GUARD_MS 15000
 #define LEASE_MS 3000 /* the longest that it allows */
-#define RECORD "lockwire:guard"
 
 static struct server other;
 
@@ -43,87 +43,20 @@ static void start_other(const char *args)
     server_start(&other, args);
 }
 
-/* ---- the record ---- */
-
-/* By a connection for this alone, because some tests end all others. */
-static void ask_server(const struct server *server, const char *lua, const char *argument,
-                       char *ret, size_t size)
-{
-    redisContext *context = redisConnectUnix(server->path);
-    redisReply *reply = redisCommand(context, "EVAL %s 0 %s", lua, argument);
-
-    if (reply == NULL || reply->type != REDIS_REPLY_STRING) {
-        stage_fail("%s: %s", lua,
-                   reply != NULL && reply->str != NULL ? reply->str : "no text");
-    }
-    (void)snprintf(ret, size, "%s", reply->str);
-    freeReplyObject(reply);
-    redisFree(context);
-}
-
-static const char *identity_of(const struct server *server)
-{
-    static char identity[160];
-    redisContext *context = redisConnectUnix(server->path);
-    redisReply *reply = redisCommand(context, "INFO everything");
-    char id[48] = "", former[48] = "", offset[24] = "";
-
-    assert_non_null(reply);
-    (void)sscanf(strstr(reply->str, "\nrun_id:"), "\nrun_id:%47s", id);
-    (void)sscanf(strstr(reply->str, "\nmaster_replid2:"), "\nmaster_replid2:%47s",
-                 former);
-    (void)sscanf(strstr(reply->str, "\nsecond_repl_offset:"), "\nsecond_repl_offset:%23s",
-                 offset);
-    freeReplyObject(reply);
-    redisFree(context);
-    (void)snprintf(identity, sizeof(identity), "%s:%s:%s", id, former, offset);
-    return identity;
-}
-
-/* Writes the record that another client would have written, so that clients that connect
- * from now on are granted locks in so many ms; 0: at once. */
-static void close_server_for(const struct server *server, int ms)
-{
-    char arguments[256], text[256];
-
-    (void)snprintf(arguments, sizeof(arguments), "%s %d %d", identity_of(server),
-                   GUARD_MS, ms);
-    ask_server(server,
-               "local t, id, guard, ms = redis.call('TIME'), "
-               "  ARGV[1]:match('^(%S+) (%d+) (%d+)$') "
-               "local record = string.format('%s %s %.0f', id, guard, "
-               "  t[1] * 1000000 + t[2] + ms * 1000) "
-               "redis.call('SET', '" RECORD "', record, 'PX', 86400000) "
-               "return record",
-               arguments, text, sizeof(text));
-}
-
+/* Clients that connect from now on are granted locks in so many ms; 0: at once. */
 static void close_for(int ms)
 {
-    close_server_for(&stage.server, ms);
-}
-
-/* Returns for how long the server is closed yet according to the record, in us. */
-static long long record_left_us(const struct server *server)
-{
-    char text[32];
-
-    ask_server(server,
-               "local t = redis.call('TIME') "
-               "local from = redis.call('GET', '" RECORD "'):match('%d+$') "
-               "return string.format('%.0f', from - t[1] * 1000000 - t[2])",
-               "", text, sizeof(text));
-    return atoll(text);
+    guard_record_open_in(&stage.server, GUARD_MS, ms);
 }
 
 static void assert_open(void)
 {
-    assert_true(record_left_us(&stage.server) <= 0);
+    assert_true(guard_record_left_us(&stage.server) <= 0);
 }
 
 static void assert_closed(void)
 {
-    assert_true(record_left_us(&stage.server) > 0);
+    assert_true(guard_record_left_us(&stage.server) > 0);
 }
 
 /* Waits until the stage's server has run for longer than the guard time. */
@@ -226,7 +159,7 @@ static void a_server_that_has_just_started_grants_nothing(void **state)
     EXPECT("B ETIMEOUT");
     assert_says(B, "the server was restarted; no locks for 1");
     assert_true(B->result_ms - B->asked_ms >= 500);
-    opened_ms = now_ms() + record_left_us(&stage.server) / 1000;
+    opened_ms = now_ms() + guard_record_left_us(&stage.server) / 1000;
     C = ask_guarded(a, "C", "x", -1);
     G = group_ask(b, "G", asking(.wait_ms = -1, .lease_ms = LEASE_MS), "y z");
     K = keeper_start(b, "K", "k", asking(.lease_ms = LEASE_MS));
@@ -312,12 +245,11 @@ static void a_promotion_closes_what_was_open(void **state)
     (void)state;
     redis_ok("CONFIG SET repl-diskless-sync-delay 0");
     start_other("--repl-diskless-sync-delay 0");
-    close_server_for(&other, 0);
-    ask_server(&other, "return redis.call('GET', '" RECORD "')", "", record,
-               sizeof(record));
+    guard_record_open_in(&other, GUARD_MS, 0);
+    (void)snprintf(record, sizeof(record), "%s", guard_record_text(&other));
     a = guarded_at("a", other.url);
     open_at_once(a);
-    redis_ok("SET " RECORD " %s PX 86400000", record);
+    redis_ok("SET " GUARD_RECORD " %s PX 86400000", record);
     freeReplyObject(server_command(&other, "REPLICAOF 127.0.0.1 %d", port));
     while (redis_info("connected_slaves") == 0 || redis_int("WAIT 1 100") != 1) {
         stage_run_for(20);
@@ -366,7 +298,7 @@ static void a_restart_closes_and_holders_renew_or_lose(void **state)
     (void)state;
     close_for(0);
     start_other("--appendonly yes --appendfsync everysec");
-    close_server_for(&other, 0);
+    guard_record_open_in(&other, GUARD_MS, 0);
     a = guarded("a");
     b = guarded("b");
     c = young("c", &other);
@@ -383,7 +315,7 @@ static void a_restart_closes_and_holders_renew_or_lose(void **state)
     EXPECT("A lost ENOTHELD");
     UNTIL(a->ups == 2 && b->ups == 2 && c->ups == 2 && d->ups == 2);
     assert_closed();
-    assert_true(record_left_us(&other) > 0);
+    assert_true(guard_record_left_us(&other) > 0);
     stage_expect_nothing(2 * LEASE_MS); /* C has been renewed since */
     assert_int_equal(lw_lock_state(C->lock), LW_HELD);
     assert_true(lw_lock_remaining_ms(C->lock) > 0);
@@ -391,7 +323,7 @@ static void a_restart_closes_and_holders_renew_or_lose(void **state)
     EXPECT("B granted");
     assert_open();
     assert_true(B->result_ms - killed_ms > GUARD_MS - 1000); /* INFO counts in seconds */
-    UNTIL(record_left_us(&other) < 0);
+    UNTIL(guard_record_left_us(&other) < 0);
     let_go(C);
     EXPECT_SET("C released OK; D granted");
     assert_true(D->fence > C->fence);
@@ -453,7 +385,7 @@ static void a_lost_release_that_is_sent_again_hands_over_to_nobody(void **state)
 
     (void)state;
     start_other("--appendonly yes --appendfsync everysec");
-    close_server_for(&other, 0);
+    guard_record_open_in(&other, GUARD_MS, 0);
     to_x = proxy_start(other.path, false);
     to_h = proxy_start(other.path, false);
     x = guarded_at("x", to_x->url);
@@ -494,9 +426,9 @@ static void a_lost_release_that_is_sent_again_hands_over_to_nobody(void **state)
     assert_int_equal(redis_int("EXISTS n"), 0);
     EXPECT("H lost ELOST");
     stage_expect_nothing(2000);
-    assert_true(record_left_us(&other) > 0);
+    assert_true(guard_record_left_us(&other) > 0);
     EXPECT("W granted");
-    assert_true(record_left_us(&other) <= 0);
+    assert_true(guard_record_left_us(&other) <= 0);
     server_ask_in_place(&stage.server, &stage.server);
     assert_true(W->result_ms > H->lost_ms);
 }
@@ -825,8 +757,8 @@ static void two_guard_times_exclude_each_other(void **state)
     for (int asked = 0; asked < 3;) { /* heartbeats */
         stage_run_for(10);
         asked = 0;
-        for (const char *at = monitor_text(); (at = strstr(at, "\"" RECORD "\"")) != NULL;
-             at++) {
+        for (const char *at = monitor_text();
+             (at = strstr(at, "\"" GUARD_RECORD "\"")) != NULL; at++) {
             asked++;
         }
     }
@@ -837,7 +769,7 @@ static void two_guard_times_exclude_each_other(void **state)
     assert_int_equal(logged_times(b, text), 1);
     open_at_once(a);
     grow_old();
-    redis_ok("DEL " RECORD);
+    redis_ok("DEL " GUARD_RECORD);
     EXPECT("B granted");
     assert_open();
 }
@@ -907,14 +839,14 @@ static void a_record_of_another_type_is_the_reason_of_a_refusal(void **state)
     struct peer *u;
 
     (void)state;
-    redis_ok("LPUSH " RECORD " 1");
+    redis_ok("LPUSH " GUARD_RECORD " 1");
     u = user("~*");
     UNTIL(u->up);
     assert_refused_with(u, "WRONGTYPE");
     stage_run_for(1000); /* some heartbeats */
     assert_int_equal(logged_times(u, "no locks are granted by this server: WRONGTYPE"),
                      1);
-    redis_ok("DEL " RECORD);
+    redis_ok("DEL " GUARD_RECORD);
     serves_when_permitted(u);
 }
 
