@@ -600,6 +600,80 @@ SETS_MUTATIONS = [
       'all->stage == CLIMBING) {')),
 ]
 
+# The guard, at real servers; each with the tests that show it.
+GUARD = 'test/integration/server/guard'
+GUARD_MUTATIONS = [
+    ('a_mutex_is_released*', ('guard: no gate',
+     ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
+      '} else if ((fault = lw__node_guard_fault(node)) != NULL && claim == NULL) {'))),
+    ('a_mutex_is_released*', ('guard: an open gate stays open on the next connection',
+     ('src/redis', '    lw__timer_cancel(node->options.config.loop, &node->guard_timer);\n'
+      '    if (is_used(node)) {',
+      '    lw__timer_cancel(node->options.config.loop, &node->guard_timer);\n'
+      '    if (is_used(node) && node->guard != LW__GUARD_OPEN) {'),
+     ('src/redis', '    if (!is_used(node)) {\n        return;\n    }\n'
+      '    node->guard = LW__GUARD_ASKED;',
+      '    if (!is_used(node) || node->guard == LW__GUARD_OPEN) {\n        return;\n    }\n'
+      '    node->guard = LW__GUARD_ASKED;'))),
+    ('a_mutex_is_released*', ('guard: releases hand over while it is closed',
+     ('src/redis', 'LW__FENCE_KEY, lw__node_guard_left_us(node) > 0',
+      'LW__FENCE_KEY, lw__node_guard_left_us(node) < 0'))),
+    ('a_promotion_closes*', ('guard: the identity does not show promotions',
+     ('src/redis', 'session->former_replication_id, session->former_offset);\n'
+      '    lw__encode_guard(',
+      '"0000000000000000000000000000000000000000", "-1");\n    lw__encode_guard('))),
+    ('a_promotion_closes*', ('guard: the uptime counts after a promotion',
+     ('src/redis', 'was_promoted(node) ? 0 : session->uptime_ms',
+      'was_promoted(node) ? session->uptime_ms : session->uptime_ms'))),
+    ('grants_wait*', ('guard: the wait is counted from when the server was asked',
+     ('src/redis', 'node->guard_opens_us = lw__now_us() +',
+      'node->guard_opens_us = node->question.request.sent_us +'))),
+    ('a_claim_that_repeats*', ('guard: a token that was sent before passes',
+     ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
+      '} else if (!claim->token_sent && (fault = lw__node_guard_fault(node)) != NULL) {'))),
+    ('handles_of_one_client*', ('guard: a re-acquire passes',
+     ('src/lock', 'lw__node_guard_left_us(node) == 0 &&', 'lw__node_guard_left_us(node) >= 0 &&'))),
+    ('a_hand_over_is_believed*', ('guard: a message is believed while it is closed',
+     ('src/lock', 'lw__node_guard_left_us(claim->name->node) == 0',
+      'lw__node_guard_left_us(claim->name->node) >= 0'))),
+    ('a_try_waits*', ('guard: a connection is up before it is known',
+     ('src/redis', 'if (node->up || !node->seeded || !lw__node_guard_is_known(node)) {',
+      'if (node->up || !node->seeded) {'))),
+    ('waiters_are_served*', ('guard: nobody is told of the opening',
+     ('src/redis', '        node->events->opened(node->arg, node);', '        ;'))),
+    ('heartbeats_keep*', ('guard: the record expires',
+     ('src/redis', '        lw__node_submit(node, &node->guard_extend, &extend_type);',
+      '        (void)extend_type;'))),
+    ('leases_are_bounded*', ('guard: leases are as long as without it',
+     ('src/lock', '(int64_t)o->lease_ms > lw__options_lease_max(client)', '(o->lease_ms == 0)'))),
+    ('leases_are_bounded*', ('guard: renewals are as long as without it',
+     ('src/lock', 'lease_ms > lw__options_lease_max(lock->client) ||', 'lease_ms > INT32_MAX ||'))),
+]
+GUARD_SCRIPT = 'test/integration/scripts/scripts_guard'
+GUARD_SCRIPT_MUTATIONS = [
+    ('guard: half of the time', ('scripts/guard.lua', 'guard - ARGV[3]', 'guard / 2 - ARGV[3]')),
+    ('guard: clients with another time open it',
+     ('scripts/guard.lua', 'if given and given ~= guard then', 'if not guard then')),
+    ('guard: each call begins a wait', ('scripts/guard.lua', 'if of ~= identity then',
+                                        'if of ~= identity or given then')),
+    ('guard: a closed mutex is handed over',
+     ('scripts/mutex_release.lua', "if numbers == '- ' then", "if numbers == '' then"),
+     ('scripts/mutex_hand_over.lua', 'local outcome, behind, pcall =',
+      "numbers = numbers == '- ' and '%d 5e12fe12' or numbers\nlocal outcome, behind, pcall =")),
+    ('guard: a closed read-write lock lets in its waiters',
+     ('scripts/rw.lua', "    if numbers == '- ' then -- the guard: no lock is granted\n"
+      "        return nil, 0\n", "    if numbers == '- ' then\n        numbers = '%d 5e12fe12'\n")),
+]
+# Of a master that is replaced without its last writes.
+GUARD_FAULT = 'test/fault/fault_guard'
+GUARD_FAULT_MUTATIONS = [
+    ('guard: no gate at a new master',
+     ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
+      '} else if ((fault = lw__node_guard_fault(node)) != NULL && claim == NULL) {')),
+    ('guard: half of the time at a new master',
+     ('scripts/guard.lua', 'guard - ARGV[3]', 'guard / 2 - ARGV[3]')),
+]
+
 GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
@@ -627,6 +701,9 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     *(([mutation], MAP_UNIT, (test,)) for test, mutation in MAP_TEST_MUTATIONS),
     *(([mutation], REDIRECT_UNIT, (test,)) for test, mutation in REDIRECT_UNIT_MUTATIONS),
     *(([mutation], ALL_TEST, (test,)) for test, mutation in ALL_MUTATIONS),
+    *(([mutation], GUARD, (test,)) for test, mutation in GUARD_MUTATIONS),
+    (GUARD_SCRIPT_MUTATIONS, GUARD_SCRIPT, ()),
+    (GUARD_FAULT_MUTATIONS, GUARD_FAULT, ('parted_master__with_the_guard*',)),
     (ALL_SILENT_MUTATIONS, 'test/integration/server/cluster_locks', ('a_silent_node*',)),
     (ALL_FORKED_MUTATIONS, 'test/integration/api/prefork', ('child_calls*',)),
     *(([mutation], COMMAND, words) for *words, mutation in COMMAND_MUTATIONS),

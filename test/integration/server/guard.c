@@ -249,6 +249,7 @@ static void a_promotion_closes_what_was_open(void **state)
     (void)snprintf(record, sizeof(record), "%s", guard_record_text(&other));
     a = guarded_at("a", other.url);
     open_at_once(a);
+    stage_run_for(3000); /* the uptime must not count after a promotion */
     redis_ok("SET " GUARD_RECORD " %s PX 86400000", record);
     freeReplyObject(server_command(&other, "REPLICAOF 127.0.0.1 %d", port));
     while (redis_info("connected_slaves") == 0 || redis_int("WAIT 1 100") != 1) {
@@ -457,12 +458,56 @@ static void grants_wait_for_the_time_from_the_server_s_reply(void **state)
 
     (void)state;
     close_for(CLOSED_MS);
+    (void)guarded("b");                  /* has the server load the scripts */
     redis_ok("CLIENT PAUSE 1000 WRITE"); /* INFO is answered, and no script */
     a = guarded_at("a", stage.server.url);
     A = ask_guarded(a, "A", "x", -1);
     EXPECT("A granted");
     assert_open();
     assert_true(A->result_ms - A->asked_ms >= CLOSED_MS - 50);
+}
+
+static void a_try_waits_for_the_server_s_reply(void **state)
+{
+    struct peer *a;
+
+    (void)state;
+    close_for(0);
+    a = guarded_at("a", stage.server.url);
+    open_at_once(a); /* tried as soon as the link is up */
+}
+
+static void waiters_are_served_by_the_event_of_the_opening(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+    int64_t begun_ms;
+
+    (void)state;
+    begun_ms = now_ms();
+    close_for(CLOSED_MS);
+    a = guarded_lazy("a");
+    A = ask_guarded(a, "A", "x", -1);
+    EXPECT("A granted");
+    assert_open();
+    assert_true(A->result_ms - begun_ms < 10000);
+}
+
+/* The record is asked about at a connection alone. Without heartbeats it would be lost
+ * after a day, and each connection from then on would begin a wait. */
+static void heartbeats_keep_the_record(void **state)
+{
+    struct peer *a;
+    char record[256];
+
+    (void)state;
+    close_for(0);
+    (void)snprintf(record, sizeof(record), "%s", guard_record_text(&stage.server));
+    a = peer_ready("a", client_of(.guard_ms = GUARD_MS, .request_timeout_ms = 200));
+    redis_ok("PEXPIRE " GUARD_RECORD " 60000");
+    UNTIL(redis_int("PTTL " GUARD_RECORD) > 80000000);
+    assert_string_equal(guard_record_text(&stage.server), record);
+    assert_int_equal(peer_stats(a).guard_left_ms, 0);
 }
 
 static void a_claim_that_repeats_its_request_is_not_granted(void **state)
@@ -739,6 +784,17 @@ static void assert_refused_with(struct peer *peer, const char *text)
     drop(hold);
 }
 
+static int asked_times(void)
+{
+    int times = 0;
+
+    for (const char *at = monitor_text();
+         (at = strstr(at, "\"" GUARD_RECORD "\"")) != NULL; at++) {
+        times++;
+    }
+    return times;
+}
+
 static void two_guard_times_exclude_each_other(void **state)
 {
     static const char text[] = "other clients of this server use another guard time";
@@ -754,14 +810,7 @@ static void two_guard_times_exclude_each_other(void **state)
     assert_refused_with(b, text);
     B = ask_guarded(b, "B", "x", -1);
     monitor_start();
-    for (int asked = 0; asked < 3;) { /* heartbeats */
-        stage_run_for(10);
-        asked = 0;
-        for (const char *at = monitor_text();
-             (at = strstr(at, "\"" GUARD_RECORD "\"")) != NULL; at++) {
-            asked++;
-        }
-    }
+    UNTIL(asked_times() >= 3); /* at heartbeats */
     monitor_stop();
     assert_int_equal(B->result, PENDING);
     (void)snprintf(line, sizeof(line), "3 no locks are granted by this server: %s", text);
@@ -980,6 +1029,9 @@ int main(void)
         STAGE_TEST(a_first_replica_changes_nothing),
         STAGE_TEST(a_promotion_closes_what_was_open),
         STAGE_TEST(grants_wait_for_the_time_from_the_server_s_reply),
+        STAGE_TEST(a_try_waits_for_the_server_s_reply),
+        STAGE_TEST(waiters_are_served_by_the_event_of_the_opening),
+        STAGE_TEST(heartbeats_keep_the_record),
         STAGE_TEST(a_claim_that_repeats_its_request_is_not_granted),
         STAGE_TEST(a_mutex_is_released_and_handed_to_no_waiter),
         STAGE_TEST(handles_of_one_client_do_not_re_acquire),
