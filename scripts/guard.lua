@@ -3,11 +3,10 @@
 -- granted some. A client that uses the guard sends it once per connection, before its first
 -- acquisition there, and again until it has a usable reply.
 --
--- KEYS: the guard's record, a string `<identity> <guard> <from>`: the server that it is
---   about, the guard time in ms, and the server time in us from which locks are granted
--- ARGV: the server's identity (its run id, and by which promotion it became a master); the
---   guard time in ms; for how long the process has been running, in ms, or 0 if it was
---   promoted since it started
+-- KEYS: guard record (a string `<identity> <guard> <from>`: the server that it is about,
+--   the guard time in ms, and the server time in us from which locks are granted)
+-- ARGV: identity (the server's run id, and by which promotion it became a master); guard
+--   time in ms; uptime in ms (of the process; 0 if it was promoted since it started)
 -- Reply: how long to wait in ms, 0 if locks are granted; -1: other clients use another
 --   guard time
 --
