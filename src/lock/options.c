@@ -85,7 +85,7 @@ static int check_options(struct lw_client *client)
         lw__options_explain(client, "guard_ms %lu is not between 15000 and 600000",
                             (unsigned long)o->guard_ms);
     } else if (o->guard_ms != 0 && client->url.cluster) {
-        lw__options_explain(client, "guard_ms is not for a cluster");
+        lw__options_explain(client, "guard_ms is not supported in a cluster");
     } else if (o->guard_ms != 0 && lw__options_lease_max(client) < LW__LEASE_MIN) {
         lw__options_explain(client,
                             "guard_ms %lu leaves no time for a lease: it must be above "

@@ -979,7 +979,7 @@ static void guard_times_have_a_range(void **state)
     client_refused("redis://h", client_of(.guard_ms = 600001),
                    "guard_ms 600001 is not between 15000 and 600000");
     client_refused("redis-cluster://h", client_of(.guard_ms = 45000),
-                   "guard_ms is not for a cluster");
+                   "guard_ms is not supported in a cluster");
     client_refused("redis://h", client_of(.guard_ms = 15000, .request_timeout_ms = 7451),
                    "guard_ms 15000 leaves no time for a lease: it must be above twice "
                    "request_timeout_ms 7451");
@@ -1008,7 +1008,7 @@ static void leases_are_bounded_by_the_guard_time(void **state)
     keeper_refused(a, "x", asking(.lease_ms = 3001), LW_EINVAL, text);
     group_refused(a, names, 2, asking(.lease_ms = 3001), LW_EINVAL, text);
     ask_refused(a, "x", asking(.lease_ms = 3000, .mode = LW_REDISSON), LW_EINVAL,
-                "LW_REDISSON is not for a client with guard_ms 15000");
+                "LW_REDISSON is not supported with guard_ms 15000");
     A = ask_with(a, "A", "x", asking(.lease_ms = 3000));
     EXPECT("A granted");
     extend_refused(A, 3001, LW_EINVAL);
