@@ -102,9 +102,11 @@ void run_info(struct call *call)
 
     buffer_printf(
         &text,
-        "# Server\r\nredis_version:7.0.15\r\narch_bits:%zu\r\nrun_id:%08x%08x%024x\r\n",
+        "# Server\r\nredis_version:7.0.15\r\narch_bits:%zu\r\nrun_id:%08x%08x%024x\r\n"
+        "uptime_in_seconds:%" PRId64 "\r\n",
         8 * sizeof(long), /* of Lua's %d, by which the library writes numbers */
-        call->server->number, call->server->restarts + 1, 0);
+        call->server->number, call->server->restarts + 1, 0,
+        call->server->now_us / 1000000 - call->server->started_us / 1000000);
     if (call->server->view != NULL) {
         buffer_text(&text, "redis_mode:sentinel\r\n");
     } else if (call->server->map != NULL) {
@@ -114,8 +116,10 @@ void run_info(struct call *call)
                   is_replica(call->server) ? "slave" : "master");
     buffer_printf(&text, "master_replid:%08x%08x%024x\r\n", call->server->lineage.number,
                   call->server->lineage.count, 1);
-    buffer_printf(&text, "master_replid2:%08x%08x%024x\r\n", call->server->former.number,
-                  call->server->former.count, call->server->former.count > 0);
+    buffer_printf(&text,
+                  "master_replid2:%08x%08x%024x\r\nsecond_repl_offset:%" PRId64 "\r\n",
+                  call->server->former.number, call->server->former.count,
+                  call->server->former.count > 0, call->server->former_offset);
     resp_bulk(call->reply, buffer_view(&text));
     buffer_free(&text);
 }

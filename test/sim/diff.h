@@ -93,6 +93,7 @@ void diff_step_fault(struct diff *diff);
 void diff_clear_fault(struct diff *diff);
 void diff_fixed_scripts(struct diff *diff);
 void diff_fixed_refusals(struct diff *diff);
+void diff_fixed_identity(struct diff *diff);
 
 /* The few keys that all steps share, so that they meet (diff_locks.c). */
 const char *diff_any_key(struct diff *diff);

@@ -281,6 +281,39 @@ static void compare_password(struct diff *diff)
     model_conn_free(fresh.model);
 }
 
+/* Returns the line of a field of INFO; fails if the field is missing. */
+static struct bytes info_field(struct diff *diff, struct buffer *info, const char *field)
+{
+    const char *at;
+
+    buffer_append(info, "", 1);
+    at = strstr(info->data, field);
+    if (at == NULL) {
+        diff_fail(diff, field);
+    }
+    return (struct bytes){at, 1 + strcspn(at + 1, "\r\n")};
+}
+
+/* Compares the fields by which a client identifies the server. */
+void diff_fixed_identity(struct diff *diff)
+{
+    static const char *const fields[] = {
+        "\nrole:", "\nmaster_replid2:", "\nsecond_repl_offset:", "\nuptime_in_seconds:"};
+
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        struct buffer real = {0}, model = {0};
+
+        diff_admin_answer(diff, "info", &real);
+        model_server_ask_words(diff->model, "info", &model);
+        if (!bytes_equal(info_field(diff, &real, fields[i]),
+                         info_field(diff, &model, fields[i]))) {
+            diff_fail(diff, fields[i] + 1);
+        }
+        buffer_free(&real);
+        buffer_free(&model);
+    }
+}
+
 void diff_fixed_refusals(struct diff *diff)
 {
     static const struct state states[] = {

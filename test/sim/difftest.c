@@ -131,6 +131,7 @@ int main(int argc, char **argv)
                      options.program);
         return 77;
     }
+    diff_fixed_identity(&diff);
     if (diff.texts) {
         diff_fixed_scripts(&diff);
         diff_fixed_refusals(&diff);

@@ -37,6 +37,9 @@ struct model_server {
         unsigned number, count;
     } lineage, former; /* what it has was so far a server's; the one before */
     unsigned lineages; /* that it has begun */
+    int64_t offset,
+        former_offset;  /* what it has replicated; where `former` ended, or -1 */
+    int64_t started_us; /* when its process started, by its own clock */
     struct model_place place;
     const struct model_view *view;         /* of a sentinel; NULL: it is none */
     const struct model_map *map;           /* of a cluster's node; NULL: it is none */
@@ -158,7 +161,8 @@ int64_t pubsub_deliver_to_slot(struct model_server *server, struct bytes channel
                                struct bytes message);
 
 /* replication.c */
-void replication_begin_lineage(struct model_server *server);
+/* `succeeds`: it goes on where the lineage that it had until now ended. */
+void replication_begin_lineage(struct model_server *server, bool succeeds);
 void replication_end_command(struct model_server *server);
 
 /* script.c */

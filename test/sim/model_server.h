@@ -86,6 +86,8 @@ uint64_t model_server_commands(
 void model_server_know(struct model_server *server, const char *word);
 /* What INFO's run_id begins with; servers side by side differ in it. */
 void model_server_set_number(struct model_server *server, unsigned number);
+/* It has been running for so long. */
+void model_server_set_uptime(struct model_server *server, int64_t us);
 
 /* Where it is, as others are told (ROLE). */
 struct model_place {

@@ -314,6 +314,58 @@ static void each_says_its_role(void **state)
     model_server_free(replica);
 }
 
+/* Returns true if the server reports this line in INFO. */
+static bool reports(struct model_server *server, const char *line)
+{
+    struct buffer info = {0};
+    bool does;
+
+    model_server_ask_words(server, "INFO", &info);
+    buffer_append(&info, "", 1);
+    does = strstr(info.data, line) != NULL;
+    buffer_free(&info);
+    return does;
+}
+
+/* The former replication id and its end change by a promotion, and by a restart of a
+ * master that has a replica. */
+static void a_promotion_is_seen_in_the_replication_ids(void **state)
+{
+    static const char none[] =
+        "\r\nmaster_replid2:0000000000000000000000000000000000000000"
+        "\r\nsecond_repl_offset:-1\r\n";
+    struct model_conn *conn = model_server_connect(*state);
+    struct model_server *replica = begin_replica(*state);
+
+    assert_true(reports(*state, none));
+    assert_true(reports(replica, none));
+    expect(conn, "SET k v", "+OK\r\n");
+    expect(conn, "SET k w", "+OK\r\n");
+    assert_true(model_server_deliver(replica));
+    model_server_promote(replica);
+    assert_true(reports(replica, "\r\nsecond_repl_offset:2\r\n"));
+    assert_true(reports(*state, none));
+    model_server_replicate(*state, replica);
+    assert_true(reports(*state, none));
+    model_server_promote(*state);
+    assert_true(reports(*state, "\r\nsecond_repl_offset:2\r\n"));
+    model_server_restart(*state, 1);
+    assert_true(reports(*state, none));
+    model_server_free(replica);
+}
+
+static void a_server_reports_for_how_long_it_runs(void **state)
+{
+    model_server_set_uptime(*state, 0);
+    assert_true(reports(*state, "\r\nuptime_in_seconds:0\r\n"));
+    now_us += 5000000;
+    assert_true(reports(*state, "\r\nuptime_in_seconds:5\r\n"));
+    model_server_restart(*state, 0);
+    assert_true(reports(*state, "\r\nuptime_in_seconds:0\r\n"));
+    model_server_set_uptime(*state, 60000000);
+    assert_true(reports(*state, "\r\nuptime_in_seconds:60\r\n"));
+}
+
 static void a_sentinel_says_what_its_view_is(void **state)
 {
     static const struct model_other others[] = {{{"10.0.1.2", 26379}, "b5"}};
@@ -467,6 +519,8 @@ int main(void)
         TEST(databases_are_apart),
         TEST(a_replica_learns_what_was_done_when_it_arrives),
         TEST(each_says_its_role),
+        TEST(a_promotion_is_seen_in_the_replication_ids),
+        TEST(a_server_reports_for_how_long_it_runs),
         TEST(a_sentinel_says_what_its_view_is),
         TEST(a_replica_refuses_writes_and_permits_messages),
         TEST(a_masters_message_is_passed_on_and_not_counted),

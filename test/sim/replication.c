@@ -31,6 +31,7 @@ struct step {
     struct step *next;
     int64_t true_us;
     int64_t now_ms; /* by the master's clock */
+    int64_t offset; /* the master's, behind it */
     struct changed_key *keys;
     struct message *first, *last;
 };
@@ -126,6 +127,7 @@ void replication_end_command(struct model_server *server)
     stream->open = NULL;
     step->true_us = server->undo.now_us;
     step->now_ms = server->now_us / 1000;
+    step->offset = ++server->offset;
     for (struct changed_key *key = step->keys; key != NULL; key = key->next) {
         const struct content *content =
             keyspace_peek(&server->spaces[key->space], key->name);
@@ -199,6 +201,7 @@ bool model_server_deliver(struct model_server *replica)
         stream->newest = NULL;
     }
     apply(replica, step);
+    replica->offset = step->offset;
     free_step(step);
     return true;
 }
@@ -223,9 +226,10 @@ static void follow_changes(struct model_server *master, bool follow)
     }
 }
 
-void replication_begin_lineage(struct model_server *server)
+void replication_begin_lineage(struct model_server *server, bool succeeds)
 {
-    server->former = server->lineage;
+    server->former = succeeds ? server->lineage : (struct lineage){0};
+    server->former_offset = succeeds ? server->offset + 1 : -1;
     server->lineage = (struct lineage){server->number, ++server->lineages};
 }
 
@@ -240,7 +244,7 @@ void model_server_promote(struct model_server *replica)
     follow_changes(master, false);
     master->replica = NULL;
     replica->master = NULL;
-    replication_begin_lineage(replica);
+    replication_begin_lineage(replica, true);
 }
 
 struct copying {
@@ -276,6 +280,9 @@ void model_server_replicate(struct model_server *replica, struct model_server *m
     }
     replica->master = master;
     replica->lineage = master->lineage;
+    replica->former = (struct lineage){0};
+    replica->former_offset = -1;
+    replica->offset = master->offset;
     master->replica = replica;
     follow_changes(master, true);
 }

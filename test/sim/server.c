@@ -21,6 +21,8 @@ struct model_server *model_server_new(model_clock_fn *clock, void *arg)
         server->spaces[i].undo = &server->undo;
     }
     server->scripts = script_engine_new(server);
+    server->former_offset = -1;
+    server->started_us = clock(arg);
     return server;
 }
 
@@ -86,6 +88,9 @@ void model_server_restart(struct model_server *server, int64_t lost_us)
     model_server_hang_up(server);
     server->last_client_id = 0;
     server->restarts++;
+    server->started_us = server->now_us;
+    /* a master with a replica has the end of its lineage in its data */
+    replication_begin_lineage(server, lost_us == 0 && server->replica != NULL);
     server->paused = false;
     script_engine_flush(server->scripts);
     if (lost_us > 0) {
@@ -104,7 +109,13 @@ void model_server_know(struct model_server *server, const char *word)
 void model_server_set_number(struct model_server *server, unsigned number)
 {
     server->number = number;
-    replication_begin_lineage(server);
+    replication_begin_lineage(server, false);
+}
+
+void model_server_set_uptime(struct model_server *server, int64_t us)
+{
+    server_begin(server);
+    server->started_us = server->now_us - us;
 }
 
 void model_server_set_place(struct model_server *server, const struct model_place *place)

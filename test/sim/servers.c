@@ -364,7 +364,7 @@ void servers_restart(unsigned server, int64_t lost_us)
         paused = false;
     }
     model_server_restart(world.servers[server], lost_us);
-    if (has_replica() && (lost_us != 0 || server != master)) {
+    if (has_replica()) {
         replicate();
     }
     refuse_for_some_time(server);
