@@ -372,7 +372,7 @@ static bool believes(const struct op *op)
 /* Counted once for each that was excused. */
 static bool is_excused(struct op *op)
 {
-    if (!stray_is(op)) {
+    if (!stray_is(op) || world.plan.guard_ms) {
         return false;
     }
     world.excused += !op->excused;
@@ -384,7 +384,7 @@ static bool is_excused(struct op *op)
 static void check_company(struct op *op)
 {
     unsigned owners = 1;
-    bool excused = stray_is(op);
+    bool excused = stray_is(op) && !world.plan.guard_ms;
 
     for (struct op *other = op->next; other != NULL; other = other->next) {
         bool counted = same_owner(other, op);
@@ -392,7 +392,7 @@ static void check_company(struct op *op)
         if (other->name != op->name || !believes(other)) {
             continue;
         }
-        excused = excused || stray_is(other);
+        excused = excused || (stray_is(other) && !world.plan.guard_ms);
         if (!counted &&
             (op->options.mode != LW_SHARED || other->options.mode != LW_SHARED) &&
             !is_excused(op) && !is_excused(other)) {
@@ -435,11 +435,20 @@ static int64_t longest_idle_us(unsigned name)
     return look_is_crowded(name) ? CROWD_POLL_US : POLL_US;
 }
 
+/* The record of the last loss is made when a client asks for the first time, or at a
+ * heartbeat if that was refused. */
+static int64_t longest_guard_us(void)
+{
+    return world.plan.guard_ms
+               ? (world.plan.guard_ms + world.plan.request_timeout_ms) * MS * 102 / 100
+               : 0;
+}
+
 /* In time for links that do not work to be noticed and made again. */
 static bool has_settled(void)
 {
     int64_t settled_us = world.healed_us + 2 * world.plan.request_timeout_ms * MS +
-                         LONGEST_CLOG_US + 2 * SECOND;
+                         LONGEST_CLOG_US + 2 * SECOND + longest_guard_us();
 
     return world.plan.tame || (world.healed && world.now_us > settled_us);
 }
@@ -537,6 +546,8 @@ static void check_set(const struct set *set)
 
 void check_beliefs(void)
 {
+    bool is_lossy = world.now_us <= world.loss_until_us;
+
     keeping_review();
     check_idleness();
     check_watched();
@@ -546,7 +557,7 @@ void check_beliefs(void)
             check_set(op->set);
         }
     }
-    if (world.now_us <= world.loss_until_us) {
+    if (is_lossy && !world.plan.guard_ms) {
         return;
     }
     for (struct op *op = world.ops; op != NULL; op = op->next) {
@@ -555,7 +566,9 @@ void check_beliefs(void)
         }
         stray_review(op);
         check_company(op);
-        check_backed(op);
+        if (!is_lossy) {
+            check_backed(op);
+        }
     }
 }
 

@@ -336,6 +336,17 @@ static bool takes_no_writes(const struct model_faults *faults)
     return faults->oom || faults->readonly || faults->misconf || faults->noreplicas;
 }
 
+/* Returns true if the client sent it while the guard forbade it to grant locks. */
+static bool is_guarded(const struct model_script_run *run)
+{
+    for (int i = 0; i < run->arg_count; i++) {
+        if (begins(run->args[i], LW__NO_HAND_OVER)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A number, in a cluster, where another server does it by a command. */
 static bool draws_alone(const struct model_script_run *run)
 {
@@ -360,7 +371,7 @@ static void on_script(struct model_server *server, const struct model_script_run
     look_from(server);
     if (!only_reads(run)) {
         check_keys_of(server, run, failed || takes_no_writes(faults),
-                      failed || mute || says_again(run));
+                      failed || mute || says_again(run) || is_guarded(run));
     }
     told_check(servers_index(server), run->args, run->arg_count);
     look_from(NULL);

@@ -195,6 +195,7 @@ static void repair_servers(void)
     for (unsigned i = 0; i < world.plan.servers; i++) {
         *model_server_faults(world.servers[i]) = (struct model_faults){
             .denied_commands = denied(),
+            .noreplicas = servers_lack_replicas(i),
         };
     }
 }
@@ -286,7 +287,7 @@ static void restart_with_all(void)
 static void lose(void)
 {
     declare_loss(world.now_us, 0);
-    if (even()) {
+    if (!world.plan.guard_ms && even()) {
         evict("", any_name());
     } else {
         servers_restart(servers_any(), even() ? up_to(2 * SECOND) : -1);

@@ -54,6 +54,7 @@ void host_open(struct host *host)
     options.claim_ms = world.plan.claim_ms;
     options.local_turns = world.plan.local_turns;
     options.backoff_max_ms = 1000;
+    options.guard_ms = world.plan.guard_ms;
     options.link = on_link;
     options.arg = host;
     host->link_up = false;
@@ -280,7 +281,7 @@ void world_run(uint64_t seed)
     load_begin();
     faults_begin();
     end_us = world.now_us + world.plan.faults_us;
-    while (world.now_us < end_us && world.op_count < OPS) {
+    while (world.now_us < end_us && world.op_count < world.plan.ops) {
         world_run_until(world.now_us + SECOND);
     }
     faults_end();

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEPT_ON 900 /* of the times that it could be let go of a keep stays */
+#define GUARD_SPARE_MS 12000 /* by which a guard time is longer than any lease */
+#define KEPT_ON 900          /* of the times that it could be let go of a keep stays */
 
 static void next(void *arg);
 
@@ -441,6 +442,9 @@ static void draw_options(struct op *op)
         options->wait_ms = -1;
         options->lease_ms = 10000;
     }
+    if (world.plan.guard_ms && options->lease_ms > world.plan.guard_ms - GUARD_SPARE_MS) {
+        options->lease_ms = world.plan.guard_ms - GUARD_SPARE_MS;
+    }
     options->lost = on_lost;
     draw_mode(op);
     if (chance(world.plan.hasty)) {
@@ -736,7 +740,7 @@ static void next(void *arg)
 {
     struct op *last = arg;
 
-    if (world.healed || world.op_count >= OPS || postpone(last, next)) {
+    if (world.healed || world.op_count >= world.plan.ops || postpone(last, next)) {
         return;
     }
     if (last->host->client != NULL && !last->host->closing) {

@@ -240,6 +240,13 @@ static void arrive(void *arg)
     }
 }
 
+/* What travels is late then, and the host gives the connection up before that. */
+static bool is_cut_off(const struct wire *wire)
+{
+    return !world.healed && wire->host->cut_off_until_us > world.now_us &&
+           wire->server != wire->host->cut_off_with;
+}
+
 static void send_one(struct wire *wire, bool up, bool end, const char *data, size_t len)
 {
     struct packet *packet = must_alloc(sizeof(*packet) + len);
@@ -256,6 +263,9 @@ static void send_one(struct wire *wire, bool up, bool end, const char *data, siz
     }
     wire->references++;
     *last_us = at_us > *last_us ? at_us : *last_us;
+    if (is_cut_off(wire) && *last_us < wire->host->cut_off_until_us) {
+        *last_us = wire->host->cut_off_until_us + at_us - world.now_us;
+    }
     agenda_add(*last_us, arrive, packet);
 }
 
@@ -379,6 +389,18 @@ void wire_clog(struct wire *wire, bool up, int64_t until_us)
           (double)(until_us - world.now_us) / 1000);
     if (until_us > *last_us) {
         *last_us = until_us;
+    }
+}
+
+void network_cut_off(unsigned server, int64_t until_us)
+{
+    for (unsigned i = 0; i < world.plan.hosts; i++) {
+        if (rng_chance(&world.rng, 500)) {
+            trace("h%u reaches only s%u for %.3f ms", i, server,
+                  (double)(until_us - world.now_us) / 1000);
+            world.hosts[i].cut_off_until_us = until_us;
+            world.hosts[i].cut_off_with = server;
+        }
     }
 }
 

@@ -28,6 +28,8 @@ extern struct wire *wires; /* the newest first */
 
 void wire_reset(struct wire *wire, bool server_too);
 void wire_clog(struct wire *wire, bool up, int64_t until_us);
+/* Half of the hosts reach only that server until then. */
+void network_cut_off(unsigned server, int64_t until_us);
 void network_bury(void);  /* the server notices whose host is gone */
 void network_flush(void); /* the server did something by itself */
 /* The host has a connection to that server from before that time. */

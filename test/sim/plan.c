@@ -11,9 +11,10 @@
 
 #define WATCHED 6   /* one seed of so many; the others are not changed by it */
 #define CLUSTERED 6 /* and as many, three later */
+#define GUARDED 12  /* one seed of so many uses the guard, four later */
 #define KEPT 4      /* one seed of so many has keeps */
 
-bool plan_watches_all, plan_clusters_all, plan_sets_all;
+bool plan_watches_all, plan_clusters_all, plan_sets_all, plan_guards_all;
 
 static bool chance(unsigned in_thousand)
 {
@@ -421,6 +422,56 @@ static void make_clustered(struct plan *plan)
     }
 }
 
+/* Writes are lost by restarts, and sentinels promote replicas that lack the last ones; an
+ * old master accepts writes for as long as min-replicas allows. Nothing of it excuses two
+ * owners that believe. The faults are so rare that the guard opens between most of them.
+ */
+static void make_guarded(struct plan *plan)
+{
+    plan->guard_ms = (uint32_t)ONE_OF(15000, 15000, 22000);
+    plan->uptime_us = ONE_OF(0, 5 * SECOND, 3600 * SECOND, 3600 * SECOND);
+    for (int i = 0; i < NAMES; i++) {
+        plan->kinds[i] = plan->kinds[i] == KIND_REDISSON ? KIND_MUTEX : plan->kinds[i];
+    }
+    if (chance(500)) {
+        memset(plan->every_us, 0, sizeof(plan->every_us));
+    }
+    plan->tame = plan->quiet = plan->nameless = plan->deaf = false;
+    plan->servers = 1;
+    plan->balanced = 0;
+    plan->calm_us = 0;
+    keep_clocks(plan);
+    plan->every_us[FAULT_BREAK] = plan->every_us[FAULT_STRANGER] = 0;
+    plan->every_us[FAULT_SWAP] = plan->every_us[FAULT_SPLIT] = 0;
+    plan->every_us[FAULT_FAILOVER] = 0;
+    plan->names = (unsigned)rng_between(&world.rng, 1, 2);
+    plan->hosts = (unsigned)rng_between(&world.rng, 2, HOSTS);
+    plan->actors = (unsigned)rng_between(&world.rng, 1, 2);
+    plan->hold_us = ONE_OF(200 * MS, 1 * SECOND, 3 * SECOND);
+    plan->think_us = ONE_OF(20 * MS, 500 * MS, 2 * SECOND);
+    plan->brief = false;
+    plan->lengthened = chance(700);
+    plan->faults_us = rng_between(&world.rng, 60, 180) * SECOND;
+    plan->ops = 3000;
+    plan->every_us[FAULT_LOSS] = chance(500) ? ONE_OF(8, 20, 40) * SECOND : 0;
+    if (chance(300)) {
+        plan->every_us[FAULT_LOSS] = 20 * SECOND;
+        return;
+    }
+    plan->watched = true;
+    plan->servers = PAIR;
+    plan->listed = (unsigned)ONE_OF(1, 2, 3, 3, 3);
+    plan->lag_us = ONE_OF(1 * MS, 20 * MS, 300 * MS, 1 * SECOND);
+    plan->ends_by_clock = chance(500);
+    plan->name_lag_us = ONE_OF(1, 20 * MS, 1 * SECOND, 3 * SECOND);
+    plan->split_us = ONE_OF(5 * SECOND, 20 * SECOND);
+    plan->down_us = ONE_OF(10 * MS, 300 * MS, 2 * SECOND);
+    plan->every_us[FAULT_SWAP] = chance(300) ? ONE_OF(20, 40) * SECOND : 0;
+    plan->every_us[FAULT_SPLIT] = chance(700) ? ONE_OF(8, 20, 40) * SECOND : 0;
+    plan->every_us[FAULT_FAILOVER] = chance(600) ? ONE_OF(8, 20, 40) * SECOND : 0;
+    plan->every_us[FAULT_SENTINEL] = chance(300) ? 3 * SECOND : 0;
+}
+
 static void draw_abilities(struct plan *plan)
 {
     static const char *const words[] = {NULL, NULL, "delifeq", "delex"};
@@ -448,13 +499,17 @@ void plan_draw(void)
     struct plan *plan = &world.plan;
 
     plan->servers = 1;
+    plan->ops = 600;
     plan->faults_us = rng_between(&world.rng, 5, 30) * SECOND;
     draw_network(plan);
     draw_load(plan);
     draw_faults(plan);
     draw_abilities(plan);
     plan->kept = world.seed % KEPT == 1 && !plan->quiet ? 300 : 0;
-    if (plan_clusters_all || (world.seed % CLUSTERED == 3 && !plan_watches_all)) {
+    if (plan_guards_all || (world.seed % GUARDED == 4 && !plan_watches_all &&
+                            !plan_clusters_all && !plan_sets_all)) {
+        make_guarded(plan);
+    } else if (plan_clusters_all || (world.seed % CLUSTERED == 3 && !plan_watches_all)) {
         make_clustered(plan);
     } else if (world.seed % WATCHED == 0 || plan_watches_all) {
         make_watched(plan);

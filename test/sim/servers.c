@@ -24,6 +24,9 @@ static bool dead; /* it looks so, and another will take its place */
 static bool cut;  /* and what it did last does not get through */
 static unsigned changes;
 static int64_t since_us;
+static uintptr_t partitions; /* counts, so that an earlier one's steps are void */
+static unsigned starved; /* an old master that accepts no writes any more; or SERVERS */
+static bool starves;     /* there is one, or will be */
 static uintptr_t stream; /* counts, so that an earlier one's steps are void */
 static int64_t arrives_us;
 static int64_t refuses_until_us[PAIR], frozen_until_us[PAIR];
@@ -79,6 +82,11 @@ bool servers_refuse(unsigned server)
         return nodes_refuse(server);
     }
     return world.now_us < refuses_until_us[server];
+}
+
+bool servers_lack_replicas(unsigned server)
+{
+    return starved == server;
 }
 
 int64_t servers_frozen_until(unsigned server)
@@ -158,6 +166,14 @@ static void move_name(void *arg)
     named = master;
 }
 
+/* A sentinel ends the connections of whom it promotes or demotes; an operator may not. */
+static void end_connections(struct model_server *server)
+{
+    if (world.plan.watched && !world.plan.unkilled) {
+        model_server_hang_up(server);
+    }
+}
+
 static void change_master(void)
 {
     master = 1 - master;
@@ -166,6 +182,7 @@ static void change_master(void)
     world.server = world.servers[master];
     trace("s%u is the master", master);
     if (world.plan.watched) {
+        end_connections(world.server);
         world.failovers++;
         sentinels_switch(master);
         return;
@@ -180,14 +197,6 @@ static void declare_early_ends(void)
     if (world.plan.ends_apart &&
         model_server_time_us(world.server) > model_server_time_us(replica())) {
         declare_loss(world.now_us, 0);
-    }
-}
-
-/* A sentinel ends the connections of whom it demotes; who does it by hand may not. */
-static void end_connections(struct model_server *old)
-{
-    if (world.plan.watched && !world.plan.unkilled) {
-        model_server_hang_up(old);
     }
 }
 
@@ -239,6 +248,39 @@ static int64_t promote(void)
     return from_us - MS;
 }
 
+/* ---- an old master stops accepting writes (min-replicas-to-write 1, max-lag 10) ---- */
+
+static void starve(void *arg)
+{
+    if ((uintptr_t)arg == partitions && starves) {
+        starved = split ? 1 - master : master;
+        trace("s%u lacks a replica and accepts no more writes", starved);
+        model_server_faults(world.servers[starved])->noreplicas = true;
+    }
+}
+
+/* Ten seconds after its replica's last word, two more until it sees that, by its clock.
+ */
+static void begin_starving(void)
+{
+    int64_t us = rng_between(&world.rng, 10 * SECOND, 12 * SECOND);
+
+    if (world.plan.guard_ms && !starves) {
+        starves = true;
+        agenda_add(world.now_us + us * 1000000 / (1000000 + world.plan.drift), starve,
+                   (void *)++partitions);
+    }
+}
+
+static void end_starving(void)
+{
+    starves = false;
+    if (starved < SERVERS) {
+        model_server_faults(world.servers[starved])->noreplicas = false;
+    }
+    starved = SERVERS;
+}
+
 static void join(void *arg)
 {
     (void)arg;
@@ -250,6 +292,7 @@ static void join(void *arg)
         stray_note(replica());
     }
     end_connections(replica());
+    end_starving();
     split = false;
     replicate();
     told_join();
@@ -261,6 +304,10 @@ static void live_apart(int64_t lasts_us)
     int64_t from_us;
 
     trace("s%u lives on by itself for %.3f ms", master, (double)lasts_us / 1000);
+    if (world.plan.guard_ms) {
+        network_cut_off(master, world.now_us + lasts_us);
+    }
+    begin_starving();
     split = true;
     from_us = promote();
     if (world.plan.watched) {
@@ -304,6 +351,18 @@ static void fall(bool freezes)
     network_flush();
 }
 
+/* The replica hears nothing any more, and takes the master's place some time later. */
+static void come_apart(void)
+{
+    int64_t us = rng_between(&world.rng, 1, 8 * SECOND);
+
+    trace("s%u does not reach its replica", master);
+    dead = cut = true;
+    begin_starving();
+    network_cut_off(master, world.now_us + us + rng_between(&world.rng, 1, 15 * SECOND));
+    agenda_add(world.now_us + us, take_over, NULL);
+}
+
 /* REPLICAOF NO ONE: the old master lives on by itself, and loses what it did in the
  * end. */
 void servers_split(void)
@@ -313,6 +372,10 @@ void servers_split(void)
         return;
     }
     if (!has_replica() || paused) {
+        return;
+    }
+    if (world.plan.guard_ms && rng_chance(&world.rng, 500)) {
+        come_apart();
         return;
     }
     if (world.plan.watched && rng_chance(&world.rng, 500)) {
@@ -394,6 +457,7 @@ void servers_heal(void)
     }
     dead = false;
     end_swap(NULL);
+    end_starving();
     join(NULL);
     if (deaf || cut) {
         replicate();
@@ -405,13 +469,15 @@ void servers_heal(void)
 void servers_begin(void)
 {
     master = named = 0;
-    paused = split = deaf = dead = cut = false;
+    paused = split = deaf = dead = cut = starves = false;
+    starved = SERVERS;
     arrives_us = since_us = 0;
     changes = 0;
     for (unsigned i = 0; i < world.plan.servers; i++) {
         refuses_until_us[i % PAIR] = frozen_until_us[i % PAIR] = 0;
         world.servers[i] = model_server_new(servers_time_us, NULL);
         model_server_set_number(world.servers[i], i + 1);
+        model_server_set_uptime(world.servers[i], world.plan.uptime_us);
         model_server_know(world.servers[i], world.plan.knows[i % PAIR]);
         model_server_remember(world.servers[i], 3 * SECOND);
         model_server_on_step(world.servers[i], on_step, NULL);

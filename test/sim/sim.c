@@ -10,7 +10,8 @@
  *
  * A further word, --sentinels, has hosts ask sentinels in all of them; without, one seed
  * in six does. With --cluster the servers are a cluster in all of them, as they are in
- * one of six without. With --sets many calls acquire several names at once.
+ * one of six without. With --sets many calls acquire several names at once. With --guard
+ * all clients use the guard; without, one seed in twelve does.
  */
 #include "world.h"
 
@@ -181,7 +182,8 @@ int main(int argc, char **argv)
         plan_watches_all = strcmp(argv[3], "--sentinels") == 0;
         plan_clusters_all = strcmp(argv[3], "--cluster") == 0;
         plan_sets_all = strcmp(argv[3], "--sets") == 0;
-        argc -= plan_watches_all || plan_clusters_all || plan_sets_all;
+        plan_guards_all = strcmp(argv[3], "--guard") == 0;
+        argc -= plan_watches_all || plan_clusters_all || plan_sets_all || plan_guards_all;
     }
     if (argc == 3 && strcmp(argv[1], "--seed") == 0 &&
         sscanf(argv[2], "%llu", &first) == 1) {
@@ -198,6 +200,6 @@ int main(int argc, char **argv)
         }
     }
     (void)fprintf(stderr, "usage: sim --seed N | --seeds A..B | --replay A..B "
-                          "[--sentinels | --cluster | --sets]\n");
+                          "[--sentinels | --cluster | --sets | --guard]\n");
     return 2;
 }

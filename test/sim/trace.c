@@ -94,7 +94,8 @@ static void tell_last(void)
     }
     (void)fprintf(stderr, "    all of it: sim --seed %llu%s\n",
                   (unsigned long long)world.seed,
-                  plan_watches_all    ? " --sentinels"
+                  plan_guards_all     ? " --guard"
+                  : plan_watches_all  ? " --sentinels"
                   : plan_clusters_all ? " --cluster"
                                       : "");
 }

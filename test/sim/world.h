@@ -46,7 +46,6 @@
 #define SENTINELS 3
 #define PERMITS 2 /* of a semaphore */
 #define ACTORS 4
-#define OPS 600        /* a run ends its first part when so many have begun */
 #define EVENTS 3000000 /* more than any run needs that gets anywhere */
 
 enum fault {
@@ -85,11 +84,13 @@ enum kind { KIND_MUTEX, KIND_RW, KIND_SEMAPHORE, KIND_REDISSON };
 extern bool plan_watches_all;  /* not one seed in some: sentinels in all worlds */
 extern bool plan_clusters_all; /* a cluster in all of them */
 extern bool plan_sets_all;     /* calls of lw_acquire_all in all of them */
+extern bool plan_guards_all;   /* clients use the guard in all of them */
 void plan_draw(void);
 
 struct plan {
     unsigned hosts, names, actors; /* actors: of each host */
-    int64_t faults_us;             /* how long the first part lasts */
+    int64_t faults_us;             /* how long the first part lasts, */
+    unsigned ops;                  /* unless so many have begun before */
     int64_t latency_us, jitter_us;
     unsigned slow; /* packets that take up to slow_us */
     int64_t slow_us;
@@ -139,6 +140,8 @@ struct plan {
     int64_t move_us;          /* how long a key that moves takes, at most */
     bool sixth;               /* nodes have addresses of IPv6, too */
     bool selfless;            /* they do not know their own */
+    uint32_t guard_ms;        /* the clients' guard time; 0: they have none */
+    int64_t uptime_us;        /* for how long the servers have been up at the beginning */
 };
 
 /* ---- the world ---- */
@@ -170,7 +173,9 @@ struct host {
         int last_wire; /* all that it had then, but to there, must go */
         int told_by;   /* the wire that it came by */
     } turn;
-    unsigned in_call; /* of the API */
+    unsigned in_call;         /* of the API */
+    int64_t cut_off_until_us; /* it reaches no server and no sentinel but the one: */
+    unsigned cut_off_with;
     int64_t close_due_us;
 };
 
@@ -246,6 +251,8 @@ unsigned servers_any(void);
 unsigned servers_route(void); /* where a new connection ends */
 bool servers_refuse(unsigned server);
 int64_t servers_frozen_until(unsigned server);
+/* Returns true if it is an old master whose replicas are gone: it accepts no writes. */
+bool servers_lack_replicas(unsigned server);
 void servers_ran(unsigned server); /* it did what it was asked for */
 unsigned servers_changes(void);    /* of roles, until now */
 int64_t servers_since_us(void);    /* since when the master is it */
