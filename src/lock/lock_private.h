@@ -604,6 +604,8 @@ void lw__renewal_now(struct lw__claim *claim);
 /* Verifies the hold at once because its token was broken. A renewal that is in flight may
  * have been executed before that, so another one follows its reply. */
 void lw__renewal_verify(struct lw__claim *claim);
+/* Returns true if the guard allows to extend the claim's lease. */
+bool lw__renewal_may_extend(const struct lw__claim *claim);
 void lw__renewal_forget(struct lw__claim *claim);
 /* Starts lw_renew. Returns 0 or LW_ENOMEM. */
 int lw__renewal_call(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,

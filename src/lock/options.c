@@ -9,6 +9,7 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "base/url.h"
+#include "redis/node.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,8 +40,6 @@ static void set_default(uint32_t *field, uint32_t value)
     }
 }
 
-#define GUARD_SPARE_MS 12000 /* for an old master, which grants until it is cut off */
-
 int64_t lw__options_lease_max(const struct lw_client *client)
 {
     const struct lw_client_options *o = &client->options;
@@ -49,7 +48,8 @@ int64_t lw__options_lease_max(const struct lw_client *client)
     if (o->guard_ms == 0) {
         return INT32_MAX;
     }
-    return o->guard_ms - (spare > GUARD_SPARE_MS ? spare : GUARD_SPARE_MS);
+    return o->guard_ms -
+           (spare > LW__GUARD_OLD_MASTER_MS ? spare : LW__GUARD_OLD_MASTER_MS);
 }
 
 static int check_options(struct lw_client *client)

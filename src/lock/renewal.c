@@ -79,8 +79,16 @@ static void plan_at(struct lw__claim *claim, int64_t due_us)
     arm_timer(claim->client);
 }
 
+bool lw__renewal_may_extend(const struct lw__claim *claim)
+{
+    return lw__node_guard_may_extend(claim->name->node, claim->machine.deadline_us);
+}
+
 static bool needs_renewal(const struct lw__claim *claim)
 {
+    if (!lw__renewal_may_extend(claim)) {
+        return false;
+    }
     return claim->machine.phase == LW__HELD_BY_MESSAGE ||
            claim->next_renewal != LW__NEXT_NONE ||
            (claim->holder != NULL && !(claim->holder->flags & LW_NO_RENEW)) ||
@@ -574,6 +582,11 @@ int lw__renewal_call(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, 
     DL_APPEND(lock->held.renew_calls, call);
     if (lock->notice.kind == LW__NOTICE_LOST || lock->claim == NULL) {
         lw__notify_renewed(call, LW_ELOST);
+    } else if (!lw__renewal_may_extend(lock->claim)) {
+        lw__handle_set_error(lock, LW_EREDIS,
+                             "the server was promoted, and the lease may end before the "
+                             "old master stops granting locks");
+        lw__notify_renewed(call, LW_EREDIS);
     } else if (!lw__node_send(lock->name->node, &call->command,
                               lock->mode->rw ? &call_type : &call_one_key_type)) {
         lw__notify_renewed(call, LW_ECONN);

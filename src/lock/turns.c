@@ -412,6 +412,7 @@ static bool may_hand_over_locally(const struct lw__claim *claim,
         return false;
     }
     return claim->mode->shares_claims && has_fence(claim, next) &&
+           lw__renewal_may_extend(claim) &&
            claim->passed_count < claim->client->options.local_turns &&
            left > (int64_t)next->window_ms * LW__MS / 4 &&
            left - left / 8 > lw__handle_margin_us(next);

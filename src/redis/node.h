@@ -162,6 +162,13 @@ const struct lw__fence_fault *lw__node_guard_fault(struct lw__node *node);
 /* Returns for how long that remains so, in us; 0 if locks are granted, 1 if it is
  * unknown. */
 int64_t lw__node_guard_left_us(const struct lw__node *node);
+/* For how long an old master may still grant locks: until it notices that it has no
+ * replicas. */
+#define LW__GUARD_OLD_MASTER_MS 12000
+/* Returns true if a lease that ends at `deadline_us` may be extended here. It may not if
+ * an old master still runs when the lease ends there, and grants the lock to another
+ * client. */
+bool lw__node_guard_may_extend(const struct lw__node *node, int64_t deadline_us);
 
 /* ---- fast releases ---- */
 

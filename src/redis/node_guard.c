@@ -11,8 +11,9 @@
  *
  * Failures: a server that does not report what identifies it is unusable, and so is the
  * connection. If the script is refused, or if other clients use another guard time, the
- * gate stays closed, the reason is logged once, and each heartbeat asks again. Renewals
- * and releases go on in the meantime. */
+ * gate stays closed, the reason is logged once, and each heartbeat asks again. Releases
+ * go on in the meantime, and so do renewals of a lease that does not end before an old
+ * master has stopped granting locks. */
 #include "redis/node_private.h"
 
 #include "base/container_of.h"
@@ -83,12 +84,16 @@ static void open_gate(void *arg)
 
 static void note_wait(struct lw__node *node, int64_t wait_ms)
 {
+    int64_t guard_ms = node->options.guard_ms;
+
     if (wait_ms == 0) {
         open_gate(node);
         return;
     }
     node->guard = LW__GUARD_CLOSED;
     node->guard_opens_us = lw__now_us() + wait_ms * LW__MS + wait_ms * LW__MS / 100;
+    node->old_master_until_us = lw__now_us() - (guard_ms - wait_ms) * LW__MS / 100 * 99 +
+                                LW__GUARD_OLD_MASTER_MS * LW__MS;
     lw__timer_set(node->options.config.loop, &node->guard_timer, node->guard_opens_us);
     lw__log(log_of(node), LOG_NOTICE,
             "the server was %s; no locks are granted for %" PRId64 " s",
@@ -195,6 +200,20 @@ int64_t lw__node_guard_left_us(const struct lw__node *node)
         return 0;
     }
     return node->guard == LW__GUARD_CLOSED && left_us > 0 ? left_us : 1;
+}
+
+/* Without sentinels, a server that was not promoted has no old master next to it. */
+bool lw__node_guard_may_extend(const struct lw__node *node, int64_t deadline_us)
+{
+    switch (node->guard) {
+    case LW__GUARD_REFUSED:
+        return !was_promoted(node) && node->sentinels == NULL;
+    case LW__GUARD_CLOSED:
+        return deadline_us >= node->old_master_until_us ||
+               (!was_promoted(node) && node->sentinels == NULL);
+    default:
+        return true;
+    }
 }
 
 const struct lw__fence_fault *lw__node_guard_fault(struct lw__node *node)

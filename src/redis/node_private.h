@@ -92,6 +92,7 @@ struct lw__node {
         LW__GUARD_OPEN
     } guard;
     int64_t guard_opens_us;
+    int64_t old_master_until_us; /* that one grants locks until then at the latest */
     struct lw__timer guard_timer;
     struct lw__command question, guard_extend;
     struct lw__fence_fault guard_fault;
