@@ -28,7 +28,7 @@ static int64_t about(int64_t middle)
 {
     int64_t us = rng_between(&world.rng, 0, middle * 2);
 
-    return chance(20) ? us * 10 : us;
+    return chance(20) && !world.healed ? us * 10 : us;
 }
 
 const char *load_name(unsigned name)

@@ -247,6 +247,14 @@ static bool is_cut_off(const struct wire *wire)
            wire->server != wire->host->cut_off_with;
 }
 
+static bool is_slow_question(bool up, const char *data, size_t len)
+{
+    static const char key[] = "lockwire:guard";
+
+    return world.plan.besieged && up && len > 0 &&
+           memmem(data, len, key, strlen(key)) != NULL && sometimes(400);
+}
+
 static void send_one(struct wire *wire, bool up, bool end, const char *data, size_t len)
 {
     struct packet *packet = must_alloc(sizeof(*packet) + len);
@@ -263,6 +271,9 @@ static void send_one(struct wire *wire, bool up, bool end, const char *data, siz
     }
     wire->references++;
     *last_us = at_us > *last_us ? at_us : *last_us;
+    if (is_slow_question(up, data, len)) {
+        *last_us += rng_between(&world.rng, 1, 4500 * MS);
+    }
     if (is_cut_off(wire) && *last_us < wire->host->cut_off_until_us) {
         *last_us = wire->host->cut_off_until_us + at_us - world.now_us;
     }
@@ -396,7 +407,7 @@ void network_cut_off(unsigned server, int64_t until_us)
 {
     for (unsigned i = 0; i < world.plan.hosts; i++) {
         if (rng_chance(&world.rng, 500)) {
-            trace("h%u reaches only s%u for %.3f ms", i, server,
+            trace("h%u reaches only s%u (if there is one) for %.3f ms", i, server,
                   (double)(until_us - world.now_us) / 1000);
             world.hosts[i].cut_off_until_us = until_us;
             world.hosts[i].cut_off_with = server;

@@ -422,6 +422,51 @@ static void make_clustered(struct plan *plan)
     }
 }
 
+/* Nothing but partitions, while two actors of each host want one lock, and hold it for as
+ * long as they can. */
+static void make_contended(struct plan *plan)
+{
+    memset(plan->every_us, 0, sizeof(plan->every_us));
+    plan->guard_ms = 15000;
+    plan->request_timeout_ms = 5000;
+    plan->kinds[0] = KIND_MUTEX;
+    plan->names = 1;
+    plan->hosts = HOSTS;
+    plan->actors = 2;
+    plan->think_us = 20 * MS;
+    plan->lengthened = true;
+    plan->margin = plan->hasty = plan->abandoned = plan->freed = plan->inside = 0;
+    plan->late = plan->slow = plan->startled = plan->lengthy = plan->fatal = 0;
+    plan->faults_us = 240 * SECOND;
+}
+
+/* An old master grants locks for as long as it may, and some hosts ask for the guard's
+ * time by packets that are slow. */
+static void make_besieged(struct plan *plan)
+{
+    make_contended(plan);
+    plan->besieged = true;
+    plan->hold_us = 6 * SECOND;
+    plan->unrenewed = (unsigned)ONE_OF(0, 800);
+    plan->lag_us = 20 * MS;
+    plan->name_lag_us = 20 * MS;
+    plan->split_us = 30 * SECOND;
+    plan->every_us[FAULT_SPLIT] = 25 * SECOND;
+}
+
+/* The server that was replaced is the master again, before the clients know. */
+static void make_hurried(struct plan *plan)
+{
+    make_contended(plan);
+    plan->returns = true;
+    plan->hold_us = 1 * SECOND;
+    plan->lag_us = ONE_OF(300 * MS, 1 * SECOND);
+    plan->name_lag_us = 3 * SECOND;
+    plan->split_us = 300 * MS;
+    plan->down_us = 10 * MS;
+    plan->every_us[FAULT_SPLIT] = 30 * SECOND;
+}
+
 /* Writes are lost by restarts, and sentinels promote replicas that lack the last ones; an
  * old master accepts writes for as long as min-replicas allows. Nothing of it excuses two
  * owners that believe. The faults are so rare that the guard opens between most of them.
@@ -470,6 +515,11 @@ static void make_guarded(struct plan *plan)
     plan->every_us[FAULT_SPLIT] = chance(700) ? ONE_OF(8, 20, 40) * SECOND : 0;
     plan->every_us[FAULT_FAILOVER] = chance(600) ? ONE_OF(8, 20, 40) * SECOND : 0;
     plan->every_us[FAULT_SENTINEL] = chance(300) ? 3 * SECOND : 0;
+    if (chance(400)) {
+        make_besieged(plan);
+    } else if (chance(500)) {
+        make_hurried(plan);
+    }
 }
 
 static void draw_abilities(struct plan *plan)

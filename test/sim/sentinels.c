@@ -153,7 +153,8 @@ static void learn(void *arg)
 
 static int64_t lag_us(void)
 {
-    return rng_between(&world.rng, 0, world.plan.name_lag_us);
+    return rng_between(&world.rng, world.plan.returns ? world.plan.name_lag_us / 2 : 0,
+                       world.plan.name_lag_us);
 }
 
 /* One of them has had it done, and says so at once; or says what was before until all is
@@ -161,7 +162,8 @@ static int64_t lag_us(void)
 void sentinels_switch(unsigned master)
 {
     unsigned leader = (unsigned)rng_below(&world.rng, SENTINELS);
-    bool slowly = rng_chance(&world.rng, 500) && sentinels[leader].epoch == last_epoch;
+    bool slowly = (rng_chance(&world.rng, 500) || world.plan.returns) &&
+                  sentinels[leader].epoch == last_epoch;
 
     if (++last_epoch == EPOCHS) {
         violation("more failovers than the simulator has room for");

@@ -263,7 +263,8 @@ static void starve(void *arg)
  */
 static void begin_starving(void)
 {
-    int64_t us = rng_between(&world.rng, 10 * SECOND, 12 * SECOND);
+    int64_t us = world.plan.besieged ? 12 * SECOND
+                                     : rng_between(&world.rng, 10 * SECOND, 12 * SECOND);
 
     if (world.plan.guard_ms && !starves) {
         starves = true;
@@ -279,6 +280,14 @@ static void end_starving(void)
         model_server_faults(world.servers[starved])->noreplicas = false;
     }
     starved = SERVERS;
+}
+
+static void return_soon(void *arg)
+{
+    (void)arg;
+    if (!world.healed) {
+        servers_swap();
+    }
 }
 
 static void join(void *arg)
@@ -297,6 +306,20 @@ static void join(void *arg)
     replicate();
     told_join();
     network_flush();
+    if (world.plan.returns && !world.healed && rng_chance(&world.rng, 700)) {
+        agenda_add(world.now_us + rng_between(&world.rng, 1, 500 * MS), return_soon,
+                   NULL);
+    }
+}
+
+/* Some reach only the old master; or nobody, if it will be the master again. */
+static void cut_hosts_off(int64_t lasts_us)
+{
+    if (world.plan.returns) {
+        network_cut_off(SERVERS + SENTINELS, world.now_us + 3 * SECOND);
+    } else {
+        network_cut_off(master, world.now_us + lasts_us);
+    }
 }
 
 static void live_apart(int64_t lasts_us)
@@ -305,7 +328,7 @@ static void live_apart(int64_t lasts_us)
 
     trace("s%u lives on by itself for %.3f ms", master, (double)lasts_us / 1000);
     if (world.plan.guard_ms) {
-        network_cut_off(master, world.now_us + lasts_us);
+        cut_hosts_off(lasts_us);
     }
     begin_starving();
     split = true;

@@ -141,6 +141,8 @@ struct plan {
     bool sixth;               /* nodes have addresses of IPv6, too */
     bool selfless;            /* they do not know their own */
     uint32_t guard_ms;        /* the clients' guard time; 0: they have none */
+    bool besieged;            /* old masters live on for as long as they may */
+    bool returns;             /* a master that was replaced is it again soon */
     int64_t uptime_us;        /* for how long the servers have been up at the beginning */
 };
 
