@@ -236,7 +236,8 @@ static void note_info(struct lw__session *s, const char *info)
     int64_t uptime_s = lw__check_number(uptime, strcspn(uptime, "\r\n"), INT32_MAX);
 
     read_id(info, "run_id:", s->new_run_id);
-    s->uptime_ms = uptime_s >= 0 ? uptime_s * 1000 : -1;
+    /* the difference of two times in whole seconds: nearly one of them may be too many */
+    s->uptime_ms = uptime_s > 0 ? (uptime_s - 1) * 1000 : uptime_s;
     s->wide = strncmp(info_field(info, "arch_bits:"), "64", 2) == 0;
     s->clustered = strncmp(info_field(info, "redis_mode:"), "cluster", 7) == 0 ||
                    strncmp(info_field(info, "server_mode:"), "cluster", 7) == 0;

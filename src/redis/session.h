@@ -189,7 +189,7 @@ struct lw__session {
      * one of its former master, "" if unknown. */
     char replication_id[LW__RUN_ID_SIZE], former_replication_id[LW__RUN_ID_SIZE];
     char former_offset[LW__DIGITS + 2]; /* second_repl_offset, "" if unknown */
-    int64_t uptime_ms;                  /* at the handshake; -1 if unknown */
+    int64_t uptime_ms;                  /* at the handshake, at least; -1 if unknown */
     bool is_master;                     /* its role there */
     /* Of the handshake in progress. */
     int64_t new_id;
