@@ -312,6 +312,14 @@ static void join(void *arg)
     }
 }
 
+/* A process that has just been promoted ends, and its successor does not know that. */
+static void restart_promoted(void *arg)
+{
+    if (split && (uintptr_t)arg == changes && !world.healed) {
+        servers_restart(master, 0);
+    }
+}
+
 /* Some reach only the old master; or nobody, if it will be the master again. */
 static void cut_hosts_off(int64_t lasts_us)
 {
@@ -341,6 +349,10 @@ static void live_apart(int64_t lasts_us)
     }
     told_split(1 - master, from_us);
     agenda_add(world.now_us + lasts_us, join, NULL);
+    if (world.plan.besieged && rng_chance(&world.rng, 300)) {
+        agenda_add(world.now_us + rng_between(&world.rng, 1, 500 * MS), restart_promoted,
+                   (void *)(uintptr_t)changes);
+    }
 }
 
 static void take_over(void *arg)
