@@ -407,8 +407,9 @@ void network_cut_off(unsigned server, int64_t until_us)
 {
     for (unsigned i = 0; i < world.plan.hosts; i++) {
         if (rng_chance(&world.rng, 500)) {
-            trace("h%u reaches only s%u (if there is one) for %.3f ms", i, server,
-                  (double)(until_us - world.now_us) / 1000);
+            trace(server < SERVERS ? "h%u reaches only s%u for %.3f ms"
+                                   : "h%u reaches no server (%u) for %.3f ms",
+                  i, server, (double)(until_us - world.now_us) / 1000);
             world.hosts[i].cut_off_until_us = until_us;
             world.hosts[i].cut_off_with = server;
         }

@@ -7,6 +7,8 @@
  *
  * Where sentinels watch, a master may also be dead or stand still for some time before it
  * is replaced, and what is lost is known hold by hold (stray.c): nothing is declared.
+ * If the clients use the guard, an old master accepts no writes any more twelve seconds
+ * after its replica has left, and some hosts reach only that master in the meantime.
  *
  * A cluster's servers are nodes.c's: all that is asked of them here goes there.
  *
