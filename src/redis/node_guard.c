@@ -62,12 +62,15 @@ static void encode_question(struct lw__command *command, struct lw__buffer *out)
 static void stay_closed(struct lw__node *node, int level, enum lw__error_class class,
                         const char *why)
 {
-    if (strcmp(node->guard_fault.why, why) != 0) {
+    char text[sizeof(node->guard_fault.why)];
+
+    lw__escape(why, text, sizeof(text));
+    if (strcmp(node->guard_fault.why, text) != 0) {
         lw__log(log_of(node), level, "no locks are granted by this server: %s", why);
     }
     node->guard = LW__GUARD_REFUSED;
     node->guard_fault.class = class;
-    lw__escape(why, node->guard_fault.why, sizeof(node->guard_fault.why));
+    memcpy(node->guard_fault.why, text, sizeof(text));
 }
 
 static void open_gate(void *arg)
@@ -131,6 +134,7 @@ static const struct lw__command_type question_type = {
 void lw__node_guard_init(struct lw__node *node)
 {
     lw__timer_init(&node->guard_timer, open_gate, node);
+    node->guard = is_used(node) ? LW__GUARD_ASKED : LW__GUARD_OFF;
 }
 
 void lw__node_guard_start(struct lw__node *node)

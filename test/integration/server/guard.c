@@ -10,6 +10,7 @@
  *
  * A grant must come after the time that is in the record, by the server's clock. */
 #include "api/keep_scene.h"
+#include "fake_redis.h"
 #include "groups.h"
 #include "guard_record.h"
 #include "monitor.h"
@@ -585,6 +586,40 @@ static void handles_of_one_client_do_not_re_acquire(void **state)
     assert_open();
 }
 
+/* A re-acquire was sent while the gate was open, and its reply is lost: it is not sent
+ * again while closed, though it contains the release. */
+static void a_re_acquire_is_not_repeated(void **state)
+{
+    struct proxy *proxy;
+    struct peer *a;
+    struct hold *A, *N;
+
+    (void)state;
+    close_for(0);
+    proxy = proxy_start(stage.server.path, false);
+    a = peer_start_at("a", proxy->url,
+                      client_of(.local_turns = 1, .guard_ms = GUARD_MS,
+                                .request_timeout_ms = 500, .backoff_max_ms = 100));
+    UNTIL(a->up);
+    A = take_guarded(a, "A", "x");
+    N = ask_guarded(a, "N", "x", -1);
+    proxy_swallow(proxy, COMMANDS, TO_CLIENT, true);
+    let_go(A);
+    UNTIL(strstr(redis_text("GET x"), ":1:") == NULL); /* it is the next token's */
+    redis_ok("DEL x");                                 /* the write is lost */
+    close_for(CLOSED_MS);
+    proxy_swallow(proxy, COMMANDS, TO_CLIENT, false);
+    proxy_cut(proxy, COMMANDS);
+    UNTIL(a->ups == 2);
+    EXPECT("A released EUNKNOWN");
+    assert_closed();
+    assert_int_equal(redis_int("EXISTS x"), 0);
+    assert_int_equal(N->result, PENDING);
+    EXPECT("N granted");
+    assert_open();
+    assert_held_by_redis(N);
+}
+
 static void a_waiter_that_leaves_serves_no_queue(void **state)
 {
     struct peer *a, *b;
@@ -895,6 +930,70 @@ static void a_record_of_another_type_is_the_reason_of_a_refusal(void **state)
     serves_when_permitted(u);
 }
 
+/* ---- servers that reply nonsense ---- */
+
+static const char *guard_reply; /* of the fake server; or FAKE_REAL */
+
+static const char *reply_to_guard(struct fake_redis *fake, int argc, char **argv)
+{
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], GUARD_RECORD) == 0 && strcmp(argv[0], "PEXPIRE") != 0) {
+            fake->count++;
+            return guard_reply;
+        }
+    }
+    return FAKE_REAL;
+}
+
+/* Longer than a reason may be, and with bytes that are not printable. */
+static void a_long_refusal_is_logged_once(void **state)
+{
+    static char reply[400] = "-ERR \x01";
+    struct fake_redis *fake;
+    struct peer *a;
+
+    (void)state;
+    close_for(0);
+    memset(reply + strlen(reply), 'x', 300);
+    strcpy(reply + strlen(reply), "\r\n");
+    guard_reply = reply;
+    fake = fake_start(reply_to_guard);
+    a = peer_start_at(
+        "a", fake->url,
+        client_of(.local_turns = 1, .guard_ms = GUARD_MS, .request_timeout_ms = 200));
+    assert_true(peer_stats(a).guard_left_ms > 0); /* nothing is known yet */
+    UNTIL(fake->count >= 4);                      /* at heartbeats */
+    assert_int_equal(logged_times(a, "no locks are granted by this server: ERR"), 1);
+    assert_int_equal(a->ups, 1);
+    guard_reply = FAKE_REAL;
+    UNTIL(peer_stats(a).guard_left_ms == 0);
+}
+
+static void a_reply_that_no_server_gives_ends_the_connection(void **state)
+{
+    static const char *const replies[] = {":-2\r\n", ":15001\r\n", "+OK\r\n", "$-1\r\n"};
+    struct fake_redis *fake;
+    struct peer *a;
+
+    (void)state;
+    stage.notes_may_stay = true;
+    close_for(0);
+    fake = fake_start(reply_to_guard);
+    for (size_t i = 0; i < sizeof(replies) / sizeof(*replies); i++) {
+        int accepted = fake->accepted;
+
+        guard_reply = replies[i];
+        a = guarded_at("a", fake->url);
+        UNTIL(fake->accepted > accepted + 3);
+        assert_int_equal(a->ups, 0);
+        assert_true(peer_stats(a).guard_left_ms > 0);
+        guard_reply = FAKE_REAL;
+        UNTIL(a->up);
+        open_at_once(a);
+        peer_free(a);
+    }
+}
+
 /* ---- a configuration that endangers locks ---- */
 
 static struct sentinel sentinel;
@@ -1031,6 +1130,7 @@ int main(void)
         STAGE_TEST(a_claim_that_repeats_its_request_is_not_granted),
         STAGE_TEST(a_mutex_is_released_and_handed_to_no_waiter),
         STAGE_TEST(handles_of_one_client_do_not_re_acquire),
+        STAGE_TEST(a_re_acquire_is_not_repeated),
         STAGE_TEST(a_waiter_that_leaves_serves_no_queue),
         STAGE_TEST(a_break_hands_over_to_nobody),
         STAGE_TEST(a_read_write_lock_is_released_to_no_waiter),
@@ -1041,6 +1141,8 @@ int main(void)
         STAGE_TEST(a_record_that_is_denied_is_the_reason_of_a_refusal),
         STAGE_TEST(scripts_that_are_denied_are_the_reason_of_a_refusal),
         STAGE_TEST(a_record_of_another_type_is_the_reason_of_a_refusal),
+        STAGE_TEST(a_long_refusal_is_logged_once),
+        STAGE_TEST(a_reply_that_no_server_gives_ends_the_connection),
         STAGE_TEST(settings_of_replicas_are_warned_of_once),
         STAGE_TEST(guard_times_have_a_range),
         STAGE_TEST(leases_are_bounded_by_the_guard_time),
