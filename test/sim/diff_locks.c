@@ -170,9 +170,9 @@ static const char *any_numbers(struct diff *diff)
 {
     static const char *const texts[] = {WIDE " 0123456789abcdef",
                                         WIDE " 0123456789abcdef", "%.0f 0123456789abcdef",
-                                        WIDE " "};
+                                        WIDE " ", "- "}; /* the guard is closed */
 
-    return texts[rng_below(&diff->rng, 4)];
+    return texts[rng_below(&diff->rng, 5)];
 }
 
 static void add_keys(struct diff *diff, const struct names *of, bool rw)
@@ -322,6 +322,18 @@ static void fence_seed(struct diff *diff, const struct names *of)
     arguments_add(diff, "%s", fence);
 }
 
+static void guard(struct diff *diff, const struct names *of)
+{
+    static const char *const identities[] = {"a:0:-1", "b:0:-1", "b:a:17"};
+
+    (void)of;
+    arguments_add(diff, "1");
+    arguments_add(diff, "lockwire:guard");
+    arguments_add(diff, "%s", identities[rng_below(&diff->rng, 3)]);
+    arguments_add(diff, "%d", rng_chance(&diff->rng, 900) ? 15000 : 20000);
+    arguments_add(diff, "%d", (int)rng_below(&diff->rng, 20) * 1000);
+}
+
 static void inspect(struct diff *diff, const struct names *of)
 {
     arguments_add(diff, "3");
@@ -347,6 +359,7 @@ static const struct {
     {"rw_release", rw_release, 18},
     {"rw_renew", rw_renew, 5},
     {"fence_seed", fence_seed, 2},
+    {"guard", guard, 3},
     {"inspect", inspect, 3},
 };
 
@@ -388,7 +401,7 @@ static void spoil(struct diff *diff)
 void diff_step_lock(struct diff *diff)
 {
     const struct lw__script *script;
-    uint64_t draw = rng_below(&diff->rng, 101);
+    uint64_t draw = rng_below(&diff->rng, 104);
     size_t at = 0;
     bool by_text = rng_chance(&diff->rng, 50);
 

@@ -924,8 +924,7 @@ static void a_record_of_another_type_is_the_reason_of_a_refusal(void **state)
     UNTIL(u->up);
     assert_refused_with(u, "WRONGTYPE");
     stage_run_for(1000); /* some heartbeats */
-    assert_int_equal(logged_times(u, "no locks are granted by this server: WRONGTYPE"),
-                     1);
+    assert_int_equal(logged_times(u, "no locks are granted by this server: "), 1);
     redis_ok("DEL " GUARD_RECORD);
     serves_when_permitted(u);
 }
