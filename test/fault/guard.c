@@ -20,9 +20,8 @@
 
 #define GUARD_MS 20000
 #define LEASE_MS 8000 /* the longest that it allows */
-#define NAMES 40
-#define EVERY_MS 400 /* all of them take longer than the old master has for its writes   \
-                      */
+#define NAMES 40      /* to acquire them takes longer than the old master grants any */
+#define EVERY_MS 400
 
 static struct {
     struct peer *a, *b;
