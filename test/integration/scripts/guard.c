@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * What guard.lua promises: for how long a server grants no locks, and that no call
- * shortens what another one was told; and that releases and renewals hand over to no
+ * shortens the wait of an earlier one; and that releases and renewals hand over to no
  * waiter while the guard is closed. Independent of the C client.
  *
  * The record is changed by hand so that its time passes. */
@@ -84,7 +84,7 @@ static void the_uptime_is_part_of_the_wait(void **state)
     assert_int_equal(ask(ONE, GUARD, 1000000000), 0);
 }
 
-/* A second client is told what is left, whatever it says of the uptime. */
+/* A second client gets the rest of the same wait, whatever uptime it sends. */
 static void the_wait_is_the_same_for_all(void **state)
 {
     char text[128];
@@ -211,7 +211,7 @@ static void a_read_write_release_while_closed_lets_in_no_waiter(void **state)
     assert_int_equal(script_do(&server, "HEXISTS rw h:%s", t2), 0);
     assert_int_equal(rw_release(t3, "w", "C").n[0], 0); /* it leaves */
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
-    assert_int_equal(rw_renew(t1, LEASE), 0); /* it holds nothing any more */
+    assert_int_equal(rw_renew(t1, LEASE), 0); /* it has been released */
     assert_int_equal(script_do(&server, "HEXISTS rw h:%s", t2), 0);
     script_client_silent(&b);
     script_numbers = NUMBERS;
