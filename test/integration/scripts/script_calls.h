@@ -42,8 +42,8 @@ extern char t1[80], t2[80], t3[80], t4[80];
 #else
 #define NUMBERS "%.0f " SCRIPT_SERVER_ID
 #endif
-/* What releases and renewals are told in place of it while the guard is closed: no lock
- * is granted. */
+/* The word that releases and renewals have instead while the guard is closed: no lock is
+ * granted. */
 #define CLOSED "- "
 /* The one that release, rw_release and rw_renew send; NUMBERS at the start of each test.
  */
