@@ -60,7 +60,7 @@ struct deployment {
     struct lw_client *clients[2];
     enum kind kind;
     enum phase phase;
-    /* For each lock of the round: a's, which its master loses, b's, and a's second. */
+    /* For each lock of the round: a's, which the failover loses, b's, and a's second. */
     struct request requests[LOCKS_MAX][3];
     int count, wanted;
     bool refused;                         /* the master accepts no more writes */
@@ -98,7 +98,7 @@ static bool is_relied_on(const struct request *request)
     return request->granted && !request->over && lw_lock_remaining_ms(request->lock) > 0;
 }
 
-/* Returns true for a's request at the old master. */
+/* Returns true if a made the request, at the old master. */
 static bool is_owner(const struct request *request)
 {
     return request == &request->deployment->requests[request->name][0];
@@ -189,7 +189,7 @@ static void acquire(struct request *request, int64_t wait_ms)
     }
 }
 
-/* a requests one more lock. */
+/* Requests one more lock for a. */
 static void request_next(struct deployment *deployment)
 {
     struct request *requests = deployment->requests[deployment->count];
@@ -269,7 +269,7 @@ static void hold_replication(struct deployment *deployment, bool on)
     proxy_hold(deployment->replication, COMMANDS, TO_CLIENT, on);
 }
 
-/* The client's connections end, and the next ones lead to the master. */
+/* Ends the client's connections. Its next ones lead to the master. */
 static void lead(struct deployment *deployment, int client)
 {
     struct proxy *way = deployment->ways[client];
@@ -279,6 +279,7 @@ static void lead(struct deployment *deployment, int client)
     proxy_cut(way, SUBSCRIPTION);
 }
 
+/* Returns true if a relies on a lock, none of which the replica has. */
 static bool loses_a_lock(const struct deployment *deployment)
 {
     for (int i = 0; i < deployment->count; i++) {
@@ -289,7 +290,7 @@ static bool loses_a_lock(const struct deployment *deployment)
     return false;
 }
 
-/* In the words of Sentinel (sentinelSendSlaveOf). */
+/* Promotes the replica by the commands that Sentinel sends. */
 static void promote(struct deployment *deployment)
 {
     static const char *const words[] = {"MULTI", "SLAVEOF NO ONE",
@@ -308,7 +309,7 @@ static void promote(struct deployment *deployment)
     lead(deployment, 1);
 }
 
-/* The old master is gone, and a follows. */
+/* Ends the old master, if it runs. Client a follows to the new one. */
 static void end_old_master(struct deployment *deployment)
 {
     if (other_of(deployment)->running) {
@@ -384,7 +385,7 @@ static bool says(struct server *server, const char *text)
     return yes;
 }
 
-/* The replica has everything, and has just said so. */
+/* Returns true if the replica has everything, and has just acknowledged it. */
 static bool is_in_step(struct deployment *deployment)
 {
     return says(other_of(deployment), "master_link_status:up") &&
@@ -418,7 +419,7 @@ static bool is_ready(struct deployment *deployment)
     return is_in_step(deployment) && are_linked(deployment);
 }
 
-/* The replication is cut. */
+/* Cuts the replication. */
 static void begin_failover(struct deployment *deployment)
 {
     deployment->kind = (enum kind)((deployment->number + campaign.round) % KINDS);
@@ -427,9 +428,10 @@ static void begin_failover(struct deployment *deployment)
     deployment->refused = deployment->served = false;
     deployment->wanted = deployment->kind == PARTED ? LOCKS_MAX : (int)between(2, 6);
     deployment->next_ms = deployment->promoted_ms = 0;
-    /* By then the replica's next acknowledgement is held back. So the old master learns
-     * of the replica's change only by its silence. */
+    /* By then an acknowledgement of the replica is held back, and its end behind it. So
+     * the old master learns of the promotion only by the replica's silence. */
     deployment->due_ms = now_ms() + between(1200, 3500);
+    /* The server that is promoted has no replica until the next round. */
     freeReplyObject(
         server_command(master_of(deployment), "CONFIG SET min-replicas-to-write 1"));
     hold_replication(deployment, true);
