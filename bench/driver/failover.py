@@ -130,7 +130,7 @@ def rounds(deployment, subjects, signal, lease_ms, count):
         yield found
 
 
-def _of(values, scale, shown):
+def of(values, scale, shown):
     """Median and range."""
     if not values:
         return "-"
@@ -150,8 +150,8 @@ def _client_line(deaths, label, switch):
     granted = [one["clients"][label] for one in deaths if "grant_ms" in one["clients"][label]]
     after = [one["clients"][label]["grant_ms"] - one["events"][switch]
              for one in deaths if "grant_ms" in one["clients"][label]]
-    cells = [label, _of([one["grant_ms"] for one in granted], 1000, "%.2f"),
-             _of(after, 1, "%.0f"), _of([one["failed"] for one in granted], 1, "%.0f"),
+    cells = [label, of([one["grant_ms"] for one in granted], 1000, "%.2f"),
+             of(after, 1, "%.0f"), of([one["failed"] for one in granted], 1, "%.0f"),
              _kept(found)]
     if len(granted) < len(found):
         cells[0] += " (%d of %d without a grant)" % (len(found) - len(granted), len(found))
@@ -164,7 +164,7 @@ def table(deaths, kind):
              % kind.SWITCH_IS, "|---|---:|---:|---:|---:|"]
     for name, what in kind.EVENTS.items():
         values = [one["events"][name] for one in deaths]
-        lines.append("| %s | %s | | | |" % (what, _of(values, 1000, "%.2f")))
+        lines.append("| %s | %s | | | |" % (what, of(values, 1000, "%.2f")))
     return lines + [_client_line(deaths, label, kind.SWITCH) for label in deaths[0]["clients"]]
 
 

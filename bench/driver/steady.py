@@ -3,7 +3,7 @@
 callgrind. Both from two runs of different length, so that what happens once is out. Must
 not know what they are compared with.
 
-Happy path: allocations(program), instructions(program)."""
+Happy path: allocations(program), instructions(program); `more`: further arguments."""
 import contextlib
 import json
 import os
@@ -26,12 +26,12 @@ def _run(argv):
     return done.stdout.decode()
 
 
-def allocations(program):
+def allocations(program, more=()):
     """Per pair, after the warm-up: {kind: {all, ours}}."""
     found = {}
     for kind in KINDS:
         with Server() as server:
-            said = json.loads(_run([program, kind, server.url(True), str(MANY)]))
+            said = json.loads(_run([program, kind, server.url(True), str(MANY), *more]))
         found[kind] = {"all": round(said["allocations"] / said["pairs"], 2),
                        "ours": round(said["ours"] / said["pairs"], 2)}
     return found
@@ -66,20 +66,20 @@ def _alone():
         yield server.url(True)
 
 
-def _callgrind(program, kind, pairs, place):
+def _callgrind(program, kind, pairs, place, more):
     with place() as url, tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "out")
         _run(["valgrind", "--tool=callgrind", "--callgrind-out-file=" + path, program, kind,
-              url, str(pairs)])
+              url, str(pairs), *more])
         return _costs(path)
 
 
-def instructions(program, place=_alone):
+def instructions(program, place=_alone, more=()):
     """Per pair in the client: {kind: {all, ours}}. `place` gives a URL with no keys behind
     it, for a `with`: by default of a server of its own."""
     found = {}
     for kind in KINDS:
-        few, many = (_callgrind(program, kind, pairs, place) for pairs in (FEW, MANY))
+        few, many = (_callgrind(program, kind, pairs, place, more) for pairs in (FEW, MANY))
         per_pair = [(b - a) / (MANY - FEW) for a, b in zip(few, many)]
         found[kind] = {"all": round(per_pair[0]), "ours": round(per_pair[1])}
     return found

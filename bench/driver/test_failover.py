@@ -11,6 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../../test/lib")]
 import deployment  # noqa: E402
 import failover  # noqa: E402
+import guard  # noqa: E402
 import sentinel_cost  # noqa: E402
 
 KIND = deployment.Deployment
@@ -84,6 +85,29 @@ class Tables(unittest.TestCase):
         idle = {"": {"master": [100, 0, 0, 3]}, "u": {"master": [100 + 10 * 8, 0, 0, 23]}}
         each = sentinel_cost._each(idle, "u", "master")
         self.assertEqual((each[0], each[3]), (8 * 60 / sentinel_cost.IDLE_S, 2))
+
+
+def guarded(held, lost):
+    """A client's locks, in ms."""
+    made = guard.Client.__new__(guard.Client)
+    made.held = {lock: at * MS for lock, at in enumerate(held)}
+    made.lost = {lock: at * MS for lock, at in enumerate(lost)}
+    return made
+
+
+class Guard(unittest.TestCase):
+    def test_a_lock_has_two_owners_until_the_first_has_lost_it(self):
+        owner, waiter = guarded([10, 11, 12], [300, 200, 400]), guarded([250, 250, 250], [])
+        self.assertEqual(guard.overlaps(owner, waiter), [50 * MS, 150 * MS])
+
+    def test_the_table_counts_locks_and_deaths(self):
+        def death(overlaps, longest_ms):
+            one = {"locks": 8, "overlaps": overlaps, "longest_ms": longest_ms,
+                   "grant_ms": 3000}
+            return {"events": {KIND.SWITCH: 1000}, "kinds": dict.fromkeys(guard.KINDS, one)}
+        line = guard.table([death(3, 200), death(0, 0)], KIND)[2]
+        self.assertEqual(line, "| without the guard | 3 of 16 | 1 of 2 | 0.200 (0.200 to 0.200)"
+                         " | 3.00 (3.00 to 3.00) | 2.00 (2.00 to 2.00) |")
 
 
 if __name__ == "__main__":

@@ -136,6 +136,9 @@ static void take(int option, const char *name, struct measure_options *ret)
     case 'O':
         ret->of = (unsigned)number(name, optarg, 1, 1000);
         break;
+    case 'g':
+        ret->guard_ms = (unsigned)number(name, optarg, 0, 600000);
+        break;
     default:
         exit(64);
     }
@@ -157,6 +160,7 @@ void measure_options(int argc, char **argv, const char *variants,
                                           {"round-us", required_argument, NULL, 'o'},
                                           {"names", required_argument, NULL, 'N'},
                                           {"of", required_argument, NULL, 'O'},
+                                          {"guard-ms", required_argument, NULL, 'g'},
                                           {NULL, 0, NULL, 0}};
     int option, index = 0;
 
@@ -173,7 +177,7 @@ void measure_options(int argc, char **argv, const char *variants,
             "usage: %s U|D|L|N|M|H|X|F --url URL [--slots N] [--seconds S] "
             "[--name KEY] [--variant V] [--lease-ms MS] [--hold-us US] "
             "[--pause-us US] [--round-us US] [--names N] [--of N] [--rows FILE] "
-            "[--tls-ca FILE]\n"
+            "[--tls-ca FILE] [--guard-ms MS]\n"
             "variants: %s\n",
             argv[0], variants);
         exit(64);
@@ -194,6 +198,13 @@ void measure_options(int argc, char **argv, const char *variants,
 void measure_say(const char *event, int64_t value)
 {
     (void)printf("{\"%s\": %lld}\n", event, (long long)value);
+    (void)fflush(stdout);
+}
+
+void measure_say_when(const char *event, int64_t value)
+{
+    (void)printf("{\"%s\": %lld, \"at_ns\": %lld}\n", event, (long long)value,
+                 (long long)measure_now());
     (void)fflush(stdout);
 }
 

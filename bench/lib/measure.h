@@ -6,6 +6,7 @@
  *     PROGRAM U|D|L|N|M|H|X|F --url URL [--slots N] [--seconds S] [--name KEY]
  *             [--variant V] [--lease-ms MS] [--hold-us US] [--pause-us US]
  *             [--round-us US] [--names N] [--of N] [--rows FILE] [--tls-ca FILE]
+ *             [--guard-ms MS]
  *
  * Happy path: measure_options, measure_start (says "ready" and waits for a line),
  * measure_row for each grant, measure_finish.
@@ -31,6 +32,7 @@ struct measure_options {
     unsigned round_us; /* of a round; 0 = none */
     unsigned names;    /* M: each slot acquires so many names at once ... */
     unsigned of;       /* ... drawn at random from so many; as many: always the same */
+    unsigned guard_ms; /* lockwire alone; 0: no guard */
 };
 
 /* One acquisition; times in ns of CLOCK_MONOTONIC, 0 = it did not come to that. */
@@ -63,6 +65,8 @@ void measure_start(void);
 void measure_row(const struct measure_row *row);
 /* Says a line at once, for whoever drives: {"<event>": <value>}. */
 void measure_say(const char *event, int64_t value);
+/* Says the same with the time: {"<event>": <value>, "at_ns": <now>}. */
+void measure_say_when(const char *event, int64_t value);
 /* Writes the rows and the last line. `commands`: how many were sent, 0 where the program
  * does not know. Returns the program's exit code. */
 int measure_finish(const struct measure_options *options, const char *version,

@@ -1,20 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workload F: one lock held throughout, and others asked for one after the other while
- * whoever drives kills the master. Owns the two handles. Must not know of sentinels: the
- * URL says where the server is.
+ * Workload F: --slots locks held throughout, and others acquired one after the other
+ * while the driver kills the master. Owns the handles. Independent of sentinels: the URL
+ * says where the server is.
  *
- * Happy path: hold, say "held"; ask for a new name, say "granted_ns", release, pause, ask
- * again, until standard input ends. What is lost is said, too.
+ * The program acquires the locks to hold, and prints "held" for each. Then it acquires a
+ * new name, prints "granted_ns", releases it and pauses, again and again until standard
+ * input ends. It prints "lost" for each held lock that is lost.
  */
 #include "subject.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+struct held {
+    struct asker *asker;
+    struct lw_lock *lock;
+};
+
 struct asker {
     struct subject *subject;
-    struct lw_lock *held, *lock;
+    struct held *held; /* one for each slot */
+    unsigned held_count;
+    struct lw_lock *lock;
     struct event *timer; /* the pause's */
     unsigned long asked;
 };
@@ -63,18 +71,39 @@ static void on_timer(evutil_socket_t socket, short what, void *arg)
 
 static void on_held(struct lw_lock *lock, int status, void *arg)
 {
-    struct asker *asker = arg;
+    struct held *held = arg;
+    struct asker *asker = held->asker;
 
     (void)lock;
     subject_check("acquiring", status);
-    measure_say("held", 1);
-    pause_then_ask(asker);
+    measure_say_when("held", held - asker->held);
+    if (++asker->held_count == asker->subject->options->slots) {
+        pause_then_ask(asker);
+    }
 }
 
 static void on_lost(struct lw_lock *lock, int status, void *arg)
 {
-    (void)lock, (void)status, (void)arg;
-    measure_say("lost", 1);
+    const struct held *held = arg;
+
+    (void)lock, (void)status;
+    measure_say_when("lost", held - held->asker->held);
+}
+
+/* The lock of one slot alone has the name itself. */
+static void hold(struct asker *asker, unsigned slot)
+{
+    const struct measure_options *options = asker->subject->options;
+    struct held *held = &asker->held[slot];
+    char name[512];
+
+    held->asker = asker;
+    (void)snprintf(name, sizeof(name), options->slots > 1 ? "%s:held:%u" : "%s",
+                   options->name, slot);
+    asker->subject->acquire.lost = on_lost;
+    subject_check("lw_acquire",
+                  lw_acquire(asker->subject->client, name, &asker->subject->acquire,
+                             on_held, held, &held->lock));
 }
 
 void subject_fail_over(struct subject *subject)
@@ -82,13 +111,13 @@ void subject_fail_over(struct subject *subject)
     struct asker asker = {.subject = subject};
 
     asker.timer = event_new(subject->base, -1, 0, on_timer, &asker);
-    if (asker.timer == NULL) {
+    asker.held = calloc(subject->options->slots, sizeof(*asker.held));
+    if (asker.timer == NULL || asker.held == NULL) {
         exit(1);
     }
     measure_start();
-    subject->acquire.lost = on_lost;
-    subject_check("lw_acquire",
-                  lw_acquire(subject->client, subject->options->name, &subject->acquire,
-                             on_held, &asker, &asker.held));
+    for (unsigned slot = 0; slot < subject->options->slots; slot++) {
+        hold(&asker, slot);
+    }
     subject_run_until_told(subject);
 }

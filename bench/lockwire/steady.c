@@ -5,7 +5,7 @@
  * the counting of allocations (glibc's own names behind ours). Must not know who
  * compares.
  *
- *     bench_steady uncontended|handover URL COUNT
+ *     bench_steady uncontended|handover URL COUNT [GUARD_MS]
  *
  * Happy path: warm up, run COUNT, print {"pairs": .., "allocations": .., "ours": ..}.
  */
@@ -124,17 +124,40 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     event_base_loopbreak(user->base);
 }
 
-static void open_user(struct user *user, struct event_base *base, const char *url)
+/* The longest lease that a guard allows. */
+static unsigned lease_of(unsigned guard_ms)
+{
+    return guard_ms > 12000 ? guard_ms - 12000 : 0;
+}
+
+/* A guard closes a server that has just started. */
+static void await_guard(struct user *user)
+{
+    struct lw_stats stats = LW_STATS_INIT;
+
+    do {
+        check("lw_client_stats", lw_client_stats(user->client, &stats));
+        event_base_loopexit(user->base,
+                            &(struct timeval){.tv_sec = stats.guard_left_ms > 0});
+        event_base_dispatch(user->base);
+    } while (stats.guard_left_ms > 0);
+}
+
+static void open_user(struct user *user, struct event_base *base, const char *url,
+                      unsigned guard_ms)
 {
     struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
 
     *user = (struct user){.base = base, .acquire = LW_ACQUIRE_OPTIONS_INIT};
     user->acquire.wait_ms = -1;
+    user->acquire.lease_ms = lease_of(guard_ms);
+    options.guard_ms = guard_ms;
     options.local_turns = 1;
     options.link = on_link;
     options.arg = user;
     check("lw_client_new", lw_client_new(base, url, &options, &user->client));
     event_base_dispatch(base);
+    await_guard(user);
 }
 
 static void run(struct event_base *base, unsigned long pairs)
@@ -148,12 +171,14 @@ int main(int argc, char **argv)
     struct user users[2];
     struct event_base *base = event_base_new();
     char *end = NULL;
-    unsigned long pairs = argc == 4 ? strtoul(argv[3], &end, 10) : 0;
-    bool both = argc == 4 && strcmp(argv[1], "handover") == 0;
+    unsigned long pairs = argc >= 4 ? strtoul(argv[3], &end, 10) : 0;
+    unsigned guard_ms = argc == 5 ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
+    bool both = argc >= 4 && strcmp(argv[1], "handover") == 0;
 
     if (base == NULL || !pairs || *end ||
         (!both && strcmp(argv[1], "uncontended") != 0)) {
-        (void)fprintf(stderr, "usage: bench_steady uncontended|handover URL COUNT\n");
+        (void)fprintf(stderr, "usage: bench_steady uncontended|handover URL COUNT "
+                              "[GUARD_MS]\n");
         return 64;
     }
     if (!dl_iterate_phdr(find_library, NULL)) {
@@ -163,7 +188,7 @@ int main(int argc, char **argv)
         return 1;
     }
     for (int i = 0; i <= both; i++) {
-        open_user(&users[i], base, argv[2]);
+        open_user(&users[i], base, argv[2], guard_ms);
     }
     for (int i = 0; i <= both; i++) {
         ask(&users[i]);

@@ -41,6 +41,20 @@ static void on_log(int level, const char *message, void *arg)
     (void)fprintf(stderr, "bench: log %d: %s\n", level, message);
 }
 
+/* Waits until the server grants locks, which a guard delays. */
+static void await_guard(struct subject *subject)
+{
+    struct lw_stats stats = LW_STATS_INIT;
+
+    for (;;) {
+        subject_check("lw_client_stats", lw_client_stats(subject->client, &stats));
+        if (stats.guard_left_ms == 0) {
+            return;
+        }
+        subject_run(subject, (double)stats.guard_left_ms / 1000 + 0.01);
+    }
+}
+
 void subject_open(struct subject *subject, struct event_base *base,
                   const struct measure_options *options)
 {
@@ -64,6 +78,7 @@ void subject_open(struct subject *subject, struct event_base *base,
     }
     subject->acquire.lease_ms = options->lease_ms;
     subject->acquire.wait_ms = -1;
+    client.guard_ms = options->guard_ms;
     client.tls_ca = options->tls_ca;
     client.link = on_link;
     client.log = on_log;
@@ -73,6 +88,7 @@ void subject_open(struct subject *subject, struct event_base *base,
     int status = lw_client_new(base, options->url, &client, &subject->client);
     subject_check(why[0] ? why : "lw_client_new", status);
     event_base_dispatch(base);
+    await_guard(subject);
 }
 
 static void on_closed(struct lw_client *client, void *arg)

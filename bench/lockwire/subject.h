@@ -23,7 +23,7 @@ struct subject {
 
 /* Ends the program with `what` where `status` is an error. */
 void subject_check(const char *what, int status);
-/* Connects and waits until the link is up. */
+/* Connects and waits until the link is up and the server grants locks. */
 void subject_open(struct subject *subject, struct event_base *base,
                   const struct measure_options *options);
 /* lw_client_close, waited for. */
