@@ -4,7 +4,7 @@
  * lock, without it some do. The clients without the guard are the canary: if they did not
  * overlap, the other test would prove nothing.
  *
- *     campaign_guard [DEPLOYMENTS [ROUNDS]]
+ *     fault_campaign_guard [DEPLOYMENTS [ROUNDS]]
  *
  * A deployment is a master, its replica and two clients, each with a proxy in between. In
  * each round the replication is cut, client a is granted locks that the replica never
