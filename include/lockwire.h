@@ -356,9 +356,10 @@ struct lw_client_options {
      * server was restarted, or promoted from a replica, this client is granted no locks
      * there for so long, because the server may have lost writes that granted some. Then
      * two owners never both rely on a lock, even if such writes were lost (lockwire(7),
-     * GUARD, has the conditions). Holders release as always, and renew as well; but after
-     * a failover a lease that ends within 12000 ms is not extended, because the old
-     * master may still grant the lock to another client then. No lease may be longer than
+     * GUARD, has the conditions). Holders release as always, and renew as well. But a
+     * lease that would end within 12000 ms of a failover is not extended, because the old
+     * master may still grant the lock to another client then: the hold is lost at its
+     * deadline, and until then lw_renew fails with LW_EREDIS. No lease may be longer than
      * guard_ms minus the larger of 12000 and twice request_timeout_ms; 45000 fits the
      * default lease. Not for a cluster, nor for LW_REDISSON. While no locks are granted,
      * lw_acquire with wait_ms 0 fails with LW_EREDIS, and a longer wait goes on.
