@@ -362,8 +362,7 @@ struct lw_client_options {
      * deadline, and until then lw_renew fails with LW_EREDIS. No lease may be longer than
      * guard_ms minus the larger of 12000 and twice request_timeout_ms; 45000 fits the
      * default lease. Not for a cluster, nor for LW_REDISSON. While no locks are granted,
-     * lw_acquire with wait_ms 0 fails with LW_EREDIS, and a longer wait goes on.
-     */
+     * lw_acquire with wait_ms 0 fails with LW_ECONN, and a longer wait goes on. */
     uint32_t guard_ms;
 };
 #define LW_CLIENT_OPTIONS_INIT                                                           \
@@ -621,8 +620,8 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
  *                 then
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
  *   LW_ECONN      wait_ms is 0, and no server replied, or none can serve this lock now
- *                 (for example, its slot has no master). With another wait_ms an outage
- *                 is waited out.
+ *                 (for example, its slot has no master, or because of guard_ms). With
+ *                 another wait_ms an outage is waited out.
  *   LW_EREDIS     the server refuses permanently (permissions) or, if wait_ms is 0, for
  *                 the moment (memory, a clock that was never set); see lw_lock_errstr
  *   LW_ENOMEM, LW_ECLOSED

@@ -754,11 +754,11 @@ static void send_wanted(struct lw__claim *claim, unsigned actions)
         type = may_release_fast(claim) ? &fast_release_type : &release_type;
     } else if ((fault = lw__node_guard_fault(node)) != NULL) {
         claim->client->stats.guarded++;
-        fail(claim, fault->class, LW_EREDIS, fault->why, false);
+        fail(claim, fault->class, fault->status, fault->why, false);
         return;
     } else if (lw__handles_want_fence(claim) &&
                (fault = lw__node_fence_fault(node)) != NULL) {
-        fail(claim, fault->class, lw__classify_status(fault->why), fault->why, false);
+        fail(claim, fault->class, fault->status, fault->why, false);
         return;
     } else if (actions & LW__SEND_TRY) {
         type = &try_type;

@@ -133,6 +133,7 @@ bool lw__node_is_deprioritized(const struct lw__node *node);
 /* Why numbers from the fence counter cannot be trusted. */
 struct lw__fence_fault {
     enum lw__error_class class;
+    int status; /* the lw_error for the caller */
     char why[LW__WHY_MAX];
 };
 /* Returns the fault, after another attempt to remove it has been started; or NULL if

@@ -175,6 +175,7 @@ static void note_fault(struct lw__node *node, int level, enum lw__error_class cl
                 why);
     }
     node->fence_fault.class = class;
+    node->fence_fault.status = lw__classify_status(why);
     lw__escape(why, node->fence_fault.why, sizeof(node->fence_fault.why));
 }
 

@@ -70,6 +70,7 @@ static void stay_closed(struct lw__node *node, int level, enum lw__error_class c
     }
     node->guard = LW__GUARD_REFUSED;
     node->guard_fault.class = class;
+    node->guard_fault.status = lw__classify_status(why);
     memcpy(node->guard_fault.why, text, sizeof(text));
 }
 
@@ -229,6 +230,7 @@ const struct lw__fence_fault *lw__node_guard_fault(struct lw__node *node)
     }
     if (node->guard == LW__GUARD_CLOSED) {
         node->guard_fault.class = LW__ERR_TRANSIENT;
+        node->guard_fault.status = LW_ECONN;
         (void)snprintf(node->guard_fault.why, sizeof(node->guard_fault.why),
                        "the server was %s; no locks for %" PRId64 " s more",
                        was_promoted(node) ? "promoted" : "restarted",
