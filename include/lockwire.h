@@ -359,10 +359,12 @@ struct lw_client_options {
      * GUARD, has the conditions). Holders release as always, and renew as well. But a
      * lease that would end within 12000 ms of a failover is not extended, because the old
      * master may still grant the lock to another client then: the hold is lost at its
-     * deadline, and until then lw_renew fails with LW_EREDIS. No lease may be longer than
+     * deadline, and until then lw_renew fails with LW_ECONN. No lease may be longer than
      * guard_ms minus the larger of 12000 and twice request_timeout_ms; 45000 fits the
      * default lease. Not for a cluster, nor for LW_REDISSON. While no locks are granted,
-     * lw_acquire with wait_ms 0 fails with LW_ECONN, and a longer wait goes on. */
+     * lw_acquire with wait_ms 0 fails with LW_ECONN, and a longer wait goes on. If the
+     * account may not execute the guard's script, or if other clients of the server use
+     * another guard_ms, every lw_acquire fails with LW_EREDIS, whatever its wait_ms. */
     uint32_t guard_ms;
 };
 #define LW_CLIENT_OPTIONS_INIT                                                           \

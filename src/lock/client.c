@@ -72,6 +72,12 @@ static void node_bound(void *arg, struct lw__node *node)
     lw__turns_retry_all(arg, node, false);
 }
 
+/* A hold that could not be extended may be extended now. */
+static void guard_changed(void *arg, struct lw__node *node)
+{
+    lw__turns_retry_all(arg, node, true);
+}
+
 static void slot_unsubscribed(void *arg, struct lw__node *node, unsigned slot)
 {
     lw__turns_retry_slot(arg, node, slot);
@@ -88,7 +94,7 @@ static int start_route(struct lw_client *client)
         {.up = node_up,
          .down = node_down,
          .bound = node_bound,
-         .opened = node_bound,
+         .guard_changed = guard_changed,
          .slot_unsubscribed = slot_unsubscribed}};
     const struct lw_client_options *o = &client->options;
     struct lw__route_options options = {

@@ -79,6 +79,10 @@ static void plan_at(struct lw__claim *claim, int64_t due_us)
     arm_timer(claim->client);
 }
 
+static const char not_extended[] =
+    "the server was promoted, and the lease may end before the old master stops granting "
+    "locks";
+
 bool lw__renewal_may_extend(const struct lw__claim *claim)
 {
     return lw__node_guard_may_extend(claim->name->node, claim->machine.deadline_us);
@@ -114,6 +118,14 @@ static int64_t early_enough(const struct lw__claim *claim, int64_t at)
     return at < latest ? at : latest;
 }
 
+static void explain_no_renewal(struct lw__claim *claim)
+{
+    if (lw__machine_holds(claim->machine.phase) && claim->holder != NULL &&
+        !lw__renewal_may_extend(claim)) {
+        lw__handle_set_error(claim->holder, LW_ECONN, not_extended);
+    }
+}
+
 void lw__renewal_plan(struct lw__claim *claim)
 {
     struct lw_client *client = claim->client;
@@ -126,6 +138,7 @@ void lw__renewal_plan(struct lw__claim *claim)
     if (!lw__machine_holds(claim->machine.phase) || !needs_renewal(claim) ||
         is_covered(claim)) {
         lw__heap_remove(&client->renewals.due, &claim->renewal);
+        explain_no_renewal(claim);
         return;
     }
     if (claim->machine.phase == LW__HELD_BY_MESSAGE) {
@@ -583,10 +596,8 @@ int lw__renewal_call(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, 
     if (lock->notice.kind == LW__NOTICE_LOST || lock->claim == NULL) {
         lw__notify_renewed(call, LW_ELOST);
     } else if (!lw__renewal_may_extend(lock->claim)) {
-        lw__handle_set_error(lock, LW_EREDIS,
-                             "the server was promoted, and the lease may end before the "
-                             "old master stops granting locks");
-        lw__notify_renewed(call, LW_EREDIS);
+        lw__handle_set_error(lock, LW_ECONN, not_extended);
+        lw__notify_renewed(call, LW_ECONN);
     } else if (!lw__node_send(lock->name->node, &call->command,
                               lock->mode->rw ? &call_type : &call_one_key_type)) {
         lw__notify_renewed(call, LW_ECONN);

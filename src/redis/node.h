@@ -32,8 +32,9 @@ struct lw__node_events {
     /* Both connections are bound to one server, at some time after `up`: now waiters may
      * queue, and messages count. */
     void (*bound)(void *arg, struct lw__node *node);
-    /* The guard's time has passed, at some time after `up`: locks are granted now. */
-    void (*opened)(void *arg, struct lw__node *node);
+    /* At some time after `up`: locks are granted now, because the guard's time has
+     * passed, or it is known when that will be, and which leases may be extended. */
+    void (*guard_changed)(void *arg, struct lw__node *node);
     /* The rest is of cluster nodes alone. */
     /* This command, which had no effect, belongs to another node: it has to be sent there
      * by lw__node_send_redirected, or rejected by lw__node_reject_command. */
@@ -158,7 +159,8 @@ const char *lw__node_reject_clock(struct lw__node *node, int64_t number);
 /* ---- the guard ---- */
 
 /* Returns why this client must not grant itself locks at this server, or NULL if it may:
- * the server may have lost writes that granted some. */
+ * the server may have lost writes that granted some. If that is unknown because the
+ * server refused the question, it has been asked again. */
 const struct lw__fence_fault *lw__node_guard_fault(struct lw__node *node);
 /* Returns for how long that remains so, in us; 0 if locks are granted, 1 if it is
  * unknown. */

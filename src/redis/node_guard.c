@@ -7,11 +7,12 @@
  * connection is enough. It is sent directly behind the script that sets the fence
  * counter, and the node is up when both are answered. The reply closes or opens the gate.
  * When the time has passed, 1 % later for the sake of this machine's clock, the gate
- * opens and `opened` is called.
+ * opens and `guard_changed` is called.
  *
  * Failures: a server that does not report what identifies it is unusable, and so is the
  * connection. If the script is refused, or if other clients use another guard time, the
- * gate stays closed, the reason is logged once, and each heartbeat asks again. Releases
+ * gate stays closed, the reason is logged once, and each request for a lock and each
+ * heartbeat asks again. A usable reply then calls `guard_changed` as well. Releases
  * go on in the meantime, and so do renewals of a lease that does not end before an old
  * master has stopped granting locks. */
 #include "redis/node_private.h"
@@ -74,16 +75,20 @@ static void stay_closed(struct lw__node *node, int level, enum lw__error_class c
     memcpy(node->guard_fault.why, text, sizeof(text));
 }
 
+static void set_state(struct lw__node *node, enum lw__guard_state state)
+{
+    bool changes = node->guard != state;
+
+    node->guard = state;
+    node->guard_fault.why[0] = '\0';
+    if (node->up && changes) {
+        node->events->guard_changed(node->arg, node);
+    }
+}
+
 static void open_gate(void *arg)
 {
-    struct lw__node *node = arg;
-    bool was_open = node->guard == LW__GUARD_OPEN;
-
-    node->guard = LW__GUARD_OPEN;
-    node->guard_fault.why[0] = '\0';
-    if (node->up && !was_open) {
-        node->events->opened(node->arg, node);
-    }
+    set_state(arg, LW__GUARD_OPEN);
 }
 
 static void note_wait(struct lw__node *node, int64_t wait_ms)
@@ -94,7 +99,6 @@ static void note_wait(struct lw__node *node, int64_t wait_ms)
         open_gate(node);
         return;
     }
-    node->guard = LW__GUARD_CLOSED;
     node->guard_opens_us = lw__now_us() + wait_ms * LW__MS + wait_ms * LW__MS / 100;
     node->old_master_until_us = lw__now_us() - (guard_ms - wait_ms) * LW__MS / 100 * 99 +
                                 LW__GUARD_OLD_MASTER_MS * LW__MS;
@@ -103,6 +107,7 @@ static void note_wait(struct lw__node *node, int64_t wait_ms)
             "the server was %s; no locks are granted for %" PRId64 " s",
             was_promoted(node) ? "promoted" : "restarted",
             (wait_ms + wait_ms / 100 + 999) / 1000);
+    set_state(node, LW__GUARD_CLOSED);
 }
 
 static bool question_replied(struct lw__command *command, const struct lw__reply *reply)
@@ -120,7 +125,7 @@ static bool question_replied(struct lw__command *command, const struct lw__reply
                wait_ms > node->options.guard_ms) {
         return false;
     } else if (wait_ms == -1) {
-        stay_closed(node, LOG_ERR, LW__ERR_TRANSIENT,
+        stay_closed(node, LOG_ERR, LW__ERR_REFUSED,
                     "other clients of this server use another guard time than this one");
     } else {
         note_wait(node, wait_ms);
@@ -131,6 +136,13 @@ static bool question_replied(struct lw__command *command, const struct lw__reply
 
 static const struct lw__command_type question_type = {
     encode_question, question_replied, NULL, LW__PRIORITY_RENEW, .node_bound = true};
+
+static void ask_again(struct lw__node *node)
+{
+    if (node->up && node->question.request.prev == NULL) {
+        lw__node_submit(node, &node->question, &question_type);
+    }
+}
 
 void lw__node_guard_init(struct lw__node *node)
 {
@@ -177,8 +189,8 @@ void lw__node_guard_heartbeat(struct lw__node *node)
     if (!is_used(node) || !node->up) {
         return;
     }
-    if (node->guard == LW__GUARD_REFUSED && node->question.request.prev == NULL) {
-        lw__node_submit(node, &node->question, &question_type);
+    if (node->guard == LW__GUARD_REFUSED) {
+        ask_again(node);
     } else if (node->guard == LW__GUARD_OPEN && node->guard_extend.request.prev == NULL) {
         lw__node_submit(node, &node->guard_extend, &extend_type);
     }
@@ -228,7 +240,9 @@ const struct lw__fence_fault *lw__node_guard_fault(struct lw__node *node)
     if (left_us == 0) {
         return NULL;
     }
-    if (node->guard == LW__GUARD_CLOSED) {
+    if (node->guard == LW__GUARD_REFUSED) {
+        ask_again(node);
+    } else if (node->guard == LW__GUARD_CLOSED) {
         node->guard_fault.class = LW__ERR_TRANSIENT;
         node->guard_fault.status = LW_ECONN;
         (void)snprintf(node->guard_fault.why, sizeof(node->guard_fault.why),

@@ -84,10 +84,10 @@ struct lw__node {
     int64_t replicas_logged_us;         /* when it was logged that replicas are missing */
 
     /* node_guard.c */
-    enum {
+    enum lw__guard_state {
         LW__GUARD_OFF,
         LW__GUARD_ASKED,   /* the server is not known yet */
-        LW__GUARD_REFUSED, /* guard_fault.why; asked again at heartbeats */
+        LW__GUARD_REFUSED, /* guard_fault.why; the question is repeated */
         LW__GUARD_CLOSED,  /* until guard_opens_us */
         LW__GUARD_OPEN
     } guard;

@@ -58,17 +58,17 @@ static void bound(void *arg, struct lw__node *node)
     route->events->node.bound(route->arg, node);
 }
 
-static void opened(void *arg, struct lw__node *node)
+static void guard_changed(void *arg, struct lw__node *node)
 {
     const struct lw__route *route = arg;
 
-    route->events->node.opened(route->arg, node);
+    route->events->node.guard_changed(route->arg, node);
 }
 
 static int start_only(struct lw__route *route, const struct lw__node_options *options)
 {
     static const struct lw__node_events events = {
-        .up = up, .down = down, .bound = bound, .opened = opened};
+        .up = up, .down = down, .bound = bound, .guard_changed = guard_changed};
     int status = lw__node_new(options, &events, route, &route->only);
 
     if (status == 0) {

@@ -262,6 +262,104 @@ static void a_promotion_closes_what_was_open(void **state)
     assert_says(B, "the server was promoted");
 }
 
+/* The stage's server is one that was promoted, and has the same data. */
+static void promote(void)
+{
+    redis_ok("REPLICAOF 127.0.0.1 1");
+    redis_ok("REPLICAOF NO ONE");
+    redis_ok("CLIENT KILL TYPE normal");
+}
+
+#define LONG_GUARD_MS 45000
+
+static struct peer *long_guarded(const char *label)
+{
+    struct peer *peer = peer_start_at(
+        label, stage.server.url,
+        client_of(.local_turns = 1, .guard_ms = LONG_GUARD_MS, .backoff_max_ms = 100));
+
+    UNTIL(peer->up);
+    return peer;
+}
+
+/* The old master may run for 11 s more. Until then the lease of B ends, and the old
+ * master, which B does not renew at, would grant the lock to a waiter. */
+static void a_lease_that_ends_before_the_old_master_stops_is_not_extended(void **state)
+{
+    static const char text[] =
+        "the server was promoted, and the lease may end before the "
+        "old master stops granting locks";
+    struct peer *a;
+    struct hold *A, *B;
+    int ups;
+
+    (void)state;
+    promote();
+    guard_record_open_in(&stage.server, LONG_GUARD_MS, 0);
+    a = long_guarded("a");
+    A = ask_with(a, "A", "x", asking(.lease_ms = 30000));
+    EXPECT("A granted");
+    B = ask_with(a, "B", "y", asking(.lease_ms = 6000));
+    EXPECT("B granted");
+    stage_run_for(1000);
+    ups = a->ups;
+    guard_record_open_in(&stage.server, LONG_GUARD_MS, LONG_GUARD_MS - 1000);
+    redis_ok("CLIENT KILL TYPE normal");
+    UNTIL(a->ups > ups);
+    UNTIL(lw_lock_remaining_ms(A->lock) > 29200); /* of 30000, less the drift */
+    assert_true(lw_lock_remaining_ms(B->lock) <= 5000);
+    extend(A, 0);
+    EXPECT("A renewed OK");
+    extend(B, 0);
+    EXPECT("B renewed ECONN");
+    assert_says(B, text);
+    assert_int_equal(lw_lock_error(B->lock), LW_ECONN);
+    assert_in_range(redis_int("PTTL y"), 1, 5000);
+    EXPECT("B lost ELOST");
+    assert_says(B, text);
+    stage_skip_if_lag(500);
+    assert_in_range(B->lost_ms - B->asked_ms, 5000, 6100);
+    assert_int_equal(lw_lock_state(A->lock), LW_HELD);
+    assert_int_equal(redis_int("EXISTS x"), 1);
+}
+
+/* A new master has no replicas at first, and refuses the guard's script. */
+static void a_lack_of_replicas_is_over_with_the_next_retry(void **state)
+{
+    struct peer *a;
+    struct hold *A, *B;
+    int64_t back_ms;
+    int ups;
+
+    (void)state;
+    stage.notes_may_stay = true; /* it refuses them */
+    promote();
+    guard_record_open_in(&stage.server, LONG_GUARD_MS, 0);
+    a = long_guarded("a");
+    A = ask_with(a, "A", "x", asking(.lease_ms = 30000));
+    EXPECT("A granted");
+    ups = a->ups;
+    redis_ok("DEL " GUARD_RECORD); /* as if the server was another one */
+    redis_ok("CONFIG SET min-replicas-to-write 1");
+    redis_ok("CLIENT KILL TYPE normal");
+    UNTIL(a->ups > ups);
+    B = ask_with(a, "T", "y", asking(.lease_ms = 30000));
+    EXPECT("T EREDIS");
+    assert_says(B, "NOREPLICAS");
+    B = ask_with(a, "B", "y", asking(.wait_ms = -1, .lease_ms = 30000));
+    stage_expect_nothing(1500); /* A is verified again and again */
+    assert_int_equal(peer_stats(a).guard_left_ms, 1);
+    redis_ok("CONFIG SET min-replicas-to-write 0");
+    back_ms = now_ms();
+    UNTIL(peer_stats(a).guard_left_ms > 1);
+    stage_skip_if_lag(300);
+    assert_true(now_ms() - back_ms < 1500); /* a heartbeat is after 5 s */
+    UNTIL(lw_lock_remaining_ms(A->lock) > 29000);
+    UNTIL(strstr(lw_lock_errstr(B->lock), "the server was promoted; no locks for 4") !=
+          NULL);
+    assert_int_equal(B->result, PENDING);
+}
+
 /* ---- restarts ---- */
 
 static struct peer *young(const char *label, struct server *server)
@@ -839,18 +937,21 @@ static void two_guard_times_exclude_each_other(void **state)
     b = peer_ready("b", client_of(.local_turns = 1, .guard_ms = GUARD_MS + 1000,
                                   .request_timeout_ms = 200, .backoff_max_ms = 50));
     assert_refused_with(b, text);
-    B = ask_guarded(b, "B", "x", -1);
+    B = ask_guarded(b, "B", "x", -1); /* does not wait */
+    EXPECT("B EREDIS");
+    assert_says(B, text);
     monitor_start();
     UNTIL(asked_times() >= 3); /* at heartbeats */
     monitor_stop();
-    assert_int_equal(B->result, PENDING);
     (void)snprintf(line, sizeof(line), "3 no locks are granted by this server: %s", text);
     assert_int_equal(logged_times(b, line), 1);
     assert_int_equal(logged_times(b, text), 1);
     open_at_once(a);
     grow_old();
     redis_ok("DEL " GUARD_RECORD);
-    EXPECT("B granted");
+    UNTIL(peer_stats(b).guard_left_ms == 0);
+    ask_with(b, "C", "x", asking(.lease_ms = LEASE_MS));
+    EXPECT("C granted");
     assert_open();
 }
 
@@ -992,6 +1093,46 @@ static void a_reply_that_no_server_gives_ends_the_connection(void **state)
     }
 }
 
+/* INFO has the difference of two times in whole seconds: nearly one of them may be too
+ * many. */
+static const char *reply_with_uptime(struct fake_redis *fake, int argc, char **argv)
+{
+    static const char *const uptimes[] = {"0", "1", "9"}, *const sent[] = {"0", "0",
+                                                                           "8000"};
+    static char reply[400];
+    char info[300];
+
+    if (strcmp(argv[0], "INFO") == 0) {
+        (void)snprintf(info, sizeof(info),
+                       "# Server\r\nrun_id:%040d\r\nuptime_in_seconds:%s\r\nrole:master"
+                       "\r\nmaster_replid:%040d\r\nmaster_replid2:%040d\r\n"
+                       "second_repl_offset:-1\r\n",
+                       1, uptimes[fake->count], 2, 0);
+        (void)snprintf(reply, sizeof(reply), "$%zu\r\n%s\r\n", strlen(info), info);
+        return reply;
+    }
+    if (argc == 7 && strcmp(argv[3], GUARD_RECORD) == 0) {
+        assert_string_equal(argv[6], sent[fake->count]);
+        fake->count++;
+        return ":0\r\n";
+    }
+    return FAKE_REAL;
+}
+
+static void the_uptime_counts_a_second_less(void **state)
+{
+    struct fake_redis *fake = fake_start(reply_with_uptime);
+    struct peer *a;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        a = guarded_at("a", fake->url);
+        UNTIL(a->up);
+        assert_int_equal(fake->count, i + 1);
+        peer_free(a);
+    }
+}
+
 /* ---- a configuration that endangers locks ---- */
 
 static struct sentinel sentinel;
@@ -1121,6 +1262,9 @@ int main(void)
         STAGE_TEST(a_reconnect_to_the_same_process_waits_for_nothing),
         STAGE_TEST(a_first_replica_changes_nothing),
         STAGE_TEST(a_promotion_closes_what_was_open),
+        STAGE_TEST(a_lease_that_ends_before_the_old_master_stops_is_not_extended),
+        STAGE_TEST(a_lack_of_replicas_is_over_with_the_next_retry),
+        STAGE_TEST(the_uptime_counts_a_second_less),
         STAGE_TEST(grants_wait_for_the_time_from_the_server_s_reply),
         STAGE_TEST(a_try_waits_for_the_server_s_reply),
         STAGE_TEST(waiters_are_served_by_the_event_of_the_opening),
