@@ -196,7 +196,8 @@ static void on_acquired(struct lw_lock *lock, int status, void *arg)
     gift->waited_ms = now_ms() - gift->asked_ms;
     if (status == LW_OK) {
         on_held(gift);
-    } else if (status == LW_EBUSY || status == LW_ETIMEOUT) {
+    } else if (status == LW_EBUSY ||
+               (status == LW_ETIMEOUT && lw_lock_error(lock) == LW_OK)) {
         answer_later(gift, BUSY, lw_strerror(status));
     } else {
         answer_later(gift, UNAVAILABLE,

@@ -54,7 +54,9 @@ static int write_text(const struct query *query, const struct lw_inspection *see
     }
     status_view_write(stdout, &view, system_now_ms() - query->sent_ms, "", "", width);
     status_view_clear(&view);
-    if (guard_left_ms(query) > 0) {
+    if (guard_left_ms(query) == 1) { /* unknown */
+        (void)printf("guard     no locks are granted\n");
+    } else if (guard_left_ms(query) > 0) {
         (void)printf("guard     no locks are granted for %" PRId64 "s more\n",
                      (guard_left_ms(query) + 999) / 1000);
     }

@@ -147,9 +147,14 @@ static bool format_guard(const struct wait_status *display, char *text, size_t s
     if (lw_client_stats(display->client, &stats) != 0 || stats.guard_left_ms == 0) {
         return false;
     }
-    (void)snprintf(text, size,
-                   "the server was restarted or promoted, no locks for %" PRIu64 "s more",
-                   (stats.guard_left_ms + 999) / 1000);
+    if (stats.guard_left_ms == 1) { /* unknown; the log has the reason */
+        (void)snprintf(text, size, "no locks are granted because of --guard");
+    } else {
+        (void)snprintf(text, size,
+                       "no locks for %" PRIu64
+                       "s more: the server was restarted or promoted",
+                       (stats.guard_left_ms + 999) / 1000);
+    }
     return true;
 }
 
@@ -195,7 +200,7 @@ static void show_guard(struct wait_status *display, const char *name, const char
         draw(display, name, place, guard, "");
     } else if (!display->guard_reported) {
         display->guard_reported = true;
-        report("%s: %s; %s", name, place, guard);
+        report("%s: waiting%s; %s", name, place, guard);
     }
 }
 

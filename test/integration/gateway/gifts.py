@@ -81,6 +81,16 @@ class GatewayTest(ToolTest):
         until(lambda: self.server("ZCARD", queue) == count, f"{count} wait for {user}")
 
 
+class Guarded(GatewayTest):
+    def test_a_request_that_meets_a_closed_guard_gets_the_reason(self):
+        _, port = self.start("--guard", "15s", "--lease", "3s")
+        for path in ("/gift/anna", "/gift/anna?wait=500"):
+            answer = self.ask(port, "POST", path)
+            self.assertEqual(answer.code, 503)
+            self.assertRegex(answer.text, "the server was restarted; no locks for [0-9]+ s more")
+        self.assertEqual(self.ask(port, "POST", "/gift/anna?wait=60000").code, 200)
+
+
 class Gifts(GatewayTest):
     def test_the_first_request_gives(self):
         _, port = self.start()
