@@ -448,6 +448,8 @@ static const struct spec {
     {"re", 'r', HOLDERS, TEXT(url)},
     {"red", 'r', HOLDERS, TEXT(url)},
     {"redi", 'r', HOLDERS, TEXT(url)},
+    /* the abbreviation of --grace, although there is --guard */
+    {"g", 'g', HOLDERS, PARSED(parse_grace)},
     {"owner", 'o', HOLDERS, TEXT(owner)},
     {"permits", 'p', HOLDERS, PARSED(parse_permits)},
     {"verbose", 'v', HOLDERS, FLAG(verbose)},
