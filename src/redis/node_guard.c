@@ -20,6 +20,7 @@
 #include "base/container_of.h"
 #include "base/escape.h"
 #include "base/log.h"
+#include "lockwire.h"
 #include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/encode.h"
