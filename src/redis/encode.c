@@ -396,7 +396,7 @@ void lw__encode_guard(struct lw__buffer *out, bool eval, const char *identity,
     lw__resp_text(out, LW__GUARD_KEY);
     lw__resp_text(out, identity);
     lw__resp_number(out, guard_ms);
-    lw__resp_number(out, (uint64_t)uptime_ms);
+    lw__resp_number(out, uptime_ms);
 }
 
 void lw__encode_fence_extend(struct lw__buffer *out, const char *fence)
