@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define EMBEDDED_WHY_MAX 300
+#define EMBEDDED_WHY_MAX 400
 
 struct embedded {
     pid_t pid;     /* a child of this process; 0: it has been reaped */
