@@ -653,7 +653,7 @@ GUARD_MUTATIONS = [
      ('src/redis', '    if (node->guard == LW__GUARD_REFUSED) {\n        ask_again(node);\n'
       '    } else if (node->guard == LW__GUARD_CLOSED) {',
       '    if (node->guard == LW__GUARD_CLOSED) {'))),
-    ('a_lack_of_replicas*', ('guard: holds are not renewed when the server is known',
+    ('a_hold_is_renewed_when*', ('guard: holds are not renewed when the server is known',
      ('src/lock', '{\n    lw__turns_retry_all(arg, node, true);\n}',
       '{\n    lw__turns_retry_all(arg, node, false);\n}'))),
     ('leases_are_bounded*', ('guard: leases are as long as without it',
