@@ -13,7 +13,9 @@
 -- Must not shorten a wait that another client was given, nor write if the guard times differ.
 -- Happy path: the record has this identity, and its time has come; its TTL is extended.
 -- A new identity, or a lost record, begins a wait: what a restart lost was granted before
--- the process started, and what a promotion lost was granted before now.
+-- the process started, and what a promotion lost was granted before now. A process
+-- keeps its wait with another identity: after repl-backlog-ttl a server without replicas
+-- forgets that it was promoted, and its uptime would count then.
 -- Sent twice, the second finds the first one's record.
 
 local key, identity, guard = KEYS[1], ARGV[1], ARGV[2]
@@ -25,7 +27,9 @@ if given and given ~= guard then
     return -1
 end
 if of ~= identity then
-    from = now + math.max(0, guard - ARGV[3]) * 1000
+    local same_process = of and of:match('^[^:]*') == identity:match('^[^:]*')
+    local begun = now + math.max(0, guard - ARGV[3]) * 1000
+    from = same_process and math.max(begun, from) or begun
 end
 redis.call('SET', key, string.format('%s %s %.0f', identity, guard, from), 'PX', 86400000)
 return math.max(0, math.ceil((from - now) / 1000))

@@ -663,7 +663,10 @@ GUARD_MUTATIONS = [
 ]
 GUARD_SCRIPT = 'test/integration/scripts/scripts_guard'
 GUARD_SCRIPT_MUTATIONS = [
-    ('guard: half of the time', ('scripts/guard.lua', 'guard - ARGV[3]', 'guard / 2 - ARGV[3]')),
+    ('guard: half of the time',
+     ('scripts/guard.lua', 'guard - ARGV[3]', 'guard / 2 - ARGV[3]')),
+    ('guard: another identity shortens a wait',
+     ('scripts/guard.lua', 'same_process and math.max(begun, from) or begun', 'begun')),
     ('guard: clients with another time open it',
      ('scripts/guard.lua', 'if given and given ~= guard then', 'if not guard then')),
     ('guard: each call begins a wait', ('scripts/guard.lua', 'if of ~= identity then',

@@ -127,6 +127,20 @@ static void another_identity_begins_another_wait(void **state)
     assert_int_equal(ask("3333:2222:18", GUARD, 15000), GUARD - 15000);
 }
 
+/* A promoted server without replicas forgets after repl-backlog-ttl that it was promoted,
+ * and has another identity then. */
+static void another_identity_does_not_shorten_a_wait(void **state)
+{
+    (void)state;
+    plant(PROMOTED, -10000);
+    assert_int_in_range(ask("1111:0000:-1", GUARD, 1000000000), 1, 10000);
+    assert_int_in_range(ask("1111:0000:-1", GUARD, 1000000000), 1, 10000);
+    plant(ONE, -10000);
+    assert_int_equal(ask(PROMOTED, GUARD, 0), GUARD);
+    plant(ONE, -1000000000); /* of another process, by the clock of its server */
+    assert_int_equal(ask("3333:0000:-1", GUARD, 1000000000), 0);
+}
+
 static void another_guard_time_changes_nothing(void **state)
 {
     char text[128];
@@ -247,6 +261,7 @@ int main(void)
         SCRIPT_TEST(time_that_has_passed_is_over),
         SCRIPT_TEST(the_record_lives_on_while_it_is_asked_for),
         SCRIPT_TEST(another_identity_begins_another_wait),
+        SCRIPT_TEST(another_identity_does_not_shorten_a_wait),
         SCRIPT_TEST(another_guard_time_changes_nothing),
         SCRIPT_TEST(a_record_without_meaning_is_a_lost_one),
         TOKENS_TEST(a_release_while_closed_frees_the_name_alone),

@@ -270,6 +270,42 @@ static void promote(void)
     redis_ok("CLIENT KILL TYPE normal");
 }
 
+static bool other_reports(const char *text)
+{
+    redisReply *reply = server_command(&other, "INFO");
+    bool yes = strstr(reply->str, text) != NULL;
+
+    freeReplyObject(reply);
+    return yes;
+}
+
+/* Without replicas a server forgets after repl-backlog-ttl that it was promoted. Then it
+ * looks like one that has run for longer than the guard time. */
+static void a_promotion_that_the_server_forgets_is_waited_for(void **state)
+{
+    int port = server_listen(&stage.server);
+    struct peer *a, *b;
+
+    (void)state;
+    redis_ok("CONFIG SET repl-diskless-sync-delay 0");
+    start_other("--repl-diskless-sync-delay 0 --repl-backlog-ttl 1");
+    freeReplyObject(server_command(&other, "REPLICAOF 127.0.0.1 %d", port));
+    stage_run_for(GUARD_MS + 2000);
+    while (!other_reports("master_link_status:up")) {
+        stage_run_for(20);
+    }
+    promote_other();
+    a = guarded_at("a", other.url);
+    UNTIL(a->up);
+    assert_true(peer_stats(a).guard_left_ms > 0);
+    while (!other_reports("second_repl_offset:-1")) {
+        stage_run_for(20);
+    }
+    b = guarded_at("b", other.url);
+    UNTIL(b->up);
+    assert_in_range(peer_stats(b).guard_left_ms, 1000, GUARD_MS + 1000);
+}
+
 #define LONG_GUARD_MS 45000
 
 static struct peer *long_guarded(const char *label)
@@ -1291,6 +1327,7 @@ int main(void)
         STAGE_TEST(a_reconnect_to_the_same_process_waits_for_nothing),
         STAGE_TEST(a_first_replica_changes_nothing),
         STAGE_TEST(a_promotion_closes_what_was_open),
+        STAGE_TEST(a_promotion_that_the_server_forgets_is_waited_for),
         STAGE_TEST(a_lease_that_ends_before_the_old_master_stops_is_not_extended),
         STAGE_TEST(a_lack_of_replicas_is_over_with_the_next_retry),
         STAGE_TEST(a_hold_is_renewed_when_the_server_is_known),
