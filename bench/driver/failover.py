@@ -20,18 +20,13 @@ CALM_S = (1, 2)  # before the master is killed: anywhere between two pings of th
 MS = 1_000_000
 
 
-class Client:
-    """One library's process. It holds a lock and takes others, one after the other."""
+class Reported:
+    """A process whose lines a thread reads as they come, by `_read` of the subclass."""
 
-    def __init__(self, subject, deployment, lease_ms):
-        self.subject = subject
-        self.name = "%s-%s%s" % (NAME, subject.label.replace(" ", "-"), deployment.tag)
-        self.key = subject.key.format(name=self.name)
-        self.granted, self.failed, self.lost, self.ended = [], [], False, None
+    def __init__(self, argv):
         self.changed = threading.Condition()
-        self.process = Process(subject.argv("F", url=deployment.url, name=self.name,
-                                            lease_ms=lease_ms, pause_us=PAUSE_US))
         self.reader = None
+        self.process = Process(argv)
 
     def __enter__(self):
         return self
@@ -42,14 +37,29 @@ class Client:
             self.reader.join()
         self.process.end()
 
+    def start_reading(self):
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+
+class Client(Reported):
+    """One library's process. It holds a lock and takes others, one after the other."""
+
+    def __init__(self, subject, deployment, lease_ms):
+        self.subject = subject
+        self.name = "%s-%s%s" % (NAME, subject.label.replace(" ", "-"), deployment.tag)
+        self.key = subject.key.format(name=self.name)
+        self.granted, self.failed, self.lost, self.ended = [], [], False, None
+        super().__init__(subject.argv("F", url=deployment.url, name=self.name,
+                                      lease_ms=lease_ms, pause_us=PAUSE_US))
+
     def begin(self):
         """Until it holds, and has had one of the others."""
         self.version = self.process.line(READY_LIMIT_S, "ready").get("version", "")
         self.process.go()
         self.process.line(READY_LIMIT_S, "held")
         self.process.line(READY_LIMIT_S, "granted_ns")
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
+        self.start_reading()
 
     def _read(self):
         while True:

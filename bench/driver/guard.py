@@ -12,11 +12,10 @@ is cut off from them: it knows the old master alone.
 Happy path: found = list(rounds(deployment, program, signal, guard_ms, count)); table(found,
 Deployment)"""
 import contextlib
-import threading
 import time
 
-from failover import MS, PAUSE_US, SWITCH_LIMIT_S, of
-from measure import NAME, READY_LIMIT_S, Failed, Process
+from failover import MS, PAUSE_US, Reported, SWITCH_LIMIT_S, of
+from measure import NAME, READY_LIMIT_S, Failed
 from resp import Link
 
 LOCKS = 8
@@ -28,26 +27,15 @@ KINDS = {"without the guard": (False, False), "with the guard": (True, False),
          "with the guard, owner cut off": (True, True)}
 
 
-class Client:
+class Client(Reported):
     """One process: the times (ns of CLOCK_MONOTONIC) at which it got and lost each lock that
     it holds, and got the others that it acquires one after the other."""
 
     def __init__(self, program, url, name, guard_ms, lease_ms):
         self.held, self.lost, self.granted = {}, {}, []
-        self.changed = threading.Condition()
-        self.reader = None
-        self.process = Process([program, "F", "--url", url, "--name", name, "--slots",
-                                str(LOCKS), "--lease-ms", str(lease_ms), "--pause-us",
-                                str(PAUSE_US), "--guard-ms", str(guard_ms)])
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.process.kill()
-        if self.reader:
-            self.reader.join()
-        self.process.end()
+        super().__init__([program, "F", "--url", url, "--name", name, "--slots", str(LOCKS),
+                          "--lease-ms", str(lease_ms), "--pause-us", str(PAUSE_US),
+                          "--guard-ms", str(guard_ms)])
 
     def ready(self):
         """Its server grants locks."""
@@ -55,8 +43,7 @@ class Client:
 
     def begin(self):
         self.process.go()
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
+        self.start_reading()
 
     def _read(self):
         while True:
