@@ -397,8 +397,8 @@ void lw__claim_granted(struct lw__claim *claim, uint64_t fence, int64_t sent_us)
 
 /* ---- the try: SET NX PX, and INCR for a fencing token ---- */
 
-/* The try is over, and its claim has sent its next request. Now the claims of this client
- * that came after it send theirs; they waited so as not to queue ahead of it. */
+/* Lets the later claims of this client send their requests. They waited until the first
+ * claim's try was over and its next request was sent, so as not to queue ahead of it. */
 static void wake_siblings(struct lw_client *client, struct lw__name *name)
 {
     struct lw__claim *claim, *next;
@@ -445,7 +445,7 @@ static bool acquires_by_key(struct lw__claim *claim, const char *error)
     return claim->mode->one_key != NULL && claim->mode->one_key->acquire(claim, error);
 }
 
-/* Notes the reply to SET. Returns false if it is none. */
+/* Notes the reply to SET. Returns false if SET cannot have this reply. */
 static bool note_set(struct lw__claim *claim, const struct lw__reply *reply)
 {
     switch (lw__reply_type(reply)) {
@@ -748,7 +748,7 @@ static void send_wanted(struct lw__claim *claim, unsigned actions)
 {
     struct lw__node *node = claim->name->node;
     const struct lw__command_type *type;
-    const struct lw__fence_fault *fault;
+    const struct lw__node_fault *fault;
 
     if (actions & LW__SEND_RELEASE) {
         type = may_release_fast(claim) ? &fast_release_type : &release_type;
@@ -870,8 +870,8 @@ void lw__claim_stand_by(struct lw__claim *claim, int64_t window_us)
     lw__claim_step(claim, &input);
 }
 
-/* Of the claims of one client and name the first one tries, and the others wait until the
- * try is over. */
+/* Only the first of a client's claims for a name tries. The others wait until the try is
+ * over. */
 void lw__claim_start(struct lw__claim *claim, int64_t rest_us)
 {
     bool behind = rest_us > 0 || lw__claim_is_trying(claim->name->claims);

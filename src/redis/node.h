@@ -100,11 +100,11 @@ const char *lw__node_server(const struct lw__node *node);
 const char *lw__node_id(const struct lw__node *node);
 /* Returns true if the server is known to run in cluster mode. */
 bool lw__node_is_clustered(const struct lw__node *node);
-/* Returns a number that changes with either connection: what is known of the server's
- * clock is valid for one pair of connections. */
+/* Returns a number that changes with either connection: the difference between the
+ * server's clock and this one is valid for one pair of connections. */
 unsigned lw__node_connection(const struct lw__node *node);
-/* Returns a number that changes with the command connection: what a server reported of
- * itself is valid for one. */
+/* Returns a number that changes with the command connection: a server's report of itself
+ * is valid for one. */
 unsigned lw__node_command_link(const struct lw__node *node);
 
 /* ---- messages ---- */
@@ -131,15 +131,16 @@ bool lw__node_is_deprioritized(const struct lw__node *node);
 
 /* ---- fencing tokens ---- */
 
-/* Why numbers from the fence counter cannot be trusted. */
-struct lw__fence_fault {
+/* Why the server cannot serve a request: numbers from the fence counter cannot be
+ * trusted, or the guard is closed. */
+struct lw__node_fault {
     enum lw__error_class class;
     int status; /* the lw_error for the caller */
     char why[LW__WHY_MAX];
 };
 /* Returns the fault, after another attempt to remove it has been started; or NULL if
  * there is none on this connection, or if it is a cluster's. */
-const struct lw__fence_fault *lw__node_fence_fault(struct lw__node *node);
+const struct lw__node_fault *lw__node_fence_fault(struct lw__node *node);
 /* Returns the arguments of a script about a name in this slot, until the next call. */
 struct lw__script_env lw__node_script_env(struct lw__node *node, unsigned slot);
 /* Encodes what draws a number in this slot: the command, or a second one behind it. */
@@ -161,7 +162,7 @@ const char *lw__node_reject_clock(struct lw__node *node, int64_t number);
 /* Returns why this client must not grant itself locks at this server, or NULL if it may:
  * the server may have lost writes that granted some. If that is unknown because the
  * server refused the question, it has been asked again. */
-const struct lw__fence_fault *lw__node_guard_fault(struct lw__node *node);
+const struct lw__node_fault *lw__node_guard_fault(struct lw__node *node);
 /* Returns for how long that remains so, in us; 0 if locks are granted, 1 if it is
  * unknown. */
 int64_t lw__node_guard_left_us(const struct lw__node *node);

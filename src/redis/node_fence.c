@@ -277,7 +277,7 @@ void lw__node_extend_fence(struct lw__node *node)
     }
 }
 
-const struct lw__fence_fault *lw__node_fence_fault(struct lw__node *node)
+const struct lw__node_fault *lw__node_fence_fault(struct lw__node *node)
 {
     if (node->fence_fault.why[0] == '\0' || node->options.clustered) {
         return NULL; /* in a cluster each slot has its own counter */

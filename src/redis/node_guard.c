@@ -234,7 +234,7 @@ bool lw__node_guard_may_extend(const struct lw__node *node, int64_t deadline_us)
     }
 }
 
-const struct lw__fence_fault *lw__node_guard_fault(struct lw__node *node)
+const struct lw__node_fault *lw__node_guard_fault(struct lw__node *node)
 {
     int64_t left_us = lw__node_guard_left_us(node);
 

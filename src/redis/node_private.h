@@ -80,8 +80,8 @@ struct lw__node {
     struct lw__command seed, extend;
     bool seed_known; /* the server knows that script */
     char fence[LW__FENCE_SIZE];
-    struct lw__fence_fault fence_fault; /* `why` is "" if there is none */
-    int64_t replicas_logged_us;         /* when it was logged that replicas are missing */
+    struct lw__node_fault fence_fault; /* `why` is "" if there is none */
+    int64_t replicas_logged_us;        /* when it was logged that replicas are missing */
 
     /* node_guard.c */
     enum lw__guard_state {
@@ -95,7 +95,7 @@ struct lw__node {
     int64_t old_master_until_us; /* that one grants locks until then at the latest */
     struct lw__timer guard_timer;
     struct lw__command question, guard_extend;
-    struct lw__fence_fault guard_fault;
+    struct lw__node_fault guard_fault;
     struct lw__slot_fence slot_fences[]; /* LW__SLOT_FENCES in a cluster, or none */
 };
 

@@ -47,6 +47,7 @@ static int write_text(const struct query *query, const struct lw_inspection *see
                       const struct lw_master *master)
 {
     int width = query->options->wide ? 0 : terminal_size(STDOUT_FILENO).ws_col;
+    int64_t left_ms = guard_left_ms(query);
     struct status_view view = {0};
 
     if (status_view_take(&view, seen, master, width) < 0) {
@@ -54,11 +55,11 @@ static int write_text(const struct query *query, const struct lw_inspection *see
     }
     status_view_write(stdout, &view, system_now_ms() - query->sent_ms, "", "", width);
     status_view_clear(&view);
-    if (guard_left_ms(query) == 1) { /* unknown */
+    if (left_ms == 1) { /* unknown */
         (void)printf("guard     no locks are granted\n");
-    } else if (guard_left_ms(query) > 0) {
+    } else if (left_ms > 0) {
         (void)printf("guard     no locks are granted for %" PRId64 "s more\n",
-                     (guard_left_ms(query) + 999) / 1000);
+                     (left_ms + 999) / 1000);
     }
     return 0;
 }
