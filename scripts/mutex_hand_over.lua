@@ -35,9 +35,9 @@
 -- again. If even that is refused the waiter holds the lock for its claim window, and
 -- learns so when it polls.
 --
--- A message also reaches subscribers at a replica or at another node, where they are not
--- counted. The waiter's process is therefore counted first. Nothing is published if it is
--- not subscribed here, or if the server is read-only and refuses the writes before.
+-- A message also reaches subscribers at a replica or at another node, and PUBLISH does not
+-- count those. PUBSUB NUMSUB is therefore asked first. Nothing is published if the waiter's
+-- process is not subscribed here, or if the server is read-only and has refused the writes.
 
 local outcome, behind, pcall = 'again', false, redis.pcall
 local tag = fence:sub(15) -- of the slot, in a cluster: lockwire:fence:{tag}

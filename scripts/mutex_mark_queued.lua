@@ -3,8 +3,8 @@
 -- queue: the last character becomes + in place of -.
 --
 -- A fragment, inlined in mutex_release.lua and in a function of mutex.lua. It expects
--- `name`, the key, and `value`: its text, or false or an error if there is none. It must
--- not change a foreign value, nor the lease. Without memory there is no mark, but then no
+-- `name`, the key, and `value`, its text (false or an error if the key has no text). It
+-- must not change a foreign value, nor the lease. Without memory there is no mark, but then no
 -- waiter can join either.
 
 if type(value) == 'string' and value:byte(-1) == 45

@@ -29,9 +29,9 @@
 -- has shown that fields may be removed. HDEL of a field that does not exist (`h:`) shows
 -- that. It needs no memory, and lets the commands after it pass without memory.
 --
--- A message also reaches subscribers at a replica or at another node, where they are not
--- counted. The waiter's process is therefore counted first. Nothing is published if it is
--- not subscribed here, or if the server is read-only and refuses the writes before.
+-- A message also reaches subscribers at a replica or at another node, and PUBLISH does not
+-- count those. PUBSUB NUMSUB is therefore asked first. Nothing is published if the waiter's
+-- process is not subscribed here, or if the server is read-only and has refused the writes.
 --
 -- Most of the cost of a script is Lua's, and the way between Lua and Redis. Numbers are
 -- therefore passed to redis.call as strings if they already are strings, a score is read
@@ -470,7 +470,7 @@ local function may_enter(kind, owner, permits)
 end
 
 -- Lets in the first waiter, as long as the first may enter. `caller` is the member that
--- the script serves, queued or not, and `my_lease` its lease; nil if there is none.
+-- the script serves, queued or not, and `my_lease` its lease; both are nil if there is none.
 -- Returns the caller's fencing token if it was let in, else nil; and 1 if the script has
 -- to be sent again, since it has served 128 waiters, else 0. Then the first waiter gets
 -- a message to stand by as well, since the reply to a grant has no room for the 1.

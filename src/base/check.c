@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Checks of names, words and struct sizes, independent of what they are used for. An
+/* Checks of names, words and struct sizes, independent of the callers. An
  * explanation gives the position of the error, counted from 1, but quotes nothing of the
  * text, which may hold anything. */
 #include "base/check.h"

@@ -64,7 +64,8 @@ static int hex_digit(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Returns the byte that %XX at `at` encodes, or -1 if there is none, or a NUL. */
+/* Returns the byte that %XX at `at` encodes, or -1 if these are no two digits or encode
+ * NUL. */
 static int escaped(struct span span, size_t at)
 {
     int high, low;

@@ -54,7 +54,7 @@ static void post(int fd, const struct message *message)
 {
     if (write(fd, message, sizeof(*message)) != (ssize_t)sizeof(*message)) {
         perror("libuv: write");
-        abort(); /* a job would wait for ever */
+        abort(); /* else a job would never get its lock */
     }
 }
 

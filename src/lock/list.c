@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* lw_list: finds the locks that are held, by SCAN. Owns the pending calls. Independent of
- * how a lock is stored in Redis (list.lua), and of who holds a name (inspect.c).
+ * how a lock is stored in Redis (list.lua), and of its holders (inspect.c).
  *
  * A step of SCAN is a script that returns the names that may be locks of this library. A
  * few names at a time are inspected as by lw_inspect. `found` is called for those that

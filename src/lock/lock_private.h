@@ -551,11 +551,11 @@ void lw__identity_withdraw(struct lw_client *client); /* the client closes */
 extern const struct lw__claim_events lw__turns_events;
 /* Has a new handle wait, or share a hold of its owner. Returns 0 or LW_ENOMEM. */
 int lw__turns_join(struct lw_lock *lock);
-/* Of a holder: hands over locally, or releases. */
+/* Hands a held lock over locally, or releases it. */
 void lw__turns_release(struct lw_lock *lock);
 /* Completes a pending release with LW_EUNKNOWN; it goes on without its handle. */
 void lw__turns_abandon_release(struct lw_lock *lock);
-/* Of a waiter: leaves the queue. */
+/* Takes a waiting handle out of the queue. */
 void lw__turns_cancel_wait(struct lw_lock *lock);
 /* The handle's timer; `arg` is the handle. */
 void lw__turns_timer(void *arg);
@@ -700,7 +700,7 @@ void lw__handle_set_link_error(struct lw_lock *lock);
 /* Returns the time until which the holder may rely on the lock: the deadline, or the end
  * of max_hold_ms. */
 int64_t lw__handle_deadline_us(const struct lw_lock *lock);
-/* Returns what is left until then, in ms. */
+/* Returns the time until then, in ms; 0 if it has passed. */
 int64_t lw__handle_left_ms(const struct lw_lock *lock);
 /* Returns true if the hold ends by max_hold_ms before it needs another renewal. */
 bool lw__handle_is_covered(const struct lw_lock *lock);

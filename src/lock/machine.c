@@ -22,7 +22,7 @@ _Static_assert(sizeof(AN_INPUT.queued) ==
 
 /* ---- polling ---- */
 
-/* A third of what is left of the lease, longer for each waiter ahead. */
+/* Returns a third of the remaining lease, and more for each waiter ahead. */
 int64_t lw__machine_poll_us(int64_t remaining_ms, int64_t position, int64_t jitter)
 {
     int64_t remaining = remaining_ms < 0 ? 9000 : remaining_ms;
@@ -421,7 +421,8 @@ static struct lw__output step_queued(struct lw__machine *m, const struct lw__inp
 
 /* ---- holding ---- */
 
-/* A reply only moves the deadline forward, and not beyond what is wanted now. */
+/* A reply only moves the deadline forward, and not beyond the lease that is wanted now.
+ */
 static struct lw__output on_renewed(struct lw__machine *m, const struct lw__input *in)
 {
     int64_t asked = in->renewed.lease_us, wanted = in->renewed.wanted_us;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A client's options: the caller's over the defaults, then the parts of the URL for those
- * that are not set, then copies of all strings. Independent of what they are used for. An
+ * that are not set, then copies of all strings. Independent of their use. An
  * invalid option is explained in errbuf, by its name. After any failure the client must
  * still be passed to lw__options_clear. */
 #include "lock/lock_private.h"

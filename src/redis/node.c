@@ -657,7 +657,7 @@ void lw__node_free(struct lw__node *node)
     free(node);
 }
 
-/* ---- what is known of it ---- */
+/* ---- its state ---- */
 
 void lw__node_set_reason(struct lw__node *node, int error, const char *why)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The node of each name: see route.h. A single server is one node, whose events are
- * passed on; everything about a cluster is in cluster.c. Independent of what is sent. */
+ * passed on; everything about a cluster is in cluster.c. Independent of the commands. */
 #include "redis/route.h"
 
 #include "base/log.h"

@@ -5,8 +5,9 @@
  * asked at once. 200 ms after the first usable answer, or as soon as all have answered,
  * choose_master() takes the answer with the highest config-epoch, and the sessions
  * connect there. Further rounds follow at heartbeats, when a subscription to a sentinel
- * begins, and when a late answer is later than what is known. Each sentinel is subscribed
- * to, because the one that makes a switch reports it a second before the others.
+ * begins, and when a late answer is newer than the master that is known. Each sentinel is
+ * subscribed to, because the one that makes a switch reports it a second before the
+ * others.
  *
  * An answer that says the master is down leads nowhere, but an older one is not believed
  * either. An answer that is older than the present master, and names another one, counts
@@ -342,7 +343,7 @@ static bool was_another(const struct current_master *master, int64_t announced_e
     return master->announced_epoch >= 0 && announced_epoch > master->announced_epoch;
 }
 
-/* If the answer does not say since when, what is known of the same master stays. */
+/* An answer without that time changes nothing if it names the same master. */
 static void note_since(struct current_master *master,
                        const struct lw__sentinel_answer *answer, int64_t now_us)
 {

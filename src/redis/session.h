@@ -191,7 +191,7 @@ struct lw__session {
     char former_offset[LW__DIGITS + 2]; /* second_repl_offset, "" if unknown */
     int64_t uptime_ms;                  /* at the handshake, at least; -1 if unknown */
     bool is_master;                     /* its role there */
-    /* Of the handshake in progress. */
+    /* These belong to the handshake in progress. */
     int64_t new_id;
     char new_run_id[LW__RUN_ID_SIZE];
     char handshake_error[LW__WHY_MAX]; /* the last one; "" after another reply */

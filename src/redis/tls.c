@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The TLS of one connection: see tls.h. Independent of what is sent on it.
+/* The TLS of one connection: see tls.h. Independent of the data that it carries.
  *
  * Every connection reads the files again (see tls_files.c for the exception), so that
  * certificates can be renewed while a client runs. The server's chain and name are always
