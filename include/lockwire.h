@@ -516,6 +516,7 @@ struct lw_master {
  *   redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db]
  *   redis-cluster://[[user][:password]@]host[:port][,host[:port]...]
  *   rediss://, rediss-sentinel://, rediss-cluster://   (the same with TLS)
+ *   valkey://, valkeys://, valkey-sentinel:// ...      (the same as with redis)
  *
  * redis-sentinel:// lists 1 to 16 sentinels (default port 26379). The client follows the
  * master that they report for this service, if that server also reports itself as master.

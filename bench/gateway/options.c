@@ -26,6 +26,7 @@ static const char usage[] =
     "  --port-file FILE    where the port is written once connections are accepted\n"
     "  --redis URL         ($LOCKWIRE_URL, else redis://localhost); or sentinels:\n"
     "                      redis-sentinel://host[:port][,host[:port]...]/service\n"
+    "                      (valkey, valkeys and so on are the same as redis, rediss)\n"
     "  --password-file FILE\n"
     "                      whose first line is the server's password\n"
     "  --sentinel-user NAME, --sentinel-password-file FILE\n"

@@ -107,13 +107,17 @@ struct place {
 
 static struct place split(const char *url)
 {
-    struct place place = {.tls = strncmp(url, "rediss:", 7) == 0};
-    const char *form = place.tls ? "rediss://%255[^:/]:%d" : "redis://%255[^:/]:%d";
+    const char *rest = strstr(url, "://");
+    struct place place = {.tls = strncmp(url, "rediss:", 7) == 0 ||
+                                 strncmp(url, "valkeys:", 8) == 0};
 
     if (strncmp(url, "unix://", 7) == 0) {
         (void)snprintf(place.host, sizeof(place.host), "%s", url + 7);
-    } else if (sscanf(url, form, place.host, &place.port) != 2) {
-        fail(url, "neither redis[s]://host:port nor unix:///path");
+    } else if ((!place.tls && strncmp(url, "redis:", 6) != 0 &&
+                strncmp(url, "valkey:", 7) != 0) ||
+               rest == NULL ||
+               sscanf(rest, "://%255[^:/]:%d", place.host, &place.port) != 2) {
+        fail(url, "neither redis[s]://host:port, valkey[s]://host:port nor unix:///path");
     }
     return place;
 }

@@ -14,7 +14,7 @@
 #include <event2/event.h>
 #include <hiredis/async.h>
 
-/* redis://host:port, rediss://host:port or unix:///path. Ends the program where that
+/* redis://host:port, rediss://host:port, the same with valkey, or unix:///path. Ends the program where that
  * fails. */
 redisAsyncContext *wire_open(struct event_base *base,
                              const struct measure_options *options);

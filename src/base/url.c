@@ -384,6 +384,12 @@ static const struct scheme {
     {"rediss-sentinel://", parse_sentinel, true},
     {"redis-cluster://", parse_cluster, false},
     {"rediss-cluster://", parse_cluster, true},
+    {"valkey://", parse_redis, false},
+    {"valkeys://", parse_redis, true},
+    {"valkey-sentinel://", parse_sentinel, false},
+    {"valkeys-sentinel://", parse_sentinel, true},
+    {"valkey-cluster://", parse_cluster, false},
+    {"valkeys-cluster://", parse_cluster, true},
     {"unix://", parse_unix, false},
 };
 
@@ -406,7 +412,7 @@ static const struct scheme *find_scheme(const char *text, struct explain *why)
     }
     (void)invalid(why, "the URL must begin with redis://, rediss://, "
                        "redis-sentinel://, rediss-sentinel://, redis-cluster://, "
-                       "rediss-cluster:// or unix://");
+                       "rediss-cluster://, the same with valkey, or unix://");
     return NULL;
 }
 

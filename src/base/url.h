@@ -20,7 +20,7 @@ struct lw__url {
     char *username, *password; /* NULL if absent */
     uint16_t port;
     int db;        /* -1 if absent */
-    bool tls;      /* rediss:// */
+    bool tls;      /* rediss:// or valkeys:// */
     char *service; /* that the sentinels in `hosts` monitor, or NULL */
     bool cluster;  /* `hosts` are nodes of a cluster */
     struct lw__url_host hosts[LW__URL_HOSTS];
@@ -29,7 +29,8 @@ struct lw__url {
 /* Parses redis://[[user][:password]@]host[:port][/db], unix:///path[?db=N],
  * redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db], or
  * redis-cluster://[[user][:password]@]host[:port][,host[:port]...]; the schemes with
- * rediss use TLS. %XX is decoded, a host may be [v6], a user may have no password.
+ * rediss use TLS. A scheme may begin with valkey in place of redis. %XX is decoded, a
+ * host may be [v6], a user may have no password.
  * Returns 0, LW_EINVAL or LW_ENOMEM; then `why` says what is wrong and where. It never
  * quotes the user part, which may hold a password. */
 int lw__url_parse(const char *text, struct lw__url *ret, char *why, size_t why_size);

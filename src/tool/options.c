@@ -204,9 +204,17 @@ static const char *tls_option(const struct options *options)
                                               : NULL;
 }
 
-static bool begins(const char *url, const char *scheme)
+static bool begins(const char *text, const char *start)
 {
-    return strncasecmp(url, scheme, strlen(scheme)) == 0;
+    return strncasecmp(text, start, strlen(start)) == 0;
+}
+
+/* Returns true if the URL begins with `scheme`, or with valkey in place of its redis. */
+static bool has_scheme(const struct options *options, const char *scheme)
+{
+    return begins(options->url, scheme) ||
+           (begins(options->url, "valkey") &&
+            begins(options->url + strlen("valkey"), scheme + strlen("redis")));
 }
 
 static int check_sentinel(const struct options *options)
@@ -216,8 +224,8 @@ static int check_sentinel(const struct options *options)
                          : file != NULL ? "--sentinel-password-file"
                                         : NULL;
 
-    if (option != NULL && !begins(options->url, "redis-sentinel://") &&
-        !begins(options->url, "rediss-sentinel://")) {
+    if (option != NULL && !has_scheme(options, "redis-sentinel://") &&
+        !has_scheme(options, "rediss-sentinel://")) {
         return refuse(options->subcommand,
                       "%s needs a URL that begins with redis-sentinel:// or "
                       "rediss-sentinel://",
@@ -238,7 +246,7 @@ static int check_sentinel(const struct options *options)
 
 static int check_tls(const struct options *options)
 {
-    if (tls_option(options) != NULL && !begins(options->url, "rediss")) {
+    if (tls_option(options) != NULL && !has_scheme(options, "rediss")) {
         return refuse(options->subcommand,
                       "%s needs a URL that begins with rediss://, rediss-sentinel:// or "
                       "rediss-cluster://",

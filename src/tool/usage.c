@@ -219,6 +219,7 @@ static const char server[] =
     "                   (the current master, as reported by the listed sentinels)\n"
     "                 redis-cluster://[...@]host[:port][,...]\n"
     "                 rediss://, rediss-sentinel://, rediss-cluster:// (with TLS)\n"
+    "                 valkey://, valkeys://, valkey-sentinel:// ... (same as redis)\n"
     "                 unix:///path[?db=N]\n"
     "                 embedded: (run, lead, hold: a temporary redis-server)\n"
     "  --password-file FILE\n"

@@ -149,6 +149,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_secret("redis", text);
     check_secret("redis-sentinel", text);
     check_secret("redis-cluster", text);
+    check_secret("valkeys", text);
     check_name(text);
     check_word(text);
     check_duration(text);

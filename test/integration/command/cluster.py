@@ -76,6 +76,14 @@ class Names(ClusterTest):
         self.assertIn(self.cluster.url,
                       self.ask(0, "run", "job", "--", "sh", "-c", "echo $LOCKWIRE_URL"))
 
+    def test_valkey_in_the_url(self):
+        url = self.cluster.url.replace("redis", "valkey", 1)
+        for name in NAMES:
+            said = self.ask(0, "run", name, "--redis", url, "--", COMMAND, "status", name)
+            self.assertIn(f"{name}: 1 holder", said)
+        self.assertIn("a cluster has no databases",
+                      self.ask(64, "status", "job", "--redis", url + "/1"))
+
     def test_who_waits_is_handed_the_lock(self):
         first = self.holder("first")
         self.wait_for_file("first")

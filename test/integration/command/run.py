@@ -68,6 +68,15 @@ class Codes(RunTest):
             self.assertNotIn("wr0ng", err)
             self.assertEqual("WRONGPASS" in err, code == 77, err)
 
+    def test_valkey_in_the_url(self):
+        url = f"valkey://127.0.0.1:{self.server.listen()}/3"
+        code, out, err = self.end_of(self.run_("job", "--redis", url, "--", COMMAND, "status",
+                                               "job", "--redis", url))
+        self.assertEqual((code, out.splitlines()[0], err), (0, "job: 1 holder", ""))
+        self.environment["LOCKWIRE_URL"] = url
+        code, out, err = self.end_of(self.run_("job", "--", "sh", "-c", "echo $LOCKWIRE_URL"))
+        self.assertEqual((code, out, err), (0, f"{url}\n", ""))
+
     def test_the_server_refuses(self):
         self.server("ACL", "SETUSER", "default", "-set", "-eval", "-evalsha")
         code, _, err = self.end_of(self.run_("job", "--", "true"))

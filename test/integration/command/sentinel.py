@@ -93,6 +93,17 @@ class Status(SentinelTest):
         self.holder()
         self.assertRegex(self.ask(0, "status", "job"), rf"^job: 1 holder\n{line}\n\nHELD ")
 
+    def test_valkey_in_the_url(self):
+        url = self.watched.url.replace("redis", "valkey", 1)
+        said = self.ask(1, "status", "job", "--redis", url)
+        self.assertIn(f"service {SERVICE}, master {self.place(self.watched.master_port)}", said)
+        # the options that need such a URL accept it
+        with open(self.path("password"), "w", encoding="ascii") as file:
+            file.write("any\n")
+        said = self.ask(77, "status", "job", "--redis", url, "--sentinel-user", "unknown",
+                        "--sentinel-password-file", self.path("password"))
+        self.assertIn("WRONGPASS", said)
+
     def test_json(self):
         seen = json.loads(self.ask(1, "status", "job", "--json"))
         master = seen["master"]

@@ -10,7 +10,8 @@ import unittest
 
 from ports import free_port
 from resp import RedisError
-from support import COMMAND, ToolTest
+from support import COMMAND, ToolTest, until
+from watched import SERVICE, Sentinel
 
 FILES = os.environ["LOCKWIRE_CERTIFICATES"]
 
@@ -47,6 +48,40 @@ class Secured(ToolTest):
         said = self.run_("list", *self.words)
         self.assertEqual(said[0], 0, said)
         self.assertEqual(self.run_("break", "job", *self.words)[0], 1)
+
+    def test_valkeys(self):
+        said = self.run_("status", "job", "--redis", f"valkeys://127.0.0.1:{self.port}", *self.words)
+        self.assertEqual(said[0], 1, said)
+        self.assertIn("job: free\n", said[1])
+
+    def test_valkeys_cluster(self):
+        node = self.start("--cluster-enabled", "yes", "--tls-cluster", "yes", *self.tls_lines(self.port))
+        node("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        until(lambda: "cluster_state:ok" in node("CLUSTER", "INFO"), "the cluster is up")
+        self.assert_runs(f"valkeys-cluster://127.0.0.1:{self.port}")
+
+    def test_valkeys_sentinel(self):
+        port = free_port()
+        lines = [f"{option[2:]} {value}" for option, value in zip(*[iter(self.tls_lines(port))] * 2)]
+        sentinel = Sentinel(self.port, "tls-replication yes", *lines)
+        self.addCleanup(sentinel.stop)
+        self.assert_runs(f"valkeys-sentinel://127.0.0.1:{port}/{SERVICE}")
+
+    def assert_runs(self, url):
+        said = self.run_("run", "job", "--redis", url, *self.words, "--", COMMAND, "status", "job",
+                         "--redis", url, *self.words)
+        self.assertEqual((said[0], said[1].splitlines()[:1]), (0, ["job: 1 holder"]), said)
+
+    def start(self, *more):
+        """A server with these arguments, on a unix socket, in place of the one of setUp."""
+        self.server.kill()
+        self.server.start(*more)
+        return self.server
+
+    @staticmethod
+    def tls_lines(port):
+        return ("--tls-port", str(port), "--tls-key-file", file("server.key"), "--tls-ca-cert-file",
+                file("ca.pem"), "--tls-cert-file", file("name.pem"), "--tls-auth-clients", "yes")
 
     def test_what_is_refused_is_told(self):
         for words, code, told in (
