@@ -366,11 +366,32 @@ struct lw_client_options {
      * account may not execute the guard's script, or if other clients of the server use
      * another guard_ms, every lw_acquire fails with LW_EREDIS, whatever its wait_ms. */
     uint32_t guard_ms;
+    /* Where to connect in place of the addresses that sentinels and cluster nodes
+     * announce, if this process reaches the servers elsewhere (containers, NAT, tunnels).
+     * Pairs, separated by commas, without blanks: HOST:PORT=HOST:PORT, or HOST=HOST for
+     * all ports of a host, which stay the same. The left side is an announced address or
+     * name, compared as text (IPv6 addresses by value), the right side an address or a
+     * name that this process resolves. IPv6 addresses are in brackets. Example:
+     *
+     *     "10.0.0.1:6379=127.0.0.1:7001,[fd00::3]=redis-3"
+     *
+     * A pair with ports precedes one for the whole host. The map applies to masters that
+     * sentinels report, to sentinels that the URL does not list, to the nodes in the slot
+     * map of a cluster, and to redirects; not to the hosts that the URL lists. An address
+     * is replaced once: a right side that is also a left side, a left side that occurs
+     * twice, and a pair with only one port are LW_EINVAL. So is a map with a URL for a
+     * single server. At most 1024 pairs.
+     *
+     * A server is still identified by the address that is announced: lw_client_master
+     * returns it, and logs and `server` of lw_inspection have both. With TLS the name to
+     * verify is the announced host, not the right side, unless tls_server_name is set. */
+    const char *address_map;
 };
 #define LW_CLIENT_OPTIONS_INIT                                                           \
     {                                                                                    \
         sizeof(struct lw_client_options), NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0 \
+            NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,   \
+            0, NULL                                                                      \
     }
 
 /* == lw_acquire(3) == */
@@ -870,7 +891,8 @@ struct lw_inspection {
      * against. */
     size_t entry_size;
     /* The server that replied, one line of printable UTF-8: "host:port", "[::1]:6379" or
-     * the socket's path, as in the URL or as reported by the sentinels or the cluster. */
+     * the socket's path, as in the URL or as reported by the sentinels or the cluster. If
+     * address_map replaces it, " (mapped to host:port)" follows. */
     const char *server;
     /* "master" or "replica", as that server reports; "" if INFO is not permitted. */
     const char *role;

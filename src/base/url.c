@@ -439,6 +439,15 @@ int lw__url_parse(const char *text, struct lw__url *ret, char *why_text, size_t 
     return why.status;
 }
 
+int lw__url_parse_host(const char *text, size_t length, struct lw__url_host *ret,
+                       char *why_text, size_t why_size)
+{
+    struct explain why = {.text = why_text, .size = why_size};
+
+    (void)parse_host((struct span){text, length}, &ret->name, &ret->port, &why);
+    return why.status;
+}
+
 void lw__url_clear(struct lw__url *url)
 {
     free(url->host);

@@ -104,6 +104,7 @@ static int start_route(struct lw_client *client)
         .node.config.host = client->url.host,
         .node.config.path = client->url.path,
         .node.config.port = client->url.port,
+        .node.config.address_map = client->address_map,
         .node.config.username = o->username,
         .node.config.password = o->password,
         .node.config.client_name = o->client_name,

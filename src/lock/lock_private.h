@@ -36,6 +36,7 @@ struct lw__login;
 struct lw__name;
 struct lw__node;
 struct lw__redisson;
+struct lw__address_map;
 struct lw__session_config;
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -442,6 +443,7 @@ struct lw_client {
     struct lw__url url;
     struct lw__tls_options tls; /* without a server name: that of the host */
     struct lw__tls_trust *trust;
+    struct lw__address_map *address_map; /* or NULL */
     char *strings[9]; /* copies: username, password, client_name, tls_*, sentinel_* */
     struct lw__log log;
     struct lw__causes causes; /* base/log.c */

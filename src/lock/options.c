@@ -9,6 +9,7 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "base/url.h"
+#include "redis/address_map.h"
 #include "redis/node.h"
 
 #include <stdarg.h>
@@ -174,6 +175,30 @@ static int check_sentinel(struct lw_client *client)
     return LW_EINVAL;
 }
 
+/* The map is copied: the option is not used after this. */
+static int set_address_map(struct lw_client *client)
+{
+    const char *text = client->options.address_map;
+    char why[LW__TEXT_MAX];
+    int status;
+
+    if (text == NULL) {
+        return 0;
+    }
+    client->options.address_map = NULL;
+    if (client->url.service == NULL && !client->url.cluster) {
+        lw__options_explain(client,
+                            "address_map needs a URL that begins with redis-sentinel://, "
+                            "rediss-sentinel://, redis-cluster:// or rediss-cluster://");
+        return LW_EINVAL;
+    }
+    status = lw__address_map_parse(text, &client->address_map, why, sizeof(why));
+    if (status != 0) {
+        lw__options_explain(client, "%s", why);
+    }
+    return status;
+}
+
 /* Reads the files to find errors now; each connection rereads them. */
 static int set_tls(struct lw_client *client)
 {
@@ -212,6 +237,9 @@ static int complete(struct lw_client *client)
     }
     if (status == 0) {
         status = check_sentinel(client);
+    }
+    if (status == 0) {
+        status = set_address_map(client);
     }
     if (status != 0) {
         return status;
@@ -275,6 +303,7 @@ void lw__options_clear(struct lw_client *client)
 {
     lw__url_clear(&client->url);
     lw__tls_trust_free(client->trust);
+    lw__address_map_free(client->address_map);
     for (size_t i = 0; i < sizeof(client->strings) / sizeof(*client->strings); i++) {
         free(client->strings[i]);
     }

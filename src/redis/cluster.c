@@ -541,6 +541,9 @@ static struct slot_map_query *query_node(struct survey *survey,
     query->config = *survey->config;
     query->config.host = query->endpoint.host;
     query->config.port = query->endpoint.port;
+    if (is_seed(survey, endpoint)) {
+        query->config.address_map = NULL;
+    }
     query->config.reply_max = MAP_MAX;
     query->config.reply_elements = MAP_ELEMENTS;
     lw__session_init(&query->session, &query->config, &events, query);

@@ -27,6 +27,7 @@
 #include "base/log.h"
 #include "lockwire.h"
 #include "loop/loop.h"
+#include "redis/address_map.h"
 #include "redis/classify.h"
 #include "redis/listener.h"
 #include "redis/reply.h"
@@ -360,18 +361,22 @@ static void note_since(struct current_master *master,
  * former one, and why in `why`. */
 static bool take_master(struct current_master *master,
                         const struct lw__sentinel_answer *answer, int64_t announced_epoch,
-                        int64_t now_us, char why[LW__WHY_MAX])
+                        int64_t now_us, const struct lw__address_map *map,
+                        char why[LW__TEXT_MAX])
 {
     const struct lw__endpoint to = answer->endpoint, from = master->answer.endpoint;
     bool known = is_known(master);
     bool moves = known && !is_master(master, &to);
     bool again = known && !moves && was_another(master, announced_epoch);
+    char note[LW__ADDRESS_MAP_NOTE_SIZE];
 
     if (moves) {
-        (void)snprintf(why, LW__WHY_MAX, "the master is now %.60s:%u, was %.60s:%u",
-                       to.host, (unsigned)to.port, from.host, (unsigned)from.port);
+        lw__address_map_note_target(map, &to, note);
+        (void)snprintf(why, LW__TEXT_MAX,
+                       "the master is now %.60s:%u%.100s, was %.60s:%u", to.host,
+                       (unsigned)to.port, note, from.host, (unsigned)from.port);
     } else if (again) {
-        (void)snprintf(why, LW__WHY_MAX,
+        (void)snprintf(why, LW__TEXT_MAX,
                        "%.60s:%u is the master again after another failover; locks "
                        "granted in between may be lost",
                        to.host, (unsigned)to.port);
@@ -398,9 +403,10 @@ static void probe_stop(struct probe *probe)
 static void follow(struct lw__sentinels *set, const struct lw__sentinel_answer *answer,
                    int64_t announced_epoch, int64_t now_us)
 {
-    char why[LW__WHY_MAX];
+    char why[LW__TEXT_MAX];
 
-    if (!take_master(&set->master, answer, announced_epoch, now_us, why)) {
+    if (!take_master(&set->master, answer, announced_epoch, now_us,
+                     set->servers.address_map, why)) {
         return;
     }
     ++*set->failovers;
@@ -965,6 +971,7 @@ static struct sentinel *new_sentinel(struct lw__sentinels *set,
     one->config = set->config;
     one->config.host = one->endpoint.host;
     one->config.port = one->endpoint.port;
+    one->config.address_map = id != NULL ? set->servers.address_map : NULL;
     one->discovered = id != NULL;
     if (id != NULL) {
         (void)snprintf(one->id, sizeof(one->id), "%s", id);
@@ -1036,12 +1043,15 @@ static void drop_one(struct lw__sentinels *set)
     }
 }
 
+/* Returns true if a connection to the endpoint would lead to a configured sentinel. */
 static bool is_configured(const struct lw__sentinels *set,
                           const struct lw__endpoint *endpoint)
 {
     const struct sentinel *one = set->all;
+    struct lw__endpoint target = *endpoint;
 
-    while (one != NULL && (one->discovered || !is_at(one, endpoint))) {
+    (void)lw__address_map_apply(set->servers.address_map, &target);
+    while (one != NULL && (one->discovered || !is_at(one, &target))) {
         one = one->next;
     }
     return one != NULL;

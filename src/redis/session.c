@@ -16,6 +16,7 @@
 #include "lockwire.h"
 #include "loop/loop.h"
 #include "loop/resolve.h"
+#include "redis/address_map.h"
 #include "redis/classify.h"
 #include "redis/cluster_parse.h"
 #include "redis/reply.h"
@@ -31,6 +32,60 @@
 
 static void connect_next(struct lw__session *s);
 
+/* ---- the endpoint ---- */
+
+/* Returns the endpoint of the server, as it is announced or in the URL. */
+static struct lw__endpoint endpoint_of(const struct lw__session *s)
+{
+    struct lw__endpoint ret = s->endpoint;
+
+    if (s->config->resolve == NULL && s->config->host != NULL) {
+        (void)snprintf(ret.host, sizeof(ret.host), "%s", s->config->host);
+        ret.port = s->config->port;
+    }
+    return ret;
+}
+
+/* Returns the endpoint that the session connects to, or would. */
+static struct lw__endpoint target_of(const struct lw__session *s)
+{
+    struct lw__endpoint ret = endpoint_of(s);
+
+    (void)lw__address_map_apply(s->config->address_map, &ret);
+    return ret;
+}
+
+static const char *host_of(const struct lw__session *s)
+{
+    return s->config->resolve != NULL ? s->endpoint.host : s->config->host;
+}
+
+void lw__session_endpoint(const struct lw__session *session, char ret[LW__TEXT_MAX])
+{
+    struct lw__endpoint endpoint = endpoint_of(session);
+    char note[LW__ADDRESS_MAP_NOTE_SIZE];
+    char text[LW__HOST_SIZE + sizeof("[]:65535") + sizeof(note)];
+
+    lw__address_map_note_target(session->config->address_map, &endpoint, note);
+    (void)snprintf(text, sizeof(text),
+                   strchr(endpoint.host, ':') != NULL ? "[%s]:%u%s" : "%s:%u%s",
+                   endpoint.host, (unsigned)endpoint.port, note);
+    lw__escape(session->config->path != NULL ? session->config->path : text, ret,
+               LW__TEXT_MAX);
+}
+
+/* Writes which endpoint is replaced, for the text of a connection that is not up yet. */
+static void note_origin(const struct lw__session *s, enum lw__stage stage,
+                        char ret[LW__ADDRESS_MAP_NOTE_SIZE])
+{
+    struct lw__endpoint endpoint = endpoint_of(s);
+
+    *ret = '\0';
+    if (stage < LW__STAGE_HANDSHAKE && s->state != LW__SESSION_RESOLVING) {
+        lw__address_map_note_origin(s->config->address_map, &endpoint, ret);
+    }
+}
+
 /* ---- failures ---- */
 
 /* Keeps the failure that got farther. If both got equally far it keeps the later one,
@@ -39,13 +94,16 @@ static void note_failure(struct lw__session *s, enum lw__stage stage, int status
                          const char *why)
 {
     struct lw__failure *f = &s->failure;
+    char note[LW__ADDRESS_MAP_NOTE_SIZE], text[LW__TEXT_MAX + sizeof(note)];
     bool earlier_counts = stage < f->stage || (stage == f->stage && status == LW_EREDIS &&
                                                f->status == LW_ECONN);
 
     if (*f->why == '\0' || s->end == LW__END_RETARGETED || !earlier_counts) {
         f->stage = stage;
         f->status = status;
-        lw__escape(why, f->why, sizeof(f->why));
+        note_origin(s, stage, note);
+        (void)snprintf(text, sizeof(text), "%s%s", why, note);
+        lw__escape(text, f->why, sizeof(f->why));
     }
 }
 
@@ -269,7 +327,7 @@ static bool refuses_for_good(enum lw__handshake kind, const char *error)
  * be the master yet. Returns false if the session failed. */
 static bool check_role(struct lw__session *s, const struct lw__reply *reply)
 {
-    char why[LW__WHY_MAX];
+    char why[LW__TEXT_MAX], note[LW__ADDRESS_MAP_NOTE_SIZE];
     const char *role = "";
 
     if (lw__reply_count(reply) > 0) {
@@ -278,8 +336,10 @@ static bool check_role(struct lw__session *s, const struct lw__reply *reply)
     if (strcmp(role, "master") == 0) {
         return true;
     }
-    (void)snprintf(why, sizeof(why), "%.80s:%u is not the master: ROLE reports \"%.20s\"",
-                   s->endpoint.host, (unsigned)s->endpoint.port, role);
+    lw__address_map_note_target(s->config->address_map, &s->endpoint, note);
+    (void)snprintf(why, sizeof(why),
+                   "%.80s:%u%.100s is not the master: ROLE reports \"%.20s\"",
+                   s->endpoint.host, (unsigned)s->endpoint.port, note, role);
     lw__session_fail(s, why);
     return false;
 }
@@ -512,42 +572,14 @@ void lw__session_refuse(struct lw__login *login, const char *why)
 
 /* ---- an attempt ---- */
 
-/* The endpoint that the session connects to, or would. */
-static struct lw__endpoint endpoint_of(const struct lw__session *s)
-{
-    struct lw__endpoint ret = s->endpoint;
-
-    if (s->config->resolve == NULL && s->config->host != NULL) {
-        (void)snprintf(ret.host, sizeof(ret.host), "%s", s->config->host);
-        ret.port = s->config->port;
-    }
-    return ret;
-}
-
-static const char *host_of(const struct lw__session *s)
-{
-    return s->config->resolve != NULL ? s->endpoint.host : s->config->host;
-}
-
-void lw__session_endpoint(const struct lw__session *session, char ret[LW__TEXT_MAX])
-{
-    struct lw__endpoint endpoint = endpoint_of(session);
-    char text[LW__HOST_SIZE + sizeof("[]:65535")];
-
-    (void)snprintf(text, sizeof(text),
-                   strchr(endpoint.host, ':') != NULL ? "[%s]:%u" : "%s:%u",
-                   endpoint.host, (unsigned)endpoint.port);
-    lw__escape(session->config->path != NULL ? session->config->path : text, ret,
-               LW__TEXT_MAX);
-}
-
 /* Notes what the attempt waits for, and from which server. */
 static void note_pending(struct lw__session *s, const char *what)
 {
-    struct lw__endpoint endpoint = endpoint_of(s);
+    struct lw__endpoint target = target_of(s);
+    char note[LW__ADDRESS_MAP_NOTE_SIZE];
     const char *host = s->address < s->addresses.count
                            ? s->addresses.list[s->address].text
-                           : endpoint.host;
+                           : target.host;
     bool v6 = strchr(host, ':') != NULL;
 
     if (s->config->path != NULL) {
@@ -555,8 +587,9 @@ static void note_pending(struct lw__session *s, const char *what)
                        s->config->path);
         return;
     }
-    (void)snprintf(s->pending, sizeof(s->pending), "%s %s%.100s%s:%u yet", what,
-                   v6 ? "[" : "", host, v6 ? "]" : "", (unsigned)endpoint.port);
+    note_origin(s, LW__STAGE_CONNECT, note);
+    (void)snprintf(s->pending, sizeof(s->pending), "%s %s%.100s%s:%u%.50s yet", what,
+                   v6 ? "[" : "", host, v6 ? "]" : "", (unsigned)target.port, note);
 }
 
 static void link_up(void *arg)
@@ -611,7 +644,7 @@ static void connect_next(struct lw__session *s)
     struct lw__tls_options tls = config->tls;
     struct lw__link_options options = {
         .host = config->path != NULL ? NULL : s->addresses.list[s->address].text,
-        .port = config->resolve != NULL ? s->endpoint.port : config->port,
+        .port = target_of(s).port,
         .path = config->path,
         .connect_timeout_ms = share > LW__MS ? (uint32_t)(share / LW__MS) : 1,
         .request_timeout_ms = config->request_timeout_ms,
@@ -657,10 +690,12 @@ static void looked_up(void *arg, const struct lw__addresses *addresses, int stat
 
 static void look_up(struct lw__session *s)
 {
+    struct lw__endpoint target = target_of(s);
+
     s->state = LW__SESSION_LOOKING_UP;
     (void)snprintf(s->pending, sizeof(s->pending), "no address for \"%.100s\" yet",
-                   host_of(s));
-    if (lw__resolve_start(s->config->loop, host_of(s), s->config->connect_timeout_ms,
+                   target.host);
+    if (lw__resolve_start(s->config->loop, target.host, s->config->connect_timeout_ms,
                           looked_up, s, &s->lookup) != 0) {
         back_off_for(s, LW__STAGE_RESOLVE, LW_ENOMEM, lw_strerror(LW_ENOMEM));
     }
@@ -735,7 +770,8 @@ static void look_up_late(struct lw__session *s)
     char why[LW__WHY_MAX];
 
     stop_lookup(s);
-    (void)snprintf(why, sizeof(why), "timed out looking up \"%.100s\"", host_of(s));
+    (void)snprintf(why, sizeof(why), "timed out looking up \"%.100s\"",
+                   target_of(s).host);
     back_off_for(s, LW__STAGE_RESOLVE, LW_ECONN, why);
 }
 

@@ -31,6 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct lw__address_map;
 struct lw__resolve;
 struct lw__random;
 struct lw__session;
@@ -66,6 +67,9 @@ struct lw__session_config {
      * lw__session_retarget at any time. NULL if the endpoint is fixed. */
     void (*resolve)(void *arg, struct lw__session *session);
     void *resolve_arg;
+    /* Leads to the endpoint that the session connects to, in place of this one, which
+     * stays the name to verify. NULL if the endpoint is the URL's. */
+    const struct lw__address_map *address_map;
     /* The id of the cluster's node that must be there, "" for any; NULL outside a
      * cluster. Read at each connection. */
     const char *node_id;
@@ -196,7 +200,7 @@ struct lw__session {
     char new_run_id[LW__RUN_ID_SIZE];
     char handshake_error[LW__WHY_MAX]; /* the last one; "" after another reply */
     struct lw__failure failure;        /* of this attempt so far, or of the last one */
-    char pending[LW__WHY_MAX];         /* what the attempt waits for; "" if for nothing */
+    char pending[LW__TEXT_MAX];        /* what the attempt waits for; "" if for nothing */
 };
 
 /* Initializes a session without starting it. The caller must have reserved a timer. */
@@ -245,7 +249,8 @@ int lw__session_combine_status(int so_far, int status);
 /* Returns what has kept the attempt from succeeding so far: the farthest failure of its
  * addresses, or what it waits for now. Returns "" unless the session connects. */
 const char *lw__session_pending(const struct lw__session *session);
-/* Returns the server's endpoint as text. */
+/* Returns the server's endpoint as text, also with what the address map replaces it by.
+ */
 void lw__session_endpoint(const struct lw__session *session, char ret[LW__TEXT_MAX]);
 /* Ends the connection as if the server had: it is unusable. */
 void lw__session_fail(struct lw__session *session, const char *why);

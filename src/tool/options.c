@@ -181,6 +181,17 @@ static int parse_busy_code(const char *text, struct options *options)
     return CONTINUE;
 }
 
+static int parse_map(const char *text, struct options *options)
+{
+    if (options->map_count == MAX_MAPS) {
+        return refuse(options->subcommand,
+                      "--map '%s': more than %d times; separate pairs by commas", text,
+                      MAX_MAPS);
+    }
+    options->maps[options->map_count++] = text;
+    return CONTINUE;
+}
+
 static int parse_and(const char *text, struct options *options)
 {
     if (options->more_count == MAX_MORE_NAMES) {
@@ -258,6 +269,19 @@ static int check_tls(const struct options *options)
     return CONTINUE;
 }
 
+static int check_map(const struct options *options)
+{
+    if (options->map_count > 0 && !has_scheme(options, "redis-sentinel://") &&
+        !has_scheme(options, "rediss-sentinel://") &&
+        !has_scheme(options, "redis-cluster://") &&
+        !has_scheme(options, "rediss-cluster://")) {
+        return refuse(options->subcommand,
+                      "--map needs a URL that begins with redis-sentinel://, "
+                      "rediss-sentinel://, redis-cluster:// or rediss-cluster://");
+    }
+    return CONTINUE;
+}
+
 static int check_server(struct options *options)
 {
     const char *environment = getenv("LOCKWIRE_URL");
@@ -281,6 +305,9 @@ static int check_server(struct options *options)
                                            ", whose server has no password");
     }
     result = check_sentinel(options);
+    if (result == CONTINUE) {
+        result = check_map(options);
+    }
     return result == CONTINUE ? check_tls(options) : result;
 }
 
@@ -458,6 +485,9 @@ static const struct spec {
     {"redi", 'r', HOLDERS, TEXT(url)},
     /* the abbreviation of --grace, although there is --guard */
     {"g", 'g', HOLDERS, PARSED(parse_grace)},
+    /* the abbreviations of --max-hold, although there is --map */
+    {"m", 'm', HOLDERS, PARSED(parse_max_hold)},
+    {"ma", 'm', HOLDERS, PARSED(parse_max_hold)},
     {"owner", 'o', HOLDERS, TEXT(owner)},
     {"permits", 'p', HOLDERS, PARSED(parse_permits)},
     {"verbose", 'v', HOLDERS, FLAG(verbose)},
@@ -475,6 +505,7 @@ static const struct spec {
     {"cert", 'C', ALL, TEXT(tls_cert)},
     {"key", 'K', ALL, TEXT(tls_key)},
     {"sni", 'S', ALL, TEXT(tls_server_name)},
+    {"map", 'M', ALL, PARSED(parse_map)},
     {"guard", 'G', ALL, PARSED(parse_guard)},
     {"help", 'h', ALL, CALL(help)},
 };
@@ -594,11 +625,30 @@ static int parse(int argc, char **argv, struct options *options)
     return check_arguments(argv + optind, argc - optind, options);
 }
 
+/* Returns the values of all --map, joined by commas, to be freed; NULL without memory. */
+static char *join_maps(const struct options *options)
+{
+    size_t size = 1;
+    char *ret;
+
+    for (int i = 0; i < options->map_count; i++) {
+        size += strlen(options->maps[i]) + 1;
+    }
+    ret = calloc(1, size);
+    for (int i = 0; ret != NULL && i < options->map_count; i++) {
+        (void)snprintf(ret + strlen(ret), size - strlen(ret), "%s%s", i > 0 ? "," : "",
+                       options->maps[i]);
+    }
+    return ret;
+}
+
 int options_new_client(const struct options *options, struct event_base *base,
                        struct lw_client_options *client, struct lw_client **ret)
 {
+    char *map = join_maps(options);
     int error;
 
+    client->address_map = options->map_count > 0 ? map : NULL;
     client->guard_ms = (uint32_t)options->guard_ms;
     client->password = options->password;
     client->sentinel_username = options->sentinel_user;
@@ -607,7 +657,8 @@ int options_new_client(const struct options *options, struct event_base *base,
     client->tls_cert = options->tls_cert;
     client->tls_key = options->tls_key;
     client->tls_server_name = options->tls_server_name;
-    error = lw_client_new(base, options->url, client, ret);
+    error = map != NULL ? lw_client_new(base, options->url, client, ret) : LW_ENOMEM;
+    free(map);
     password_wipe(options->password);
     password_wipe(options->sentinel_password);
     return error;

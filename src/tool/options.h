@@ -15,6 +15,7 @@
 enum subcommand { RUN, LEAD, HOLD, STATUS, WATCH, LIST, BREAK, SUBCOMMANDS };
 
 #define MAX_MORE_NAMES 15 /* --and */
+#define MAX_MAPS 256      /* --map */
 
 struct event_base;
 
@@ -27,8 +28,10 @@ struct options {
     const char *sentinel_user, *sentinel_password_file; /* or NULL */
     char *sentinel_password;
     const char *tls_ca, *tls_cert, *tls_key, *tls_server_name; /* or NULL */
-    bool embedded;                                             /* main starts a server */
-    int64_t guard_ms;                                          /* 0: no guard */
+    const char *maps[MAX_MAPS];
+    int map_count;
+    bool embedded;    /* main starts a server */
+    int64_t guard_ms; /* 0: no guard */
     /* run, lead, hold */
     enum lw_mode mode;
     const char *owner; /* or NULL */

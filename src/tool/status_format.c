@@ -451,13 +451,16 @@ static char *make_tables(const struct lw_inspection *seen, int width)
 static void write_server(const struct lw_inspection *seen, const struct lw_master *master,
                          char *text, size_t size)
 {
-    char place[300], since[40] = "";
+    char place[600], since[40] = "";
 
     if (master == NULL) {
         status_server(seen, text, size);
         return;
     }
     status_endpoint(master, place, sizeof(place));
+    if (strncmp(seen->server, place, strlen(place)) == 0) { /* with where it is mapped */
+        (void)snprintf(place, sizeof(place), "%s", seen->server);
+    }
     if (master->for_ms >= 0) {
         status_age(master->for_ms, since, sizeof(since));
     }

@@ -71,6 +71,25 @@ static void client_option_out_of_range(void **state)
                    "backoff");
 }
 
+static void client_address_map(void **state)
+{
+    const char *sentinel = "redis-sentinel://h/s", *cluster = "valkey-cluster://h";
+    const char *needs = "address_map needs a URL that begins with redis-sentinel://";
+
+    (void)state;
+    client_refused(stage.server.url, client_of(.address_map = "a=b"), needs);
+    client_refused("redis://h", client_of(.address_map = ""), needs);
+    client_refused(sentinel, client_of(.address_map = ""), "address_map: pair 1 \"\"");
+    client_refused(cluster, client_of(.address_map = "a:1=b"),
+                   "address_map: pair 1 \"a:1=b\": only one side has a port");
+    client_refused(
+        cluster, client_of(.address_map = "a:1=b:1,a:1=c:1"),
+        "address_map: pair 2 \"a:1=c:1\": the left side is also that of pair 1");
+    client_refused(sentinel, client_of(.address_map = "a:1=b:1,b:1=a:1"),
+                   "address_map: pair 1 \"a:1=b:1\": the right side is the left side of "
+                   "pair 2");
+}
+
 static int no_credentials(struct lw_client *client, struct lw_credentials *ret, void *arg)
 {
     (void)client;
@@ -263,6 +282,7 @@ int main(void)
         STAGE_TEST(what_sentinels_are_logged_in_to_with),
         STAGE_TEST(databases_of_a_cluster),
         STAGE_TEST(options_of_before_credentials),
+        STAGE_TEST(client_address_map),
         STAGE_TEST(client_options_of_another_size),
         STAGE_TEST(a_user_name_and_the_url_s_password),
         STAGE_TEST(stats_of_another_size),

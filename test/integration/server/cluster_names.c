@@ -34,16 +34,18 @@ static void skip_without_names(void)
     }
 }
 
+static const char *address_map; /* of all clients, or NULL */
+
 static struct peer *client_at(const char *label, const char *host)
 {
     char url[80];
     struct peer *peer;
 
     (void)snprintf(url, sizeof(url), "redis-cluster://%s:%d", host, cluster_port(0));
-    peer =
-        peer_start_at(label, url,
-                      client_of(.local_turns = 1, .backoff_max_ms = 200,
-                                .request_timeout_ms = 2000, .connect_timeout_ms = 2000));
+    peer = peer_start_at(label, url,
+                         client_of(.local_turns = 1, .backoff_max_ms = 200,
+                                   .request_timeout_ms = 2000, .connect_timeout_ms = 2000,
+                                   .address_map = address_map));
     UNTIL(peer->up);
     return peer;
 }
@@ -115,7 +117,10 @@ static void lives(const char *seed)
 static void a_node_is_called(const char *host)
 {
     char wanted[120];
-    struct peer *peer = client_at("c", strchr(host, ':') == NULL ? host : "[::1]");
+    const char *seed = address_map != NULL         ? "127.0.0.1"
+                       : strchr(host, ':') == NULL ? host
+                                                   : "[::1]";
+    struct peer *peer = client_at("c", seed);
 
     end(hold_of(peer, "C", name_at(2, 0), &kinds[0], 0));
     server_kill(cluster_server(2));
@@ -151,6 +156,34 @@ static void by_the_names_that_they_announce(void **state)
     }
     lives("127.0.0.1");
     a_node_is_called("localhost");
+}
+
+/* The names have no address: every connection but those to the seed uses the map. */
+static void by_names_that_are_mapped(void **state)
+{
+    char map[200] = "", name[32];
+    size_t length = 0;
+
+    (void)state;
+    skip_without_names();
+    cluster_set(3, 0, "--cluster-preferred-endpoint-type hostname");
+    for (int i = 0; i < 3; i++) {
+        freeReplyObject(server_command(cluster_server(i),
+                                       "CONFIG SET cluster-announce-hostname "
+                                       "node-%d.invalid",
+                                       i));
+        length += (size_t)snprintf(map + length, sizeof(map) - length,
+                                   "%snode-%d.invalid:%d=localhost:%d", i > 0 ? "," : "",
+                                   i, cluster_port(i), cluster_port(i));
+    }
+    for (int i = 0; i < 9; i++) {
+        (void)snprintf(name, sizeof(name), "node-%d.invalid", i / 3);
+        UNTIL(names_told(i % 3, name) == 1);
+    }
+    address_map = map;
+    lives("127.0.0.1");
+    a_node_is_called("node-2.invalid");
+    address_map = NULL;
 }
 
 /* They are asked where they stand by the host that was asked. */
@@ -228,6 +261,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(by_the_names_that_they_announce),
+        STAGE_TEST(by_names_that_are_mapped),
         STAGE_TEST(by_nothing_at_all),
         STAGE_TEST(by_a_question_mark),
         STAGE_TEST(who_only_holds_follows_a_question_mark),

@@ -21,9 +21,10 @@ static void sentinel_leaves(bool in_good_order)
     sentinel_stop(&sentinel);
 }
 
-static void watch(void)
+/* The server shows this certificate. Returns its port. */
+static int watch_as(const char *certificate)
 {
-    int port = tls_listen("server", false), tls_port = server_free_port();
+    int port = tls_listen(certificate, false), tls_port = server_free_port();
     char more[1500];
 
     stage_at_exit(sentinel_leaves);
@@ -35,6 +36,12 @@ static void watch(void)
     sentinel_start(&sentinel, port, more);
     (void)snprintf(url, sizeof(url), "rediss-sentinel://127.0.0.1:%d/%s", tls_port,
                    SENTINEL_SERVICE);
+    return port;
+}
+
+static void watch(void)
+{
+    (void)watch_as("server");
 }
 
 static void both_are_spoken_to_by_tls(void **state)
@@ -61,10 +68,34 @@ static void a_sentinel_that_is_not_trusted_leads_nowhere(void **state)
     assert_true(peer_logged(a, "certificate"));
 }
 
+/* The certificate "localhost" is for 127.0.0.1 alone, which the sentinel announces. */
+static void the_announced_name_is_verified_not_the_mapped_one(void **state)
+{
+    int port;
+    char map[80];
+
+    (void)state;
+    port = watch_as("localhost");
+    (void)snprintf(map, sizeof(map), "127.0.0.1:%d=localhost:%d", port, port);
+
+    struct peer *a = peer_start_at(
+        "a", url,
+        client_of(.tls_ca = tls_file("ca.pem"), .local_turns = 1, .address_map = map));
+    struct peer *b = peer_start_at(
+        "b", url,
+        client_of(.tls_ca = tls_file("ca.pem"), .local_turns = 1, .backoff_max_ms = 100,
+                  .address_map = map, .tls_server_name = "localhost"));
+
+    works(a);
+    assert_down(b, "hostname mismatch (localhost)");
+    assert_true(peer_logged(b, " (mapped from 127.0.0.1:"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(both_are_spoken_to_by_tls),
+        STAGE_TEST(the_announced_name_is_verified_not_the_mapped_one),
         STAGE_TEST(a_sentinel_that_is_not_trusted_leads_nowhere),
     };
 
