@@ -14,8 +14,8 @@
 #include <event2/event.h>
 #include <hiredis/async.h>
 
-/* redis://host:port, rediss://host:port, the same with valkey, or unix:///path. Ends the program where that
- * fails. */
+/* redis://host:port, rediss://host:port, the same with valkey, or unix:///path. Ends the
+ * program where that fails. */
 redisAsyncContext *wire_open(struct event_base *base,
                              const struct measure_options *options);
 /* The same, for questions that are waited for. */

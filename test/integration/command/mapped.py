@@ -79,6 +79,10 @@ class UnreachableMaster(MapTest):
         self.sentinel.announce(TEST_NET, self.ports[0], 1)
         self.ask(1, "status", "job", "--map", f"{TEST_NET}=localhost")
 
+    def test_the_hosts_in_the_url_are_not_mapped(self):
+        self.ask(1, "status", "job", *self.map, "--map",
+                 f"127.0.0.1:{self.sentinel.server_address[1]}={TEST_NET}:1")
+
     def test_a_switch(self):
         process = self.holder(*self.map, "--lease", "3s")
         self.servers[1]("REPLICAOF", "127.0.0.1", self.ports[0])
@@ -174,6 +178,12 @@ class Cluster(MapTest):
 
     def name_of(self, node):
         return f"node-{self.cluster.nodes.index(node)}.invalid:{node.port}"
+
+    def test_the_hosts_in_the_url_are_not_mapped(self):
+        seed, owner = self.cluster.nodes[0], self.cluster.owner(self.slot)
+        self.ask(1, "status", "job", "--redis", f"redis-cluster://{seed.address}",
+                 "--map", f"{seed.address}={TEST_NET}:1",
+                 "--map", f"{self.name_of(owner)}=localhost:{owner.port}")
 
     def test_a_failover_and_a_slot_that_moves(self):
         self.ask(69, "run", "job", "--wait", "0", "--", "true")
