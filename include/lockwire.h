@@ -439,11 +439,25 @@ struct lw_acquire_options {
     uint32_t at_risk_ms;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_risk_cb *at_risk;
+    /* 0: no limit. Else (up to 2^31 - 1) the request ends with LW_EBUSY at once if so
+     * many others already wait; with 1 it waits only if no other does. The server counts
+     * the places in the queue when it would add this one. In LW_EXCLUSIVE and LW_SHARED
+     * both readers and writers count. Handles of this client count one by one. Handles of
+     * another client that share a place (local_turns) count as one; a handle with
+     * max_waiting never shares one. A dead waiter counts until its turn comes, or until
+     * the queue expires. A waiter without a place does not count, because its
+     * subscription is not up yet, or never will be: it sends its limit with each request,
+     * and may end with LW_EBUSY later. A handle that has had a place is not refused any
+     * more, even if its connection or the queue is lost. An owner that already holds the
+     * lock waits ahead of all others, without a limit. LW_REDISSON has no queue, and so
+     * no limit (LW_EINVAL). With wait_ms 0 the field has no effect. While a cluster moves
+     * the name's slot, waiters are not counted. */
+    uint32_t max_waiting;
 };
 #define LW_ACQUIRE_OPTIONS_INIT                                                          \
     {                                                                                    \
         sizeof(struct lw_acquire_options), LW_MUTEX, 0, 0, 0, 0, 0, NULL, 0, NULL, 0,    \
-            NULL                                                                         \
+            NULL, 0                                                                      \
     }
 
 enum lw_acquire_flags {
@@ -639,7 +653,8 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
  * end of a hash tag of Redis Cluster, "{tag}", that is not empty. `options` may be NULL
  * (a mutex, try once). `done` is called once, with:
  *   LW_OK         the lock is held; see lw_lock_fence and lw_lock_remaining_ms
- *   LW_EBUSY      wait_ms is 0, and the lock is held by another; see lw_lock_retry_ms
+ *   LW_EBUSY      wait_ms is 0, and the lock is held by another; or max_waiting others
+ *                 already wait for it; see lw_lock_retry_ms
  *   LW_ETIMEOUT   wait_ms has passed; lw_lock_errstr is "" if the lock was busy until
  *                 then
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
@@ -764,9 +779,10 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
  * called with the keep's `arg`.
  *
  * Outages are waited out. If the server refuses permanently (permissions), if memory is
- * short, or if an upgrade would deadlock (LW_EDEADLOCK), the keep retries after 1 s,
- * doubling the delay up to 30 s. Each failure is logged (LOG_WARNING). Until the retry
- * lw_keep_lock is in state LW_DONE, with the reason in its lw_lock_errstr.
+ * short, if an upgrade would deadlock (LW_EDEADLOCK), or if max_waiting others wait
+ * (LW_EBUSY), the keep retries after 1 s, doubling the delay up to 30 s. Each failure is
+ * logged (LOG_WARNING). Until the retry lw_keep_lock is in state LW_DONE, with the reason
+ * in its lw_lock_errstr.
  *
  * Rules 1 to 8 apply to a keep as to a handle. The caller owns it until lw_keep_free,
  * which may be called in any callback; no callback of the keep runs after that.
@@ -814,7 +830,8 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  * of this call, and never before `done`; if a name is at risk when `done` is called, the
  * warning follows at once. `done` is called once, with:
  *   LW_OK         all are held, each with its own fencing token
- *   LW_EBUSY      wait_ms is 0, and a name is held by another
+ *   LW_EBUSY      wait_ms is 0, and a name is held by another; or max_waiting others
+ *                 already wait for the name that is missing
  *   LW_ETIMEOUT   wait_ms has passed
  *   LW_ECONN, LW_EREDIS, LW_ENOMEM, LW_ECLOSED  as for lw_acquire, of one name
  * After any status except LW_OK all names are being released, in the background.

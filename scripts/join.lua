@@ -2,8 +2,8 @@
 -- Puts a waiter into the queue, a sorted set whose scores are tickets: the server's time
 -- in microseconds when the waiter came. Independent of the lock that is waited for.
 --
--- A fragment. It offers join() and `us` (the server's time), and expects `queue`, the
--- key. mutex.lua and rw_acquire.lua include it.
+-- A fragment. It offers join(), is_full() and `us` (the server's time), and expects
+-- `queue`, the key. mutex.lua and rw_acquire.lua include it.
 --
 -- Happy path: join() adds a new member behind the last one, and the queue has more than
 -- 90 of its 120 seconds left. The queue must not be left without a TTL.
@@ -22,6 +22,13 @@ local function add_last(member)
         redis.call('ZADD', queue, format('%.0f', after), member)
         return after
     end
+end
+
+-- Returns true if a newcomer must not join, since `limit` others are queued, dead ones
+-- included. It is never true for a member, nor without a limit (nil).
+local function is_full(member, limit)
+    return limit and (pcall_type('ZCARD', queue) or 0) >= limit
+        and not pcall_type('ZSCORE', queue, member)
 end
 
 -- Adds a member, unless it is queued already. Returns its ticket, also if the queue's key

@@ -79,17 +79,26 @@ end
 local function request(token, value, lease)
     local mine = value == token or value == marked(token)
     local wait, ticket = how:byte() ~= 110, tonumber((how:match('^..(%d+)'))) or -1
-    local position
-    if wait and not mine then
+    local limit = not mine and tonumber((how:match('^%S+/(%d+)'))) or nil
+    if limit and value == false then -- waiters are served before they are counted
+        local number, again = take(token, value, tonumber(lease), how:byte(2) == 102)
+        if number or again == 1 then
+            return number or refuse(token, value, ticket, again)
+        end
+        value = pcall_type('GET', name)
+    end
+    local full = is_full(token, limit)
+    local position = full and -2 or nil
+    if wait and not mine and not full then
         mark_queued(value) -- first: a mark without a queue does no harm
         ticket, position = join(token, ticket)
     end
     if value and not mine or value == nil then
-        if not wait and redis.call('EXISTS', queue) == 1 then
+        if (full or not wait) and redis.call('EXISTS', queue) == 1 then
             mark_queued(value)
         end
         return refuse(token, value, ticket, 0, position)
     end
     local number, again = take(token, value, tonumber(lease), how:byte(2) == 102)
-    return number or refuse(token, value, ticket, again)
+    return number or refuse(token, value, ticket, again, full and -2 or nil)
 end

@@ -6,11 +6,12 @@
 --
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
 --   counter
--- ARGV: token; lease in ms; `how` the token asks, one word of four parts:
+-- ARGV: token; lease in ms; `how` the token asks, one word of five parts:
 --   n (it does not wait), j (it joins the queue) or k (the same, and the queue's TTL is
 --     renewed);
 --   f (a fencing token is wanted) or -;
 --   its ticket, the server's time in us that its place goes by; nothing if it has none;
+--   a slash and N if the token must not join while N others are queued, else nothing;
 --   a blank and `numbers`: Lua's format for a fencing token in messages, and the server
 --     that is named there
 -- Reply: if the token has the lock now, the first of sixteen fencing tokens, or 0 if none
@@ -18,10 +19,10 @@
 --     "<remaining ms> <position> <server's time in us>[ <ticket> <again>[ <type>]]"
 --   The remaining lease is -1 if the key has no TTL, 0 if the lock is free, and -2 for a
 --   newcomer behind other waiters: to read it would cost a command, and the first waiter
---   polls when the lease ends anyway. The position is -1 if the token is not queued. An
---   absent ticket is the server's time. `again` is 1 if the script has to be sent again,
---   since it has removed sixteen dead waiters. `type` is the type of a foreign key that
---   is no string.
+--   polls when the lease ends anyway. The position is -1 if the token is not queued,
+--   and -2 if N others are queued. An absent ticket is the server's time. `again` is 1
+--   if the script has to be sent again, since it has removed sixteen dead waiters. `type`
+--   is the type of a foreign key that is no string.
 --
 -- Must not leave a value without the queue mark (mutex.lua) while there are waiters, nor
 -- a key without a TTL, nor shorten a TTL.

@@ -5,15 +5,16 @@
 --
 -- KEYS: name (a hash, described in rw.lua), queue (a sorted set), fence counter
 -- ARGV: token; lease in ms; `<r|w> <owner>`, to read or to write (without an owner it is
---   the token); `<wait 0|1> <ticket> <permits> <numbers>`. A request that waits joins the
---   queue. The ticket is the server's time in us that its place goes by, -1 if it has
---   none. A reader enters only while fewer than `permits` owners read; 0 is any number.
+--   the token); `<wait 0|1> <ticket> <permits>[/<N>] <numbers>`. A request that waits
+--   joins the queue. The ticket is the server's time in us that its place goes by, -1 if
+--   it has none. A reader enters only while fewer than `permits` owners read; 0 is any
+--   number. With N, an owner without a hold must not join while N others are queued.
 --   `numbers` is Lua's format for a fencing token in messages, and the server that is
 --   named there.
 -- Reply: the fencing token, if the token has a hold now;
---   or {0, remaining ms (-1: no TTL, 0: free), position (-1: not queued), ticket,
---     server's time in us, 1 if the script has to be sent again, else 0[, type of a
---     foreign key]};
+--   or {0, remaining ms (-1: no TTL, 0: free), position (-1: not queued, -2: and N
+--     others are), ticket, server's time in us, 1 if the script has to be sent again,
+--     else 0[, type of a foreign key]};
 --   or -1: another owner that reads is waiting to write, too, so that neither ever could.
 --
 -- Must not leave a key without a TTL, nor let in a new owner past the first waiter.
@@ -86,13 +87,15 @@ end
 
 local function slow()
     local queue, fence = KEYS[2], KEYS[3]
-    local wait, ticket, permits, numbers = ARGV[4]:match('^(%d) (%S+) (%d+) (.*)$')
+    local wait, ticket, permits, limit, numbers =
+        ARGV[4]:match('^(%d) (%S+) (%d+)/?(%d*) (.*)$')
     local kind = request:sub(1, 1)
     wait, ticket, permits = wait == '1', tonumber(ticket), tonumber(permits)
     lease = tonumber(lease)
     -- include: rw.lua
     -- include: join.lua
-    local member = format('%s%.0f %s %s', kind, permits, token, owner)
+    local member, full = format('%s%.0f %s %s', kind, permits, token, owner), false
+    limit = tonumber(limit)
 
     local function refuse(ours, again)
         local left = redis.call('PTTL', name)
@@ -102,7 +105,7 @@ local function slow()
             left = math.max(0, lock.soonest - now)
         end
         ticket = ticket < 0 and us or ticket -- by which it can join later
-        local position = pcall_type('ZRANK', queue, member) or -1
+        local position = full and -2 or pcall_type('ZRANK', queue, member) or -1
         local answer = {0, left, position, ticket, us, again}
         if not ours then
             answer[7] = redis.call('TYPE', name).ok
@@ -154,7 +157,8 @@ local function slow()
         record = redis.call('HGET', name, 'h:' .. token)
     end
     if not ours or record and not parse_hold(record) then
-        if wait then
+        full = is_full(member, limit)
+        if wait and not full then
             ticket = join(member, ticket)
         end
         return refuse(false, 0)
@@ -175,10 +179,18 @@ local function slow()
             return -1
         end
         ticket = 0
-    elseif ticket == 0 then
-        ticket = -1
+    else
+        ticket = ticket == 0 and -1 or ticket
     end
-    if wait then
+    if limit and ticket ~= 0 then -- waiters are served before they are counted
+        number, again = serve(member, lease)
+        number = number or enter()
+        if number or again == 1 then
+            return number or refuse(true, again)
+        end
+        full = is_full(member, limit)
+    end
+    if wait and not full then
         ticket = join(member, ticket)
     end
     number, again = serve(member, lease)
@@ -186,7 +198,7 @@ local function slow()
     if number then
         return number
     end
-    if wait and ticket > 0 and is_holder(owner) then -- a read request of it was let in
+    if wait and not full and ticket > 0 and is_holder(owner) then -- it was let in to read
         ticket = 0
         redis.call('ZADD', queue, '0', member)
     end

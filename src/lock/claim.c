@@ -276,6 +276,7 @@ static void encode_acquire(struct lw__command *command, struct lw__buffer *out)
         .rw = rw_of(claim, &rw),
         .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
         .ticket = claim->machine.ticket,
+        .max_waiting = lw__handles_queue_limit(claim),
         .wait = joins,
         .keep = joins && should_extend_queue(claim->client, claim->name),
         .fence = lw__handles_want_fence(claim),
@@ -285,6 +286,7 @@ static void encode_acquire(struct lw__command *command, struct lw__buffer *out)
     args.token = lw__claim_token(claim);
     args.lease_ms = lw__claim_lease_ms(claim);
     claim->asked_to_join = args.wait;
+    claim->sent_limit = args.max_waiting != 0;
     claim->fences_drawn = args.fence ? 16 : 0;
     claim->mode->encode_acquire(out, lw__command_evals(command), &args);
 }
@@ -566,6 +568,7 @@ static void read_queued(struct lw__claim *claim, const struct lw__acquired *answ
     input->queued.again = answer->again;
     input->queued.asked_to_join = claim->asked_to_join;
     input->queued.released = answer->released;
+    claim->full = answer->full;
     claim->asking.remaining_ms = left;
     claim->asking.place = (uint32_t)(answer->position + 1);
     note_clock(claim, input->sent_us, answer->server_us);
@@ -615,7 +618,8 @@ static bool acquire_replied(struct lw__command *command, const struct lw__reply 
         return true;
     }
     if (!claim->mode->decode_acquired(reply, lw__machine_reacquires(claim->machine.phase),
-                                      &answer)) {
+                                      &answer) ||
+        (answer.full && !claim->sent_limit)) {
         return false;
     }
     switch (answer.kind) {

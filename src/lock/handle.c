@@ -108,6 +108,12 @@ bool lw__handles_want_place(const struct lw__claim *claim)
     return false;
 }
 
+/* A handle that is limited is alone in its claim. */
+uint32_t lw__handles_queue_limit(const struct lw__claim *claim)
+{
+    return claim->waiting != NULL ? claim->waiting->queue_limit : 0;
+}
+
 /* ---- its owner ---- */
 
 bool lw__handle_is_co_owner(const struct lw_lock *a, const struct lw_lock *b)
@@ -375,6 +381,7 @@ void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
     lock->token_n = claim->n;
     lock->window_ms = claim->window_ms;
     lock->hold_until_us = LW__NEVER;
+    lock->queue_limit = 0;
     if (lock->asking.max_hold_us > 0) {
         lock->hold_until_us = lw__now_us() + lock->asking.max_hold_us;
     }

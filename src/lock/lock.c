@@ -78,6 +78,13 @@ static bool has_invalid_option(struct lw_client *client,
     } else if (o->mode == LW_REDISSON && client->options.guard_ms != 0) {
         lw__options_explain(client, "LW_REDISSON is not supported with guard_ms %lu",
                             (unsigned long)client->options.guard_ms);
+    } else if (o->mode == LW_REDISSON && o->max_waiting != 0) {
+        lw__options_explain(client,
+                            "max_waiting %lu is given, but LW_REDISSON has no queue",
+                            (unsigned long)o->max_waiting);
+    } else if (o->max_waiting > INT32_MAX) {
+        lw__options_explain(client, "max_waiting %lu is above 2147483647",
+                            (unsigned long)o->max_waiting);
     } else if (o->permits != 0 && o->mode != LW_SHARED) {
         lw__options_explain(client, "permits is set, but mode is not LW_SHARED");
     } else if (o->owner != NULL &&
@@ -145,6 +152,8 @@ static void copy_options(struct lw_lock *lock, const struct lw_acquire_options *
     lock->at_risk = options->at_risk;
     lock->at_risk_ms = options->at_risk_ms;
     lock->once = options->wait_ms == 0;
+    lock->queue_limit = lock->once ? 0 : options->max_waiting;
+    lock->limited = lock->queue_limit > 0;
     lock->asking.asked_us = lw__now_us();
     lock->asking.give_up_us = LW__NEVER;
     if (options->wait_ms > 0 && options->wait_ms < INT64_MAX / LW__MS / 2) {

@@ -283,8 +283,12 @@ struct lw_lock {
     void *arg;
     char *owner; /* as given, or formatted by lw_lock_owner; or NULL */
     uint32_t lease_ms, margin_ms, permits;
+    /* turns.c: it ends if so many others are queued when it would join; 0: no limit, or
+     * it has had its place */
+    uint32_t queue_limit;
     uint8_t flags;
-    bool once; /* wait_ms is 0 */
+    bool once;    /* wait_ms is 0 */
+    bool limited; /* max_waiting was given: it shares no claim */
     bool freed;
 
     bool delivered; /* handle.c: the callback of its grant was called */
@@ -376,6 +380,8 @@ struct lw__claim {
     uint8_t fences_drawn;         /* fencing tokens that its grant drew */
     uint8_t passed_count;   /* handles that its grant has served (turns.c, handle.c) */
     bool asked_to_join : 1; /* the request in flight joins the queue */
+    bool sent_limit : 1;    /* the request in flight has a queue_limit */
+    bool full : 1;          /* the last reply: so many others are queued */
     bool token_sent : 1;    /* its token was sent, and may be in Redis with that text */
     enum lw__try try : 4;
     enum lw__fast_release fast_release : 2; /* how the fast release was sent */
@@ -732,6 +738,8 @@ bool lw__handles_want_entry(const struct lw__claim *claim);
 bool lw__handles_want_fence(const struct lw__claim *claim);
 /* Returns true if a waiter may wait in the queue. */
 bool lw__handles_want_place(const struct lw__claim *claim);
+/* Returns the queue_limit of the request, or 0. */
+uint32_t lw__handles_queue_limit(const struct lw__claim *claim);
 
 /* ---- credentials.c ---- */
 

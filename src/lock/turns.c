@@ -153,10 +153,29 @@ static void leave_hold(struct lw_lock *lock)
 
 /* ---- joining ---- */
 
+/* A handle with max_waiting has a token of its own, so that the server counts it. */
 static bool shares_claim(const struct lw_lock *lock)
 {
-    return lock->mode->polls ||
-           (lock->mode->shares_claims && lock->client->options.local_turns > 1);
+    return lock->mode->polls || (lock->mode->shares_claims && !lock->limited &&
+                                 lock->client->options.local_turns > 1);
+}
+
+/* Returns how many handles wait for this name without a token of their own. A claim that
+ * asks stands in the queue for one of its handles. */
+static uint32_t count_tokenless(const struct lw__name *name)
+{
+    const struct lw__claim *claim;
+    const struct lw_lock *lock;
+    uint32_t count = 0, waiters;
+
+    DL_FOREACH(name->claims, claim) {
+        waiters = 0;
+        DL_FOREACH2(claim->waiting, lock, turn_next) {
+            waiters += !lock->once;
+        }
+        count += waiters - (waiters > 0 && lw__machine_asks(claim->machine.phase));
+    }
+    return count;
 }
 
 /* Claims ahead of it in the list are about to end. A mode that polls has only one claim
@@ -222,6 +241,15 @@ int lw__turns_join(struct lw_lock *lock)
     if (claim != NULL && lock->once && is_busy(claim, lock)) {
         end_busy(claim, lock);
         return 0;
+    }
+    if (lock->limited) {
+        uint32_t tokenless = count_tokenless(lock->name);
+
+        if (tokenless >= lock->queue_limit) {
+            end_busy(lock->name->claims, lock);
+            return 0;
+        }
+        lock->queue_limit -= tokenless;
     }
     if (lock->once && lw__node_is_backing_off(lock->name->node)) {
         lw__handle_unserved(lock, LW_ECONN);
@@ -602,11 +630,31 @@ static void end_tries(struct lw__claim *claim, int status, int error, const char
     }
 }
 
+/* The reply to a request with a limit. A handle that has a place keeps its right to one,
+ * whatever happens to the queue; others send the limit again. */
+static void note_place(struct lw__claim *claim)
+{
+    struct lw_lock *lock = claim->waiting;
+
+    if (claim->asking.place > 0) {
+        lock->queue_limit = 0;
+    } else if (claim->full && !lw__machine_is_acquiring(claim->machine.phase)) {
+        lw__handle_stop_waiting(claim, lock);
+        lw__handle_end(lock, LW_EBUSY);
+        lock->retry_ms = claim->asking.remaining_ms;
+        lw__claim_event(claim, LW__EV_CANCEL);
+    }
+}
+
 static void refused(struct lw__claim *claim)
 {
     const struct lw_lock *lock = claim->waiting;
 
     clear_error(claim);
+    if (lock != NULL && lock->queue_limit > 0) {
+        note_place(claim);
+        return;
+    }
     while (lock != NULL && lock->once) {
         lock = lock->turn_next;
     }

@@ -49,21 +49,32 @@ static const char *word_at(const struct lw__reply *reply, size_t index)
     return text;
 }
 
+/* In place of a position: the token did not join, since the queue is full. */
+#define FULL (-2)
+
+static void read_position(struct lw__acquired *ret, int64_t position)
+{
+    ret->full = position == FULL;
+    ret->position = ret->full ? -1 : position;
+}
+
 /* See rw_acquire.lua for the format. */
-static bool read_queued(const struct lw__reply *reply, struct lw__acquired *ret)
+static bool read_queued(const struct lw__reply *reply, int64_t least_position,
+                        struct lw__acquired *ret)
 {
     size_t count = lw__reply_count(reply);
-    int64_t zero;
+    int64_t zero, position;
 
     ret->kind = LW__ANSWER_QUEUED;
     if (!integer_at(reply, 0, 0, 0, &zero) ||
         !integer_at(reply, 1, -1, INT64_MAX, &ret->remaining_ms) ||
-        !integer_at(reply, 2, -1, LUA_MAX, &ret->position) ||
+        !integer_at(reply, 2, least_position, LUA_MAX, &position) ||
         !integer_at(reply, 3, -1, LUA_MAX, &ret->ticket) ||
         !integer_at(reply, 4, 1, LUA_MAX, &ret->server_us) ||
         !flag_at(reply, 5, &ret->again)) {
         return false;
     }
+    read_position(ret, position);
     if (count == 7) {
         ret->stranger = word_at(reply, 6);
         return ret->stranger != NULL;
@@ -83,7 +94,7 @@ bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
         return false;
     }
     if (lw__reply_type(reply) != LW__REPLY_INTEGER) {
-        return read_queued(reply, ret);
+        return read_queued(reply, FULL, ret);
     }
     ret->kind = number > 0 ? LW__ANSWER_GRANTED : LW__ANSWER_DEADLOCK;
     ret->fence = number > 0 ? (uint64_t)number : 0;
@@ -102,7 +113,7 @@ bool lw__decode_redisson_acquired(const struct lw__reply *reply, bool turn,
         return false;
     }
     if (granted == 0) {
-        return read_queued(reply, ret);
+        return read_queued(reply, -1, ret);
     }
     ret->kind = LW__ANSWER_GRANTED;
     return integer_at(reply, 1, 0, 0, &fence) && lw__reply_count(reply) == 2;
@@ -161,13 +172,17 @@ static bool read_refused(const struct lw__reply *reply, bool turn,
 {
     size_t length;
     const char *text = lw__reply_text(reply, &length), *at = text;
+    int64_t position;
 
     ret->kind = LW__ANSWER_QUEUED;
-    return lw__reply_type(reply) == LW__REPLY_STRING && strlen(text) == length &&
-           (!turn || read_flag(&at, &ret->released)) &&
-           read_integer(&at, LW__NOT_TOLD, LUA_MAX, &ret->remaining_ms) &&
-           read_integer(&at, -1, LUA_MAX, &ret->position) &&
-           read_integer(&at, 1, LUA_MAX, &ret->server_us) && read_ticket(at, ret) &&
+    if (lw__reply_type(reply) != LW__REPLY_STRING || strlen(text) != length ||
+        (turn && !read_flag(&at, &ret->released)) ||
+        !read_integer(&at, LW__NOT_TOLD, LUA_MAX, &ret->remaining_ms) ||
+        !read_integer(&at, FULL, LUA_MAX, &position)) {
+        return false;
+    }
+    read_position(ret, position);
+    return read_integer(&at, 1, LUA_MAX, &ret->server_us) && read_ticket(at, ret) &&
            text[length - 1] != ' ';
 }
 

@@ -47,11 +47,28 @@ void lw__encode_try(struct lw__buffer *out, const char *name,
     lw__resp_number(out, lease_ms);
 }
 
-/* `<wait> <ticket> <permits> <numbers>` in one word: four words would cost the server
- * more. */
+/* Writes `/<max_waiting>`, or nothing if that is 0. Returns its length. */
+static size_t format_limit(const struct lw__acquire_args *args, char ret[LW__DIGITS + 1])
+{
+    char room[LW__DIGITS];
+    const char *digits;
+    size_t length;
+
+    if (args->max_waiting == 0) {
+        return 0;
+    }
+    digits = lw__resp_digits(args->max_waiting, room, &length);
+    *ret = '/';
+    memcpy(ret + 1, digits, length);
+    return 1 + length;
+}
+
+/* `<wait> <ticket> <permits>[/<limit>] <numbers>` in one word: four words would cost the
+ * server more. */
 static void put_waiting(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
-    char ticket_room[LW__DIGITS], permits_room[LW__DIGITS];
+    char ticket_room[LW__DIGITS], permits_room[LW__DIGITS], limit[LW__DIGITS + 1];
+    size_t limit_length = format_limit(args, limit);
     size_t ticket_length = 2, permits_length, numbers_length = strlen(args->site.numbers);
     const char *permits =
         lw__resp_digits(args->rw->permits, permits_room, &permits_length);
@@ -60,11 +77,13 @@ static void put_waiting(struct lw__buffer *out, const struct lw__acquire_args *a
     if (args->ticket >= 0) {
         ticket = lw__resp_digits((uint64_t)args->ticket, ticket_room, &ticket_length);
     }
-    lw__resp_begin(out, 2 + ticket_length + 1 + permits_length + 1 + numbers_length);
+    lw__resp_begin(out, 2 + ticket_length + 1 + permits_length + limit_length + 1 +
+                            numbers_length);
     lw__buffer_put(out, args->wait ? "1 " : "0 ", 2);
     lw__buffer_put(out, ticket, ticket_length);
     lw__buffer_put(out, " ", 1);
     lw__buffer_put(out, permits, permits_length);
+    lw__buffer_put(out, limit, limit_length);
     lw__buffer_put(out, " ", 1);
     lw__buffer_put(out, args->site.numbers, numbers_length);
     lw__resp_end(out);
@@ -85,16 +104,18 @@ static void put_rw_acquire(struct lw__buffer *out, bool eval,
 static void put_how(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
     const char *joins = !args->wait ? "n" : args->keep ? "k" : "j", *ticket = "";
-    char room[LW__DIGITS];
+    char room[LW__DIGITS], limit[LW__DIGITS + 1];
     size_t digits = 0, numbers = strlen(args->site.numbers);
+    size_t limit_length = format_limit(args, limit);
 
     if (args->ticket >= 0) {
         ticket = lw__resp_digits((uint64_t)args->ticket, room, &digits);
     }
-    lw__resp_begin(out, 2 + digits + 1 + numbers);
+    lw__resp_begin(out, 2 + digits + limit_length + 1 + numbers);
     lw__buffer_put(out, joins, 1);
     lw__buffer_put(out, args->fence ? "f" : "-", 1);
     lw__buffer_put(out, ticket, digits);
+    lw__buffer_put(out, limit, limit_length);
     lw__buffer_put(out, " ", 1);
     lw__buffer_put(out, args->site.numbers, numbers);
     lw__resp_end(out);

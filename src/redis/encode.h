@@ -29,10 +29,11 @@ struct lw__acquire_args {
     const struct lw__rw *rw;          /* NULL for a mutex */
     struct lw__script_env site;
     uint32_t lease_ms;
-    int64_t ticket; /* -1 if not known yet */
-    bool wait;      /* joins the queue if it is refused */
-    bool fence;     /* wants a fencing token */
-    bool keep;      /* joining also extends the queue's TTL */
+    int64_t ticket;       /* -1 if not known yet */
+    uint32_t max_waiting; /* does not join while so many others are queued; 0: joins */
+    bool wait;            /* joins the queue if it is refused */
+    bool fence;           /* wants a fencing token */
+    bool keep;            /* joining also extends the queue's TTL */
 };
 void lw__encode_acquire(struct lw__buffer *out, bool eval,
                         const struct lw__acquire_args *args);

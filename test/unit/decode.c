@@ -82,7 +82,7 @@ static void check(bool (*decode)(const struct lw__reply *), size_t count, size_t
                   const char *const *right)
 {
     static const char *const wrong[] = {
-        "nil", "'1", "+1", "!ERR x", "[", "-2", "-9223372036854775808"};
+        "nil", "'1", "+1", "!ERR x", "[", "-3", "-9223372036854775808"};
     const char *elements[MOST] = {NULL};
 
     for (size_t i = 0; i < count; i++) {
@@ -329,6 +329,29 @@ static void test_who_joins_a_mutex_s_queue_has_the_time_as_ticket(void **state)
     assert_true(acquired.ticket == 12 && acquired.server_us == 12 && acquired.released);
 }
 
+static void test_a_full_queue_is_a_position_of_minus_two(void **state)
+{
+    (void)state;
+    assert_true(mutex_text(false, "29000 -2 1763690000000002"));
+    assert_int_equal(acquired.kind, LW__ANSWER_QUEUED);
+    assert_int_equal(acquired.position, -1);
+    assert_true(acquired.full);
+    assert_true(mutex_text(false, "29000 -1 1763690000000002"));
+    assert_int_equal(acquired.position, -1);
+    assert_false(acquired.full);
+    assert_true(array_decoded(as_rw_acquired, 6,
+                              (const char *[]){"0", "29000", "-2", "11", "12", "0"}));
+    assert_int_equal(acquired.position, -1);
+    assert_true(acquired.full);
+    assert_false(redisson_of(6, (const char *[]){"0", "29000", "-2", "11", "12", "0"}));
+    for (size_t i = 0; i < 6; i++) { /* -2 is the position's alone */
+        const char *elements[] = {"0", "29000", "2", "11", "12", "0"};
+
+        elements[i] = "-2";
+        assert_int_equal(array_decoded(as_rw_acquired, 6, elements), i == 2);
+    }
+}
+
 static void test_no_other_line_is_a_mutex_s_refusal(void **state)
 {
     static const char *const wrong[] = {
@@ -346,7 +369,7 @@ static void test_no_other_line_is_a_mutex_s_refusal(void **state)
         "1 2 3 4 2",
         "1 2 0 4 0",
         "-3 2 3 4 0",
-        "1 -2 3 4 0",
+        "1 -3 3 4 0",
         "1 2 3 -2 0",
         "01 2 3 4 0",
         "-0 2 3 4 0",
@@ -585,6 +608,7 @@ int main(void)
         cmocka_unit_test(test_a_mutex_s_grant_is_its_number),
         cmocka_unit_test(test_a_mutex_s_refusal_is_a_line),
         cmocka_unit_test(test_who_joins_a_mutex_s_queue_has_the_time_as_ticket),
+        cmocka_unit_test(test_a_full_queue_is_a_position_of_minus_two),
         cmocka_unit_test(test_no_other_line_is_a_mutex_s_refusal),
         cmocka_unit_test(test_a_mutex_release_is_two_bits),
         cmocka_unit_test(test_a_drop_is_done_or_to_be_looked_at),

@@ -177,6 +177,39 @@ static void test_a_mutex_is_asked_for(void **state)
            SHA(MUTEX_ACQUIRE));
 }
 
+static void test_a_limit_of_waiters_follows_the_ticket_or_the_permits(void **state)
+{
+    struct lw__rw rw = {.permits = 7};
+    struct lw__acquire_args args = {.name = "job",
+                                    .token = token,
+                                    .site = site,
+                                    .lease_ms = 1000,
+                                    .ticket = 5,
+                                    .max_waiting = 3,
+                                    .wait = true};
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_acquire(&out, false, &args);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
+           ":7:2000- 1000 j-5/3~%%d~5e1f",
+           SHA(MUTEX_ACQUIRE));
+    args.ticket = -1;
+    args.max_waiting = INT32_MAX;
+    lw__encode_acquire(&out, false, &args);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
+           ":7:2000- 1000 j-/2147483647~%%d~5e1f",
+           SHA(MUTEX_ACQUIRE));
+    args.rw = &rw;
+    lw__encode_acquire(&out, false, &args);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
+           ":7:2000- 1000 r~ 1~-1~7/2147483647~%%d~5e1f",
+           SHA(RW_ACQUIRE));
+}
+
 static void test_a_turn_names_both_tokens(void **state)
 {
     const struct lw__token previous = {UUID, 6, 500};
@@ -481,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_raw_bytes_of_one_command),
         cmocka_unit_test(test_numbers_at_their_limits),
         cmocka_unit_test(test_a_mutex_is_asked_for),
+        cmocka_unit_test(test_a_limit_of_waiters_follows_the_ticket_or_the_permits),
         cmocka_unit_test(test_a_turn_names_both_tokens),
         cmocka_unit_test(test_a_read_write_lock_is_asked_for),
         cmocka_unit_test(test_a_drop_is_a_script_or_the_server_s_own_command),

@@ -207,6 +207,19 @@ static void max_hold_out_of_range(void **state)
     refused_option(asking(.max_hold_ms = -1), "max_hold_ms -1 ");
 }
 
+static void max_waiting_out_of_range(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    refused_option(asking(.wait_ms = -1, .max_waiting = 1u << 31),
+                   "max_waiting 2147483648 is above 2147483647");
+    refused_option(asking(.wait_ms = -1, .max_waiting = UINT32_MAX), "4294967295");
+    refused_option(asking(.mode = LW_REDISSON, .wait_ms = -1, .max_waiting = 3),
+                   "max_waiting 3 is given, but LW_REDISSON has no queue");
+    ask_with(a, "A", "x", asking(.wait_ms = -1, .max_waiting = INT32_MAX));
+    EXPECT("A granted");
+}
+
 static void owner_and_permits_out_of_place(void **state)
 {
     char owner[130];
@@ -347,6 +360,7 @@ int main(void)
         STAGE_TEST(at_risk_that_is_none),
         STAGE_TEST(unknown_flags_and_modes),
         STAGE_TEST(max_hold_out_of_range),
+        STAGE_TEST(max_waiting_out_of_range),
         STAGE_TEST(owner_and_permits_out_of_place),
         STAGE_TEST(acquire_options_of_another_size),
         STAGE_TEST(smaller_acquire_options_default_the_rest),

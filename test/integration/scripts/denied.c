@@ -36,7 +36,7 @@ struct state {
 
 struct call {
     enum lw__script_id script;
-    int token, old;
+    int token, old, limit; /* limit: of waiters; 0: none */
     bool wait;
 };
 
@@ -178,8 +178,10 @@ static struct script_answer send_call(const struct call *call)
 {
     const struct token *token = &tokens[call->token];
     char owner[] = {token->owner, '\0'}, kind[] = {token->kind, '\0'};
-    const char *how = script_how(call->wait, NO_TICKET, 1);
+    const char *how;
 
+    script_limit = call->limit;
+    how = script_how(call->wait, NO_TICKET, 1);
     switch (call->script) {
     case LW__SCRIPT_MUTEX_ACQUIRE:
         return mutex_answer(
@@ -233,7 +235,8 @@ static bool is_rw(enum lw__script_id script)
 static struct call random_call(const struct state *state)
 {
     struct call call = {.script = scripts[roll(sizeof(scripts) / sizeof(scripts[0]))],
-                        .wait = roll(4) > 0};
+                        .wait = roll(4) > 0,
+                        .limit = roll(3) == 0 ? 1 + (int)roll(3) : 0};
     int first = is_rw(call.script) ? RW : 0;
 
     call.token = first + (int)roll(RW);
@@ -396,7 +399,7 @@ static bool is_true_of(const long long *n, const struct state *after, int token)
     if (n[0] == -1) {
         return !after->held[token];
     }
-    return !after->held[token] && n[2] == after->place[token] &&
+    return !after->held[token] && (n[2] == FULL ? -1 : n[2]) == after->place[token] &&
            (n[1] == NOT_TOLD || token >= RW || (n[1] == 0) == free);
 }
 

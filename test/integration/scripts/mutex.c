@@ -115,6 +115,55 @@ static void who_asked_first_without_joining_joins_before_who_came_later(void **s
     refused(acquire(second, LEASE, 1, NO_TICKET), 1);
 }
 
+static void a_token_with_a_limit_joins_while_fewer_are_queued(void **state)
+{
+    const char *held = script_token(&a, 1, WINDOW);
+    const char *t[4];
+    long long ticket;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        t[i] = script_token(&b, i + 2, WINDOW);
+    }
+    granted(acquire(held, LEASE, 1, NO_TICKET));
+    script_limit = 1;
+    ticket = refused(acquire(t[0], LEASE, 1, NO_TICKET), 0);
+    assert_marked(held);
+    assert_int_equal(refused(acquire(t[0], LEASE, 1, NO_TICKET), 0), ticket);
+    refused(acquire(t[1], LEASE, 1, NO_TICKET), FULL);
+    refused(acquire(t[1], LEASE, 1, 17), FULL); /* nor with a ticket */
+    refused(acquire(t[1], LEASE, 0, NO_TICKET), FULL);
+    assert_int_equal(script_do(&server, "ZCARD " QUEUE), 1);
+    script_limit = 2;
+    refused(acquire(t[1], LEASE, 0, NO_TICKET), -1);
+    refused(acquire(t[1], LEASE, 1, NO_TICKET), 1);
+    refused(acquire(t[2], LEASE, 1, NO_TICKET), FULL);
+    script_limit = 0;
+    refused(acquire(t[2], LEASE, 1, 0), 0);
+    script_limit = 2;
+    refused(acquire(t[1], LEASE, 1, NO_TICKET), 2); /* it stays */
+    assert_int_equal(release(held), 1);
+    assert_holder(t[2]);
+    script_client_turn(&b, t[2]);
+}
+
+/* Whoever asks, a free lock goes to the first waiter, which does not wait any longer. */
+static void waiters_are_served_before_they_are_counted(void **state)
+{
+    const char *held = script_token(&a, 1, WINDOW), *t2 = script_token(&b, 2, WINDOW);
+    const char *t3 = script_token(&b, 3, WINDOW), *t4 = script_token(&a, 4, WINDOW);
+
+    (void)state;
+    granted(acquire(held, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    expire();
+    script_limit = 1;
+    refused(acquire(t3, LEASE, 1, NO_TICKET), 0);
+    assert_holder(t2);
+    script_client_turn(&b, t2);
+    refused(acquire(t4, LEASE, 1, NO_TICKET), FULL);
+}
+
 static void tickets_grow_though_the_clock_steps_back(void **state)
 {
     (void)state;
@@ -451,6 +500,8 @@ int main(void)
         SCRIPT_TEST(who_waits_keeps_place_and_ticket_however_often_it_asks),
         SCRIPT_TEST(an_old_ticket_regains_the_place_in_a_lost_queue),
         SCRIPT_TEST(who_asked_first_without_joining_joins_before_who_came_later),
+        SCRIPT_TEST(a_token_with_a_limit_joins_while_fewer_are_queued),
+        SCRIPT_TEST(waiters_are_served_before_they_are_counted),
         SCRIPT_TEST(tickets_grow_though_the_clock_steps_back),
         SCRIPT_TEST(the_queue_lives_by_its_members_asking_only),
         SCRIPT_TEST(all_who_join_are_answered_alike),

@@ -267,6 +267,7 @@ static struct call random_call(void)
                    call.script == LW__SCRIPT_RW_RENEW) &&
                   roll(4) == 0;
     call.old = roll(3) && world.model.holder >= 0 ? world.model.holder : pick(false);
+    call.limit = roll(3) == 0 ? 1 + (int)roll(6) : 0;
     call.ticket = roll(3) ? world.tickets[call.token] : MODEL_NO_TICKET;
     if (call.script == LW__SCRIPT_MUTEX_TURN && call.old == call.token) {
         call.script = LW__SCRIPT_MUTEX_RENEW;
@@ -314,8 +315,9 @@ static void random_calls_sent_again_have_the_effect_of_once(void **state)
         replay_run(&call, roll(4) == 0);
     }
     print_message("%ld grants, %ld turns, %ld deadlocks, %ld unfinished, %ld "
-                  "while closed; calls:",
-                  world.grants, world.turns, world.deadlocks, world.agains, world.closed);
+                  "while closed, %ld refused by a limit; calls:",
+                  world.grants, world.turns, world.deadlocks, world.agains, world.closed,
+                  world.full);
     for (int i = 0; i < LW__SCRIPT_COUNT; i++) {
         print_message(" %s %ld", lw__scripts[i].name, world.done[i]);
     }

@@ -46,6 +46,25 @@ static void who_asked_first_without_joining_joins_before_who_came_later(void **s
     refused(rw_acquire(t3, "w", "C", 1, NO_TICKET), 1);
 }
 
+static void a_request_with_a_limit_joins_while_fewer_are_queued(void **state)
+{
+    const char *t5 = script_token(&a, 5, WINDOW);
+
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t5, "r", "D", 1, NO_TICKET));
+    script_limit = 1;
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0); /* it stays */
+    refused(rw_acquire(t3, "r", "C", 1, NO_TICKET), FULL);
+    refused(rw_acquire(t3, "r", "C", 1, 17), FULL);
+    refused(rw_acquire(t3, "r", "C", 0, NO_TICKET), FULL);
+    assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
+    refused(rw_acquire(t4, "w", "A", 1, NO_TICKET), 0); /* its owner reads already */
+    script_limit = 3;
+    refused(rw_acquire(t3, "r", "C", 1, NO_TICKET), 2);
+}
+
 static void an_acquire_sent_twice_counts_once(void **state)
 {
     long long fence = granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
@@ -389,6 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TOKENS_TEST(readers_share_and_a_writer_excludes_all_others),
         TOKENS_TEST(who_asked_first_without_joining_joins_before_who_came_later),
+        TOKENS_TEST(a_request_with_a_limit_joins_while_fewer_are_queued),
         TOKENS_TEST(an_acquire_sent_twice_counts_once),
         TOKENS_TEST(a_release_sent_twice_counts_once),
         TOKENS_TEST(an_owner_s_holds_are_counted_and_share_its_number),

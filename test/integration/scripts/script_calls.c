@@ -17,6 +17,7 @@
 struct script_server server;
 struct script_client a, b;
 const char *script_numbers = NUMBERS;
+int script_limit;
 char t1[80], t2[80], t3[80], t4[80];
 
 int start_server(void **state)
@@ -42,6 +43,7 @@ int empty_server(void **state)
     (void)state;
     script_server_flush(&server);
     script_numbers = NUMBERS;
+    script_limit = 0;
     return 0;
 }
 
@@ -62,15 +64,24 @@ int four_tokens(void **state)
     return empty_server(state);
 }
 
+/* "/3", or "" without a limit. */
+static const char *limit_text(void)
+{
+    static char text[16];
+
+    (void)snprintf(text, sizeof(text), script_limit > 0 ? "/%d" : "", script_limit);
+    return text;
+}
+
 const char *script_how(int wait, long long ticket, int want_fence)
 {
     static char texts[16][64];
     static unsigned next;
     char *text = texts[next++ % 16];
 
-    (void)snprintf(text, sizeof(texts[0]), "%c%c%s %s", "njk"[wait],
+    (void)snprintf(text, sizeof(texts[0]), "%c%c%s%s %s", "njk"[wait],
                    want_fence ? 'f' : '-', ticket >= 0 ? script_number(ticket) : "",
-                   NUMBERS);
+                   limit_text(), NUMBERS);
     return text;
 }
 
@@ -211,8 +222,8 @@ struct script_answer rw_acquire(const char *token, const char *kind, const char 
     char asker[160], waiting[80];
 
     (void)snprintf(asker, sizeof(asker), "%c %s", kind[0], owner);
-    (void)snprintf(waiting, sizeof(waiting), "%d %lld %s %s", wait, ticket,
-                   permits_of(kind), NUMBERS);
+    (void)snprintf(waiting, sizeof(waiting), "%d %lld %s%s %s", wait, ticket,
+                   permits_of(kind), limit_text(), NUMBERS);
     return rw_asked(script_run(&server, LW__SCRIPT_RW_ACQUIRE, 3, RW_KEYS, token,
                                script_number(LEASE), asker, waiting, NULL));
 }

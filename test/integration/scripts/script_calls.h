@@ -51,6 +51,10 @@ extern const char *script_numbers;
 /* `how` of mutex_acquire.lua, valid for the next 16 calls; `wait` is 2 where the queue
  * shall live on as well. */
 const char *script_how(int wait, long long ticket, int want_fence);
+/* The limit of waiters that script_how and rw_acquire pass on; 0, as at the start of each
+ * test: none. */
+extern int script_limit;
+#define FULL (-2)     /* the position of a token that was refused by that limit */
 #define NOT_TOLD (-2) /* the remaining ms */
 /* What mutex_acquire answered as numbers: {1, fence} or {0, remaining ms, position,
  * ticket, server time us, again}, and the type of a stranger as text; of mutex_turn, with

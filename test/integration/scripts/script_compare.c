@@ -156,6 +156,7 @@ static void check_refusal(const struct call *call, const struct model_answer *ex
 
     CHECK(answer->count == from + 6, "%d elements", answer->count);
     CHECK(n[2] == expected->position, "position %lld, not %d", n[2], expected->position);
+    world.full += n[2] == FULL;
     if (entry != NULL && entry->ticket == MODEL_NO_TICKET && call->wait) {
         CHECK(n[3] > 1LL << 50, "ticket %lld", n[3]);
         CHECK(expected->position == 0 || entry[-1].ticket < n[3], "ticket %lld", n[3]);
@@ -357,6 +358,7 @@ void replay_run(const struct call *call, bool twice)
 
     world.current = call->script;
     world.model.closed = call->closed;
+    world.model.limit = script_limit = call->limit;
     script_numbers = call->closed ? CLOSED : NUMBERS;
     for (int time = 0; time < (twice ? 2 : 1); time++) {
         answer = send_call(call);

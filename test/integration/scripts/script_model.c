@@ -85,6 +85,11 @@ void model_join(struct model *model, struct model_list *list, int token, long lo
     answer->ticket = list->entries[at].ticket;
 }
 
+bool model_full(const struct model *model, const struct model_list *list, int token)
+{
+    return model->limit > 0 && list->count >= model->limit && model_find(list, token) < 0;
+}
+
 void model_tell(struct model *model, struct model_answer *answer,
                 struct model_event event)
 {
@@ -155,17 +160,29 @@ static void settle_mark(struct model *model, int before)
 static void ask(struct model *model, int token, bool wait, long long ticket,
                 struct model_answer *answer)
 {
+    bool full;
+
     if (model->holder == token) {
         grant(model, token, answer);
         return;
     }
-    if (wait) {
+    if (model->limit > 0 && model->holder == MODEL_NOBODY &&
+        hand_over(model, token, answer)) { /* waiters are served before they count */
+        grant(model, token, answer);
+        return;
+    }
+    if (answer->again) {
+        answer->position = model_find(&model->queue, token);
+        return;
+    }
+    full = model_full(model, &model->queue, token);
+    if (wait && !full) {
         model_join(model, &model->queue, token, ticket, answer);
     }
     if (model->holder == MODEL_NOBODY && hand_over(model, token, answer)) {
         grant(model, token, answer);
     } else {
-        answer->position = model_find(&model->queue, token);
+        answer->position = full ? MODEL_FULL : model_find(&model->queue, token);
     }
 }
 

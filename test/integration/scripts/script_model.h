@@ -13,6 +13,7 @@
 
 enum { MODEL_NOBODY = -1, MODEL_FOREIGN = -2, MODEL_OWNERS = 6, MODEL_CAPACITY = 256 };
 enum { MODEL_DEAD_CLIENT = 2 }; /* 0 and 1 live */
+enum { MODEL_FULL = -2 }; /* the position of a request that was refused by `limit` */
 #define MODEL_NO_TICKET (-1LL)
 
 struct model_token {
@@ -57,6 +58,7 @@ struct model {
     const struct model_token *tokens;
     int holder;
     bool closed; /* the guard: releases and renewals let in no waiter */
+    int limit;   /* a request does not join while so many others wait; 0: none */
     bool marked; /* its value says that the queue is to be looked at */
     struct model_list queue;
     struct model_list holds;

@@ -251,7 +251,7 @@ void model_rw_acquire(struct model *model, int token, bool wait, long long ticke
                       struct model_answer *answer)
 {
     struct model_list *queue = &model->rw_queue;
-    bool own;
+    bool own, full = false;
 
     model_begin(answer, ticket);
     purge(model);
@@ -269,18 +269,28 @@ void model_rw_acquire(struct model *model, int token, bool wait, long long ticke
         ticket = own ? 0 : MODEL_NO_TICKET;
     }
     answer->ticket = ticket;
-    if (wait) {
-        model_join(model, queue, token, ticket, answer);
+    if (model->limit > 0 && !own) { /* waiters are served before they count */
+        serve(model, token, answer);
+        if (answer->outcome == 0 && enters(model, token)) {
+            rw_grant(model, token, answer);
+        }
+        full = model_full(model, queue, token);
     }
-    serve(model, token, answer);
-    if (answer->outcome == 0 && enters(model, token)) {
-        rw_grant(model, token, answer);
+    if (answer->outcome == 0 && !answer->again) {
+        if (wait && !full) {
+            model_join(model, queue, token, ticket, answer);
+        }
+        serve(model, token, answer);
+        if (answer->outcome == 0 && enters(model, token)) {
+            rw_grant(model, token, answer);
+        }
     }
-    if (answer->outcome == 0 && wait && answer->ticket != 0 && holds(model, token)) {
+    if (answer->outcome == 0 && !full && wait && answer->ticket != 0 &&
+        holds(model, token)) {
         model_remove(queue, token);
         model_join(model, queue, token, 0, answer);
     }
-    answer->position = model_find(queue, token);
+    answer->position = full && !answer->again ? MODEL_FULL : model_find(queue, token);
     if (answer->position >= 0 && count_holds(model, 'r', MODEL_NOBODY) > 0) {
         note(model, token);
     }

@@ -15,6 +15,7 @@ struct call {
     int token, old; /* old: a turn's */
     bool wait, want_fence;
     bool closed; /* the guard, for releases and renewals */
+    int limit;   /* of waiters, for requests; 0: none */
     long long ticket;
 };
 
@@ -26,7 +27,7 @@ struct world {
     long long *tickets; /* each token's, as last told */
     struct model model;
     long long last_number, numbers[MODEL_OWNERS];
-    long done[LW__SCRIPT_COUNT], closed, grants, turns, deadlocks, agains;
+    long done[LW__SCRIPT_COUNT], closed, full, grants, turns, deadlocks, agains;
 };
 
 extern struct world world;
