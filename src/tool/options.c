@@ -478,6 +478,8 @@ static const struct spec {
     {"exclusive", 'x', HOLDERS, CALL(parse_exclusive)},
     {"shared", 's', HOLDERS, CALL(parse_shared)},
     {"redisson", 'J', HOLDERS, CALL(parse_redisson)},
+    /* an abbreviation of --grace, although there is --guard */
+    {"g", 'g', HOLDERS, PARSED(parse_grace)},
     /* the abbreviations of --redis, although there is --redisson */
     {"r", 'r', HOLDERS, TEXT(url)},
     {"re", 'r', HOLDERS, TEXT(url)},
