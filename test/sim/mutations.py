@@ -661,6 +661,45 @@ GUARD_MUTATIONS = [
     ('leases_are_bounded*', ('guard: renewals are as long as without it',
      ('src/lock', 'lease_ms > lw__options_lease_max(lock->client) ||', 'lease_ms > INT32_MAX ||'))),
 ]
+# max_waiting, at a real server; each with the tests that show it.
+LIMIT = 'test/integration/api/max_waiting'
+LIMIT_MUTATIONS = [
+    ('refuses_beyond*', ('limit: one more may wait',
+     ('scripts/join.lua', "(pcall_type('ZCARD', queue) or 0) >= limit",
+      "(pcall_type('ZCARD', queue) or 0) > limit"))),
+    ('refuses_beyond*_mutex', ('limit: a mutex has none',
+     ('scripts/mutex.lua', 'local full = is_full(token, limit)', 'local full = false'))),
+    ('refuses_beyond*_shared', ('limit: a read-write lock has none',
+     ('scripts/rw_acquire.lua', '        full = is_full(member, limit)\n    end',
+      '        full = false\n    end'))),
+    ('a_foreign_key*', ('limit: a read-write lock has none behind a foreign key',
+     ('scripts/rw_acquire.lua', '        full = is_full(member, limit)\n        if',
+      '        full = false\n        if'))),
+    ('refuses_beyond*_mutex', ('limit: a full queue counts as a refusal like any other',
+     ('src/lock', 'claim->full && !lw__machine_is_acquiring(claim->machine.phase)',
+      'claim->full && claim->machine.phase == LW__IDLE'))),
+    ('local_waiters_count*', ('limit: waiters behind a hold of the client do not count',
+     ('src/lock', 'count += waiters - (waiters > 0 && lw__machine_asks(claim->machine.phase));',
+      'count += waiters > 0 && lw__machine_asks(claim->machine.phase) ? waiters - 1 : 0;'))),
+    ('local_waiters_behind*', ('limit: one token counts for all',
+     ('src/lock', 'lock->queue_limit -= tokenless;', '(void)tokenless;'))),
+    ('a_limit_of_others*', ('limit: a handle with a limit shares a claim',
+     ('src/lock', 'lock->mode->shares_claims && !lock->limited &&',
+      'lock->mode->shares_claims &&'))),
+    ('requests_before*', ('limit: it is sent only once',
+     ('src/lock', '    claim->sent_limit = args.max_waiting != 0;\n',
+      '    claim->sent_limit = args.max_waiting != 0;\n'
+      '    if (claim->sent_limit) {\n        claim->waiting->queue_limit = 0;\n    }\n'))),
+    ('a_waiter_that_rejoins*', ('limit: a waiter that had a place sends it again',
+     ('src/lock', '    if (claim->asking.place > 0) {\n        lock->queue_limit = 0;\n    } else if',
+      '    if'))),
+    ('a_request_whose_reply*', ('limit: a member counts itself',
+     ('scripts/join.lua', "\n        and not pcall_type('ZSCORE', queue, member)", ''))),
+    ('an_expired_lock*', ('limit: waiters are counted before they are served',
+     ('scripts/mutex.lua', 'if limit and value == false then', 'if limit and value == nil then'))),
+    ('an_owner_that_holds*', ('limit: an owner that holds is refused',
+     ('scripts/rw_acquire.lua', 'if limit and ticket ~= 0 then', 'if limit then'))),
+]
 GUARD_SCRIPT = 'test/integration/scripts/scripts_guard'
 GUARD_SCRIPT_MUTATIONS = [
     ('guard: half of the time',
@@ -759,6 +798,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     *(([mutation], REDIRECT_UNIT, (test,)) for test, mutation in REDIRECT_UNIT_MUTATIONS),
     *(([mutation], ALL_TEST, (test,)) for test, mutation in ALL_MUTATIONS),
     *(([mutation], GUARD, (test,)) for test, mutation in GUARD_MUTATIONS),
+    *(([mutation], LIMIT, (test,)) for test, mutation in LIMIT_MUTATIONS),
     (GUARD_SCRIPT_MUTATIONS, GUARD_SCRIPT, ()),
     (GUARD_FAULT_MUTATIONS, GUARD_FAULT, ('parted_master__with_the_guard*',)),
     (ALL_SILENT_MUTATIONS, 'test/integration/server/cluster_locks', ('a_silent_node*',)),
