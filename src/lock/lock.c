@@ -405,11 +405,12 @@ bool lw__lock_call_later(struct lw_lock *lock, int64_t after_ms, enum lw__later 
 void lw__lock_warn_retry(struct lw_lock *lock, int status, int64_t after_ms)
 {
     const char *why = lw_lock_errstr(lock);
+    const char *what = status == LW_EBUSY ? "max_waiting others already wait"
+                                          : lw_strerror(status);
 
     if (lock->client != NULL) {
         lw__log(&lock->client->log, LOG_WARNING, "%s: %s%s%s; retrying in %lld ms",
-                lw_lock_name(lock), lw_strerror(status), *why ? ": " : "", why,
-                (long long)after_ms);
+                lw_lock_name(lock), what, *why ? ": " : "", why, (long long)after_ms);
     }
 }
 

@@ -407,7 +407,7 @@ static void a_keep_retries(void **state)
     queue_is(LW_MUTEX, 1);
     EXPECT("first granted");
     K = keeper_start(a, "K", "x", asking(.max_waiting = 1));
-    UNTIL(peer_logged(a, "the lock is held by another owner; retrying in 1000 ms"));
+    UNTIL(peer_logged(a, "max_waiting others already wait; retrying in 1000 ms"));
     assert_int_equal(lw_lock_state(lock_of(K)), LW_DONE);
     let_go(first);
     EXPECT_SET("first released OK; B granted");
