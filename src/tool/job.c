@@ -294,7 +294,8 @@ static void on_change(struct job *job, pid_t pid, int status)
         if (ended) {
             embedded_reaped(job->plan.server, pid);
         }
-    } else {
+    } else if (job->plan.on_other_child == NULL ||
+               !job->plan.on_other_child(pid, status, job->plan.arg)) {
         on_process(job, pid, status);
     }
 }

@@ -36,6 +36,9 @@ struct job_plan {
     int64_t grace_ms;        /* from SIGTERM to SIGKILL */
     int64_t kill_ms;         /* the time that SIGKILL may take */
     struct embedded *server; /* another child of this process, or NULL */
+    /* Returns true if a child whose status has changed does not belong to the job; or
+     * NULL. */
+    bool (*on_other_child)(pid_t pid, int status, void *arg);
     /* Nothing is left of the job. `code` is the exit code of the command. */
     void (*on_end)(int code, void *arg);
     /* Returns for how long the job may still run. */

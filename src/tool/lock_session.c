@@ -13,12 +13,14 @@
  * A loss is reported, and `lost` is called. run and lead end the command, and wait until
  * no process of it is left: the margin of the hold is the time for that. Then run exits;
  * lead starts the command again once the lock is held again. hold exits at once: its
- * margin is the script's.
+ * margin is the script's. With --keep-running run waits for the end of the command. The
+ * command of --on-lost (lost_hook.h) is started at a loss and at each early warning.
  *
  * A signal while the lock is held goes to the command; with hold it is like the end of
  * the input. After a loss it ends lead as well. */
 #include "job.h"
 #include "lockwire.h"
+#include "lost_hook.h"
 #include "options.h"
 #include "report.h"
 #include "signals.h"
@@ -71,6 +73,8 @@ struct session {
     struct lw_all *all;   /* run with --and; else NULL */
     struct lw_keep *keep; /* lead; else NULL */
     struct wait_status wait_status;
+    struct lost_hook hook;      /* --on-lost */
+    uint64_t fence;             /* of the present hold, or the last one */
     int64_t nowait_deadline_ms; /* with --wait 0 */
     enum session_stage stage;
     int code;  /* the exit code */
@@ -157,6 +161,33 @@ static const char *lock_errstr(const struct lw_lock *lock)
     return lock != NULL ? lw_lock_errstr(lock) : "";
 }
 
+/* ---- --on-lost ---- */
+
+static void run_hook(struct session *session, enum lost_hook_state state,
+                     const char *name, const char *reason)
+{
+    struct lost_hook_event event = {state, name, reason, session->fence};
+
+    lost_hook_run(&session->hook, &event);
+}
+
+/* Requested with --on-lost only. */
+static void handle_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
+                        void *arg)
+{
+    struct session *session = arg;
+    const char *errstr = lw_lock_errstr(lock);
+
+    if (at_risk && session->stage == SESSION_HELD && !session->lost) {
+        report("the lock '%s' is at risk, %lld ms are left%s%s", lw_lock_name(lock),
+               (long long)remaining_ms, *errstr ? ": " : "", errstr);
+        run_hook(session, LOST_HOOK_AT_RISK, lw_lock_name(lock),
+                 *errstr ? errstr : "the lease was not renewed yet");
+    }
+}
+
+/* ---- the release ---- */
+
 static void released(struct session *session, int status)
 {
     const struct lw_lock *lock = failed_lock(session, status);
@@ -165,6 +196,7 @@ static void released(struct session *session, int status)
 
     if (status == LW_ENOTHELD) {
         report("'%s' was lost before it could be released", name);
+        run_hook(session, LOST_HOOK_LOST, name, lw_strerror(status));
         session->code = exit_code_for(status, LW_OK, EXIT_BUSY);
     } else if (status == LW_EREDIS) {
         report("the server refused to release '%s'; it stays locked until its lease "
@@ -224,20 +256,20 @@ static void handle_loss(struct session *session, int reason)
     const char *name = lock_name(session, lock), *errstr = lock_errstr(lock);
     int error = lock_error(lock);
 
-    if (reason == LW_ETIMEOUT) {
-        report("the lock '%s' was lost: the time of --max-hold has passed", name);
-    } else if (reason == LW_ELOST && *errstr) {
-        report("the lock '%s' was lost: %s: %s", name,
-               error == LW_EREDIS ? "the server refused to renew the lease"
-                                  : lw_strerror(reason),
-               errstr);
-    } else {
-        report("the lock '%s' was lost: %s", name, lw_strerror(reason));
-    }
+    const char *why = reason == LW_ETIMEOUT ? "the time of --max-hold has passed"
+                      : reason == LW_ELOST && *errstr && error == LW_EREDIS
+                          ? "the server refused to renew the lease"
+                          : lw_strerror(reason);
+    const char *more = reason == LW_ELOST ? errstr : "";
+    char text[600];
+
+    (void)snprintf(text, sizeof(text), "%s%s%s", why, *more ? ": " : "", more);
+    report("the lock '%s' was lost: %s", name, text);
     session->lost = true;
     session->lost_code = reason == LW_ELOST ? exit_code_for(reason, error, EXIT_BUSY)
                                             : EXIT_LOST;
-    session->events->lost(session);
+    session->events->lost(session); /* first: SIGTERM does not wait for a fork */
+    run_hook(session, LOST_HOOK_LOST, name, text);
 }
 
 static void on_lost(struct lw_lock *lock, int reason, void *arg)
@@ -256,6 +288,11 @@ static int failure_code(struct session *session, int status)
 
     switch (status) {
     case LW_EBUSY:
+        if (session->options->wait_ms != 0) {
+            report("cannot lock '%s': %" PRIu32 " or more others already wait for it",
+                   name, session->options->max_waiting);
+            break;
+        }
         report("cannot lock '%s': held by another client", name);
         break;
     case LW_EDEADLOCK:
@@ -282,6 +319,7 @@ static void begin_hold(struct session *session)
     wait_status_end(&session->wait_status);
     session->stage = SESSION_HELD;
     session->lost = false;
+    session->fence = lw_lock_fence(session_lock(session));
     session->events->held(session);
 }
 
@@ -391,6 +429,8 @@ static int acquire(struct session *session)
     acquire.permits = options->permits;
     acquire.lease_ms = options->lease_ms;
     acquire.wait_ms = options->wait_ms;
+    acquire.max_waiting = options->max_waiting;
+    acquire.at_risk = options->on_lost != NULL ? handle_risk : NULL;
     acquire.max_hold_ms = options->max_hold_ms;
     acquire.margin_ms = (uint32_t)options->margin_ms;
     if (options->subcommand == LEAD) {
@@ -419,6 +459,9 @@ static void on_signal(int number, bool from_terminal, void *arg)
 {
     struct session *session = arg;
 
+    if (number == SIGCHLD) {
+        lost_hook_reap(&session->hook);
+    }
     if (session->stage == SESSION_HELD) {
         session->events->signal(session, number, from_terminal);
     } else if (session->stage == SESSION_ENDING || number == SIGCHLD ||
@@ -491,6 +534,7 @@ static int start(struct session *session, const char *client_name)
 static int session_run(struct session *session, const char *client_name)
 {
     session->code = EXIT_SYSTEM; /* unless session_end is called */
+    session->hook.command = session->options->on_lost;
     session->base = event_base_new();
     if (session->base == NULL || signals_watch(session->base, on_signal, session) < 0 ||
         wait_status_open(&session->wait_status, session->base, session->options,
@@ -531,12 +575,25 @@ struct run {
     int stop_code; /* lead: of a signal after a loss; else 0 */
 };
 
-/* Returns 0 after a loss, also if lead holds the lock again. */
+#define FOREVER_MS INT32_MAX /* each order to the watchdog counts from then again */
+
+/* Returns 0 after a loss, also if lead holds the lock again. With --keep-running the time
+ * of a command is not limited. */
 static int64_t run_left_ms(void *arg)
 {
     const struct run *run = arg;
 
+    if (run->session.options->keep_running) {
+        return FOREVER_MS;
+    }
     return run->session.lost ? 0 : session_remaining_ms(&run->session);
+}
+
+static bool run_on_other_child(pid_t pid, int status, void *arg)
+{
+    struct run *run = arg;
+
+    return lost_hook_reaped(&run->session.hook, pid, status);
 }
 
 static void run_on_end(int code, void *arg)
@@ -548,6 +605,8 @@ static void run_on_end(int code, void *arg)
                run->session.options->name);
         run->session.lost = true;
         run->session.lost_code = EXIT_LOST;
+        run_hook(&run->session, LOST_HOOK_LOST, run->session.options->name,
+                 "lockwire was stopped");
     }
     if (!run->session.lost || run->session.options->subcommand == RUN) {
         session_release(&run->session, code);
@@ -565,7 +624,12 @@ static void run_on_lost(struct session *session)
 {
     struct run *run = session->arg;
 
-    job_end(&run->job);
+    if (session->options->keep_running) {
+        report("%s continues without the lock (--keep-running)",
+               session->options->command[0]);
+    } else {
+        job_end(&run->job);
+    }
 }
 
 static void run_on_held(struct session *session)
@@ -574,13 +638,14 @@ static void run_on_held(struct session *session)
     const struct options *options = session->options;
     struct job_plan plan = {.argv = options->command,
                             .name = options->name,
-                            .fence = lw_lock_fence(session_lock(session)),
+                            .fence = session->fence,
                             .url = options->embedded ? options->url : NULL,
                             .direct = options->direct,
                             .grace_ms = options->grace_ms,
                             .kill_ms = options->margin_ms - options->grace_ms,
                             .server = run->server,
                             .on_end = run_on_end,
+                            .on_other_child = run_on_other_child,
                             .left_ms = run_left_ms,
                             .arg = run};
 
@@ -736,10 +801,8 @@ static void close_input(struct hold *hold)
 
 static void hold_on_held(struct session *session)
 {
-    uint64_t fence = lw_lock_fence(session_lock(session));
-
-    if (fence > 0) {
-        (void)printf("%" PRIu64 "\n", fence);
+    if (session->fence > 0) {
+        (void)printf("%" PRIu64 "\n", session->fence);
     } else {
         (void)puts("-");
     }

@@ -169,6 +169,20 @@ static int parse_permits(const char *text, struct options *options)
     return CONTINUE;
 }
 
+static int parse_max_waiting(const char *text, struct options *options)
+{
+    unsigned long number;
+
+    if (!parse_number(text, INT32_MAX, &number) || number < 1) {
+        return refuse(options->subcommand,
+                      "--max-waiting '%s': must be a number from 1 to 2147483647; use "
+                      "--wait 0 not to wait at all",
+                      text);
+    }
+    options->max_waiting = (uint32_t)number;
+    return CONTINUE;
+}
+
 static int parse_busy_code(const char *text, struct options *options)
 {
     unsigned long number;
@@ -403,6 +417,13 @@ static int check_holding(struct options *options)
     if (options->permits && options->mode != LW_SHARED) {
         return refuse(options->subcommand, "--permits needs --shared");
     }
+    if (options->max_waiting > 0 && options->mode == LW_REDISSON) {
+        return refuse(options->subcommand,
+                      "--max-waiting is not for --redisson, which has no queue");
+    }
+    if (options->on_lost != NULL && *options->on_lost == '\0') {
+        return refuse(options->subcommand, "--on-lost is empty");
+    }
     if (check_more_names(options) != CONTINUE || check_guard(options) != CONTINUE) {
         return EXIT_USAGE;
     }
@@ -472,24 +493,29 @@ static const struct spec {
     {"nonblock", 'n', IN(RUN) | IN(HOLD), CALL(parse_nonblock)},
     {"nb", 'n', IN(RUN) | IN(HOLD), CALL(parse_nonblock)},
     {"conflict-exit-code", 'E', IN(RUN) | IN(HOLD), PARSED(parse_busy_code)},
+    {"max-waiting", 'M', HOLDERS, PARSED(parse_max_waiting)},
     {"lease", 'l', HOLDERS, PARSED(parse_lease)},
     {"grace", 'g', HOLDERS, PARSED(parse_grace)},
     {"max-hold", 'm', HOLDERS, PARSED(parse_max_hold)},
+    {"on-lost", 'O', HOLDERS, TEXT(on_lost)},
+    {"keep-running", 'k', IN(RUN), FLAG(keep_running)},
     {"exclusive", 'x', HOLDERS, CALL(parse_exclusive)},
     {"shared", 's', HOLDERS, CALL(parse_shared)},
     {"redisson", 'J', HOLDERS, CALL(parse_redisson)},
-    /* an abbreviation of --grace, although there is --guard */
-    {"g", 'g', HOLDERS, PARSED(parse_grace)},
     /* the abbreviations of --redis, although there is --redisson */
     {"r", 'r', HOLDERS, TEXT(url)},
     {"re", 'r', HOLDERS, TEXT(url)},
     {"red", 'r', HOLDERS, TEXT(url)},
     {"redi", 'r', HOLDERS, TEXT(url)},
-    /* the abbreviation of --grace, although there is --guard */
+    /* those of --grace, --max-hold, --owner and --key, likewise */
     {"g", 'g', HOLDERS, PARSED(parse_grace)},
-    /* the abbreviations of --max-hold, although there is --map */
     {"m", 'm', HOLDERS, PARSED(parse_max_hold)},
     {"ma", 'm', HOLDERS, PARSED(parse_max_hold)},
+    {"max", 'm', HOLDERS, PARSED(parse_max_hold)},
+    {"max-", 'm', HOLDERS, PARSED(parse_max_hold)},
+    {"o", 'o', HOLDERS, TEXT(owner)},
+    {"k", 'K', IN(RUN), TEXT(tls_key)},
+    {"ke", 'K', IN(RUN), TEXT(tls_key)},
     {"owner", 'o', HOLDERS, TEXT(owner)},
     {"permits", 'p', HOLDERS, PARSED(parse_permits)},
     {"verbose", 'v', HOLDERS, FLAG(verbose)},

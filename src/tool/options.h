@@ -39,13 +39,16 @@ struct options {
     uint32_t lease_ms;
     int64_t wait_ms; /* -1: without limit */
     int64_t grace_ms;
-    int64_t margin_ms;   /* the grace time and the time for SIGKILL */
-    int64_t max_hold_ms; /* 0: without limit */
-    int busy_code;       /* the exit code if the lock is busy */
+    int64_t margin_ms;    /* the grace time and the time for SIGKILL */
+    int64_t max_hold_ms;  /* 0: without limit */
+    int busy_code;        /* the exit code if the lock is busy */
+    uint32_t max_waiting; /* 0: no limit */
+    const char *on_lost;  /* a command, or NULL */
     bool verbose;
     /* run */
     const char *more_names[MAX_MORE_NAMES]; /* --and */
     int more_count;
+    bool keep_running; /* a loss does not end the command */
     /* run, lead */
     bool direct;    /* a single process, no process group */
     char **command; /* NULL-terminated */

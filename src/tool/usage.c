@@ -126,9 +126,18 @@ static const char waiting[] =
     "                 same as --wait 0\n"
     "  -E, --conflict-exit-code CODE\n"
     "                 exit code if the lock is busy or the wait times out: 0 to 255\n"
-    "                 (default 75)\n";
+    "                 (default 75)\n"
+    "  --max-waiting N\n"
+    "                 do not wait if N others already do: the lock is busy. With 1,\n"
+    "                 wait only if no other does. A dead waiter counts until its turn\n"
+    "                 comes. Not for --redisson\n";
 
-static const char lead_waiting[] = "Waiting:\n";
+static const char lead_waiting[] =
+    "Waiting:\n"
+    "  --max-waiting N\n"
+    "                 do not wait while N others do, and try again after 1s, later\n"
+    "                 after up to 30s. A dead waiter counts until its turn comes.\n"
+    "                 Not for --redisson\n";
 
 static const char verbose[] =
     "  --verbose      while waiting, print a line for each change of the holder or of\n"
@@ -142,6 +151,15 @@ static const char holding[] =
     "  --max-hold TIME\n"
     "                 maximum time to hold the lock (at least 100ms). After it, the\n"
     "                 lock counts as lost\n";
+
+static const char on_lost[] =
+    "  --on-lost CMD  if the lock is lost, or at risk because a renewal is late: run\n"
+    "                 CMD by /bin/sh; see \"If the lock is lost\"\n";
+
+static const char keep_running[] =
+    "  --keep-running\n"
+    "                 do not end COMMAND if the lock is lost. Two holders may then\n"
+    "                 work at the same time; see \"If the lock is lost\"\n";
 
 static const char job_options[] =
     "  --grace TIME   if the lock is lost: time between SIGTERM and SIGKILL. Default\n"
@@ -324,6 +342,30 @@ static const char processes[] =
     "  With --direct only COMMAND's own process is signaled and waited for; its\n"
     "  children are ignored. If lockwire is killed, COMMAND gets SIGTERM (Linux).\n";
 
+#define LOST                                                                             \
+    "If the lock is lost:\n"                                                             \
+    "  CMD of --on-lost runs in addition to everything else that a loss causes. It\n"    \
+    "  gets LOCKWIRE_NAME, LOCKWIRE_FENCE (not with --redisson),\n"                      \
+    "  LOCKWIRE_LOST_REASON (a text) and LOCKWIRE_LOST_STATE, which is one of two\n"     \
+    "  words: lost; or at-risk if a renewal is late, so that the lock is still\n"        \
+    "  held, but not for long. A lock may be at risk several times.\n"                   \
+    "\n"                                                                                 \
+    "  lockwire does not wait for CMD. If CMD hangs, all else goes on, and CMD\n"        \
+    "  also survives lockwire; until it ends, it is not started again for the same\n"    \
+    "  state. If it fails while lockwire runs, that is reported; no exit code\n"         \
+    "  depends on it. CMD has a session of its own and reads /dev/null, and its\n"       \
+    "  output goes to the standard error output. It does not run if lockwire is\n"       \
+    "  killed.\n"
+
+static const char if_lost[] = LOST;
+
+static const char if_lost_in_run[] = LOST
+    "\n"
+    "  With --keep-running COMMAND goes on after a loss, and lockwire waits for\n"
+    "  its end. In that time another holder may work, too. Use it only if COMMAND\n"
+    "  reacts to CMD, or if a resource checks the fencing token. The exit code is\n"
+    "  70 (or 69, 77) as without it. COMMAND is still ended if lockwire is killed.\n";
+
 #define URL_ENVIRONMENT                                                                  \
     "Environment:\n"                                                                     \
     "  LOCKWIRE_URL is used if --redis is not given; the default is\n"                   \
@@ -341,14 +383,15 @@ static const char several_environment[] =
     "  the fencing tokens of the further locks, in the order given.\n";
 
 /* clang-format off */
-static const char *const sections[SUBCOMMANDS + 1][16] = {
-    [RUN] = {run_intro, waiting, verbose, holding, job_options, kind, several, server,
-             times, run_codes, refused_later, processes, job_environment,
-             several_environment},
-    [LEAD] = {lead_intro, lead_waiting, verbose, holding, job_options, kind, server,
-              times, lead_codes, refused_later, processes, job_environment},
-    [HOLD] = {hold_intro, waiting, verbose, holding, hold_grace, kind, server, times,
-              hold_codes, refused_later, environment},
+static const char *const sections[SUBCOMMANDS + 1][18] = {
+    [RUN] = {run_intro, waiting, verbose, holding, job_options, on_lost, keep_running,
+             kind, several, server, times, run_codes, refused_later, processes,
+             if_lost_in_run, job_environment, several_environment},
+    [LEAD] = {lead_intro, lead_waiting, verbose, holding, job_options, on_lost, kind,
+              server, times, lead_codes, refused_later, processes, if_lost,
+              job_environment},
+    [HOLD] = {hold_intro, waiting, verbose, holding, hold_grace, on_lost, kind, server,
+              times, hold_codes, refused_later, if_lost, environment},
     [STATUS] = {status_intro, status_output, server, status_codes, server_codes,
                 environment},
     [WATCH] = {watch_intro, watch_output, server, times, watch_codes, server_codes,

@@ -138,8 +138,34 @@ class Usage(ToolTest):
         for redis in ("--r", "--re", "--red", "--redi", "--redis"):
             self.check(69, "run", "x", redis, NOWHERE[1], "--n", "--e", "--l", "1s", "--m", "1h",
                        "--o=anna", "--v", "--g", "0", "--d", "--con", "3", "--", "true")
+        for words in (("--ma", "1h"), ("--max", "1h"), ("--max-", "1h"), ("--max-h", "1h"),
+                      ("--max-w", "3"), ("--ow", "anna", "-x"), ("--on", "true")):
+            self.check(69, "run", "x", *NOWHERE, "-n", *words, "--", "true")
+        for key in ("--k", "--ke", "--key"):
+            self.assertIn("--key needs a URL that begins with rediss://",
+                          self.check(64, "run", "x", *NOWHERE, key, "file", "--", "true"))
         self.assertIn("run: unknown or ambiguous option --c\n",
                       self.check(64, "run", "x", "--c", "y", "--", "true"))
+
+    def test_max_waiting_has_bounds(self):
+        for text in ("0", "-1", "", "x", "1.5", "2147483648", "99999999999999999999"):
+            for subcommand, more in (("run", ("--", "true")), ("lead", ("--", "true")), ("hold", ())):
+                said = self.check(64, subcommand, "x", *NOWHERE, f"--max-waiting={text}", *more)
+                self.assertIn(f"--max-waiting '{text}': must be a number from 1 to 2147483647; use "
+                              "--wait 0 not to wait at all\n", said)
+        self.assertIn("--max-waiting is not for --redisson, which has no queue\n",
+                      self.check(64, "run", "x", *NOWHERE, "--redisson", "--max-waiting", "1", "true"))
+        self.check(69, "run", "x", *NOWHERE, "-n", "--max-waiting", "2147483647", "--", "true")
+        self.assertIn("status: unknown or ambiguous option --max-waiting\n",
+                      self.check(64, "status", "x", "--max-waiting", "1"))
+
+    def test_on_lost_and_keep_running(self):
+        for subcommand, more in (("run", ("--", "true")), ("lead", ("--", "true")), ("hold", ())):
+            self.assertIn("--on-lost is empty\n",
+                          self.check(64, subcommand, "x", *NOWHERE, "--on-lost", "", *more))
+        for subcommand, more in (("lead", ("--", "true")), ("hold", ())):
+            self.assertIn(f"{subcommand}: unknown or ambiguous option --keep-running\n",
+                          self.check(64, subcommand, "x", *NOWHERE, "--keep-running", *more))
 
     def test_a_value_for_an_option_without_one(self):
         self.assertIn("--nb takes no value\n", self.check(64, "run", "x", "--nb=3", "--", "true"))
@@ -234,7 +260,8 @@ class Usage(ToolTest):
     def test_help(self):
         self.assertIn("run", self.check(0, "--help"))
         holding = ("--lease", "--grace", "--max-hold", "-x, -e, --exclusive", "-s, --shared",
-                   "--redisson", "--owner", "--permits", "--verbose")
+                   "--redisson", "--owner", "--permits", "--verbose", "--max-waiting", "--on-lost",
+                   "LOCKWIRE_LOST_REASON", "LOCKWIRE_LOST_STATE")
         waiting = ("-w, --wait", "-n, --nonblock", "-E, --conflict-exit-code")
         for subcommand, words in (("run", holding + waiting), ("lead", holding),
                                   ("hold", holding + waiting),
@@ -255,12 +282,13 @@ class Usage(ToolTest):
 
     def test_help_is_grouped(self):
         lock, end = ["Waiting", "Holding", "Kind of lock"], ["Exit codes", "Environment"]
-        job = ["Exit codes", "Processes and signals", "Environment"]
+        job = ["Exit codes", "Processes and signals", "If the lock is lost", "Environment"]
         for words, headings in (
                 ((), ["Subcommands", "Options"]),
                 (("run",), lock + ["Several locks", "Server", "Times"] + job),
                 (("lead",), lock + ["Server", "Times"] + job),
-                (("hold",), lock + ["Server", "Times"] + end),
+                (("hold",), lock + ["Server", "Times", "Exit codes", "If the lock is lost",
+                                    "Environment"]),
                 (("status",), ["Output", "Server"] + end),
                 (("watch",), ["Output", "Server", "Times"] + end),
                 (("list",), ["Output", "Server"] + end),

@@ -55,6 +55,77 @@ class WaitingTest(ToolTest):
         process.wait(timeout=60)
 
 
+class MaxWaiting(WaitingTest):
+    """--max-waiting: 75 at once if so many others wait."""
+
+    def refused(self, subcommand, *options, code=75, count=1):
+        more = ("--", "true") if subcommand == "run" else ()
+        process = self.spawn(COMMAND, subcommand, "job", *options, "--max-waiting", str(count), *more,
+                             stdin=subprocess.PIPE)
+        process.wait(timeout=60)
+        got, out, err = self.end_of(process)
+        self.assertEqual((got, out, err), (code, "", f"lockwire: cannot lock 'job': {count} or more "
+                                                     "others already wait for it\n"))
+
+    def test_a_free_lock_is_acquired(self):
+        self.assertEqual(self.end_of(self.spawn(COMMAND, "run", "job", "--max-waiting", "1", "--",
+                                                "true"))[0], 0)
+
+    def test_one_may_wait(self):
+        holder = self.holder()
+        waiter = self.waiter("--max-waiting", "1")
+        for subcommand in ("run", "hold"):
+            self.refused(subcommand)
+            self.refused(subcommand, "--wait", "1h")
+            self.refused(subcommand, "-E", "3", code=3)
+        second = self.waiter("--max-waiting", "2")
+        self.refused("run", count=2)
+        self.end(holder)
+        for process in (waiter, second):
+            self.assertEqual(self.end_of(process)[0], 0)
+
+    def test_many_at_once(self):
+        """Of ten that come together two wait."""
+        holder = self.holder()
+        crowd = [self.spawn(COMMAND, "run", "job", "--max-waiting", "2", "--", "true")
+                 for _ in range(10)]
+        until(lambda: sum(process.poll() is not None for process in crowd) == 8, "8 are refused")
+        self.assertEqual(self.server("ZCARD", QUEUE), 2)
+        self.end(holder)
+        codes = sorted(self.end_of(process)[0] for process in crowd)
+        self.assertEqual(codes, [0] * 2 + [75] * 8)
+
+    def test_each_kind_of_lock(self):
+        for kind in (("-x",), ("-s",), ("--shared", "--permits", "1")):
+            queue = "lockwire:2:rwqueue:{job}"
+            holder = self.holder("-x")
+            first = self.spawn(COMMAND, "run", "job", *kind, "--max-waiting", "1", "--", "true")
+            until(lambda: self.server("ZCARD", queue) == 1, "it queues")
+            self.refused("run", *kind)
+            self.end(holder)
+            self.assertEqual(self.end_of(first)[0], 0)
+
+    def test_several_locks(self):
+        holder, waiter = self.holder(), self.waiter()
+        process = self.spawn(COMMAND, "run", "a", "--and", "job", "--max-waiting", "1", "--", "true")
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 75)
+        self.assertIn("cannot lock 'job': 1 or more others already wait for it\n", err)
+        self.end(waiter)
+        self.end(holder)
+
+    def test_lead_tries_again(self):
+        holder, waiter = self.holder(), self.waiter()
+        leader = self.spawn(COMMAND, "lead", "job", "--max-waiting", "1", "--", "sh", "-c",
+                            "echo leads; exec sleep 1000")
+        self.assertEqual(self.line_of(leader.stderr),
+                         "lockwire: job: max_waiting others already wait; retrying in 1000 ms\n")
+        self.end(holder)
+        self.assertEqual(self.end_of(waiter)[0], 0)
+        self.assertEqual(self.line_of(leader.stdout), "leads\n")
+        self.end(leader)
+
+
 class InTerminal(WaitingTest):
     def test_who_holds_and_the_place_in_the_queue(self):
         holder = self.holder()
