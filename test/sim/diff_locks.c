@@ -240,6 +240,33 @@ static void mutex_turn(struct diff *diff, const struct names *of)
     add_how(diff);
 }
 
+static void mutex_detach(struct diff *diff, const struct names *of)
+{
+    char token[64];
+
+    likely_token(diff, of->name, token, sizeof(token));
+    arguments_add(diff, "1");
+    arguments_add(diff, "%s", of->name);
+    arguments_add(diff, "%s", token);
+    arguments_add(diff, "%lld",
+                  (long long)lease(diff) * (rng_chance(&diff->rng, 300) ? -1 : 1));
+}
+
+static void mutex_adopt(struct diff *diff, const struct names *of)
+{
+    char old[64], token[64];
+
+    likely_token(diff, of->name, old, sizeof(old));
+    token_text(rng_below(&diff->rng, TOKENS), token, sizeof(token));
+    arguments_add(diff, "2");
+    arguments_add(diff, "%s", of->name);
+    arguments_add(diff, "%s", fence);
+    arguments_add(diff, "%s", old);
+    arguments_add(diff, "%s", token);
+    arguments_add(diff, "%lld", (long long)lease(diff));
+    arguments_add(diff, "%s", rng_chance(&diff->rng, 800) ? "f" : "-");
+}
+
 static void add_leases(struct diff *diff, int count)
 {
     int own = rng_chance(&diff->rng, 500) ? count : 1;
@@ -315,6 +342,34 @@ static void rw_renew(struct diff *diff, const struct names *of)
     add_leases(diff, count);
 }
 
+static void rw_detach(struct diff *diff, const struct names *of)
+{
+    struct rw_request request;
+
+    any_rw_request(diff, &request);
+    arguments_add(diff, "1");
+    arguments_add(diff, "%s", of->name);
+    arguments_add(diff, "%s", request.token);
+    arguments_add(diff, "%lld",
+                  (long long)lease(diff) * (rng_chance(&diff->rng, 300) ? -1 : 1));
+}
+
+static void rw_adopt(struct diff *diff, const struct names *of)
+{
+    struct rw_request old;
+    char token[64];
+
+    any_rw_request(diff, &old);
+    token_text(rng_below(&diff->rng, TOKENS), token, sizeof(token));
+    arguments_add(diff, "2");
+    arguments_add(diff, "%s", of->name);
+    arguments_add(diff, "%s", fence);
+    arguments_add(diff, "%s", old.token);
+    arguments_add(diff, "%s", token);
+    arguments_add(diff, "%lld", (long long)lease(diff));
+    arguments_add(diff, "%c %s", old.mode, rng_chance(&diff->rng, 300) ? old.owner : "");
+}
+
 static void fence_seed(struct diff *diff, const struct names *of)
 {
     (void)of;
@@ -361,6 +416,10 @@ static const struct {
     {"fence_seed", fence_seed, 2},
     {"guard", guard, 3},
     {"inspect", inspect, 3},
+    {"mutex_detach", mutex_detach, 4},
+    {"mutex_adopt", mutex_adopt, 4},
+    {"rw_detach", rw_detach, 4},
+    {"rw_adopt", rw_adopt, 4},
 };
 
 /* So that no stranger's key stays for ever. */
@@ -401,7 +460,7 @@ static void spoil(struct diff *diff)
 void diff_step_lock(struct diff *diff)
 {
     const struct lw__script *script;
-    uint64_t draw = rng_below(&diff->rng, 104);
+    uint64_t draw = rng_below(&diff->rng, 120);
     size_t at = 0;
     bool by_text = rng_chance(&diff->rng, 50);
 

@@ -56,29 +56,21 @@ static const char *const ends[] = {"-pexpire", "-hdel", "-zrem", "-del"};
 enum { ENDS = sizeof(ends) / sizeof(ends[0]) };
 
 static const enum lw__script_id scripts[] = {
-    LW__SCRIPT_MUTEX_ACQUIRE,
-    LW__SCRIPT_MUTEX_ACQUIRE,
-    LW__SCRIPT_MUTEX_RELEASE,
-    LW__SCRIPT_MUTEX_RELEASE,
-    LW__SCRIPT_MUTEX_TURN,
-    LW__SCRIPT_MUTEX_TURN,
-    LW__SCRIPT_MUTEX_RENEW,
-    LW__SCRIPT_MUTEX_RELEASE_FAST,
-    LW__SCRIPT_RW_ACQUIRE,
-    LW__SCRIPT_RW_ACQUIRE,
-    LW__SCRIPT_RW_ACQUIRE,
-    LW__SCRIPT_RW_RELEASE,
-    LW__SCRIPT_RW_RELEASE,
-    LW__SCRIPT_RW_RELEASE,
-    LW__SCRIPT_RW_RENEW,
-    LW__SCRIPT_RW_RENEW,
-    LW__SCRIPT_RW_RELEASE_ONE_KEY,
-    LW__SCRIPT_RW_KEEPALIVE,
-    LW__SCRIPT_FENCE_SEED,
-    LW__SCRIPT_REDISSON_ACQUIRE,
-    LW__SCRIPT_REDISSON_RENEW,
-    LW__SCRIPT_REDISSON_RELEASE,
-    LW__SCRIPT_GUARD,
+    LW__SCRIPT_MUTEX_ACQUIRE,    LW__SCRIPT_MUTEX_ACQUIRE,
+    LW__SCRIPT_MUTEX_RELEASE,    LW__SCRIPT_MUTEX_RELEASE,
+    LW__SCRIPT_MUTEX_TURN,       LW__SCRIPT_MUTEX_TURN,
+    LW__SCRIPT_MUTEX_RENEW,      LW__SCRIPT_MUTEX_RELEASE_FAST,
+    LW__SCRIPT_MUTEX_DETACH,     LW__SCRIPT_MUTEX_ADOPT,
+    LW__SCRIPT_MUTEX_ADOPT,      LW__SCRIPT_RW_DETACH,
+    LW__SCRIPT_RW_DETACH,        LW__SCRIPT_RW_ADOPT,
+    LW__SCRIPT_RW_ADOPT,         LW__SCRIPT_RW_ACQUIRE,
+    LW__SCRIPT_RW_ACQUIRE,       LW__SCRIPT_RW_ACQUIRE,
+    LW__SCRIPT_RW_RELEASE,       LW__SCRIPT_RW_RELEASE,
+    LW__SCRIPT_RW_RELEASE,       LW__SCRIPT_RW_RENEW,
+    LW__SCRIPT_RW_RENEW,         LW__SCRIPT_RW_RELEASE_ONE_KEY,
+    LW__SCRIPT_RW_KEEPALIVE,     LW__SCRIPT_FENCE_SEED,
+    LW__SCRIPT_REDISSON_ACQUIRE, LW__SCRIPT_REDISSON_RENEW,
+    LW__SCRIPT_REDISSON_RELEASE, LW__SCRIPT_GUARD,
 };
 
 static unsigned long long seed = 1;
@@ -177,7 +169,7 @@ static void take_state(struct state *state)
 static struct script_answer send_call(const struct call *call)
 {
     const struct token *token = &tokens[call->token];
-    char owner[] = {token->owner, '\0'}, kind[] = {token->kind, '\0'};
+    char owner[] = {token->owner, '\0'}, kind[] = {token->kind, '\0'}, asker[8];
     const char *how;
 
     script_limit = call->limit;
@@ -199,6 +191,15 @@ static struct script_answer send_call(const struct call *call)
         return script_run(&server, call->script, 1, "n", token->text, "900000", NULL);
     case LW__SCRIPT_MUTEX_RELEASE_FAST:
         return script_run(&server, call->script, 1, "n", token->text, NULL);
+    case LW__SCRIPT_MUTEX_DETACH:
+        return script_run(&server, call->script, 1, "n", token->text, "700000", NULL);
+    case LW__SCRIPT_MUTEX_ADOPT:
+        return adopt(tokens[call->old].text, token->text, 900000);
+    case LW__SCRIPT_RW_DETACH:
+        return script_run(&server, call->script, 1, "rw", token->text, "700000", NULL);
+    case LW__SCRIPT_RW_ADOPT:
+        (void)snprintf(asker, sizeof(asker), "%c ", tokens[call->old].kind);
+        return rw_adopt(tokens[call->old].text, token->text, 900000, asker);
     case LW__SCRIPT_RW_ACQUIRE:
         return rw_acquire(token->text, kind, owner, call->wait, NO_TICKET);
     case LW__SCRIPT_RW_RELEASE:
@@ -228,7 +229,15 @@ static bool is_rw(enum lw__script_id script)
 {
     return script == LW__SCRIPT_RW_ACQUIRE || script == LW__SCRIPT_RW_RELEASE ||
            script == LW__SCRIPT_RW_RENEW || script == LW__SCRIPT_RW_RELEASE_ONE_KEY ||
-           script == LW__SCRIPT_RW_KEEPALIVE;
+           script == LW__SCRIPT_RW_KEEPALIVE || script == LW__SCRIPT_RW_DETACH ||
+           script == LW__SCRIPT_RW_ADOPT;
+}
+
+/* Returns true for a script that replaces one token by another. */
+static bool replaces(enum lw__script_id script)
+{
+    return script == LW__SCRIPT_MUTEX_TURN || script == LW__SCRIPT_MUTEX_ADOPT ||
+           script == LW__SCRIPT_RW_ADOPT;
 }
 
 /* Chooses a call, often one whose token is a holder's. */
@@ -240,7 +249,7 @@ static struct call random_call(const struct state *state)
     int first = is_rw(call.script) ? RW : 0;
 
     call.token = first + (int)roll(RW);
-    call.old = (int)roll(RW);
+    call.old = first + (int)roll(RW);
     if (roll(2)) {
         for (int i = 0; i < RW; i++) {
             if (state->held[first + i]) {
@@ -249,13 +258,13 @@ static struct call random_call(const struct state *state)
             }
         }
     }
-    if (call.script == LW__SCRIPT_MUTEX_TURN) {
+    if (replaces(call.script)) {
         for (int i = 0; i < RW && roll(4) > 0; i++) {
-            call.old = state->held[i] ? i : call.old;
+            call.old = state->held[first + i] ? first + i : call.old;
         }
-        call.token = (int)roll(RW);
+        call.token = first + (int)roll(RW);
         if (call.token == call.old) {
-            call.token = (call.old + 1) % RW;
+            call.token = first + (call.old - first + 1) % RW;
         }
     }
     return call;
@@ -441,6 +450,16 @@ static bool is_true(const struct call *call, const struct script_answer *answer,
                (!was || n[1] == holds_of(after, tokens[token].owner));
     case LW__SCRIPT_MUTEX_RELEASE_FAST:
         return n[0] == (was && !is);
+    case LW__SCRIPT_MUTEX_DETACH:
+    case LW__SCRIPT_RW_DETACH:
+        return was == is && (n[0] == is || (n[0] == 0 && expired[token]));
+    case LW__SCRIPT_MUTEX_ADOPT:
+    case LW__SCRIPT_RW_ADOPT: /* a token that has a hold of its own keeps it */
+        return n[0] < 0
+                   ? is == was && after->held[call->old] == before->held[call->old]
+                   : is &&
+                         (was || (before->held[call->old] && !after->held[call->old])) &&
+                         n[0] > 1LL << 50;
     case LW__SCRIPT_MUTEX_RENEW:
     case LW__SCRIPT_RW_RENEW:
     case LW__SCRIPT_RW_KEEPALIVE:
@@ -458,10 +477,8 @@ static void check_others(const struct call *call, const char *denial,
                          const struct state *before, const struct state *after,
                          const bool told[TOKENS])
 {
-    bool turn = call->script == LW__SCRIPT_MUTEX_TURN;
-
     for (int i = 0; i < TOKENS; i++) {
-        if (i == call->token || (turn && i == call->old)) {
+        if (i == call->token || (replaces(call->script) && i == call->old)) {
             continue;
         }
         if (before->held[i] && !after->held[i] && !expired[i]) {

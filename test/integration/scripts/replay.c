@@ -122,7 +122,7 @@ static void take_the_free(void)
 {
     int token = pick(false);
 
-    if (world.model.holder != MODEL_NOBODY ||
+    if (world.model.holder != MODEL_NOBODY || world.tokens[token].adopts ||
         model_find(&world.model.queue, token) >= 0) {
         return;
     }
@@ -233,19 +233,53 @@ static void play_accident(void)
     }
 }
 
+/* Chooses a hold to adopt, and a new token of its kind and owner. Returns false if there
+ * is no room for that in the pool. */
+static bool choose_adopter(struct call *call, bool rw)
+{
+    int slot = rw ? MUTEX_POOL + (int)roll(POOL - MUTEX_POOL) : (int)roll(MUTEX_POOL);
+    const struct model_list *holds = &world.model.holds;
+    struct model_token *token;
+
+    if (is_used(pool[slot])) {
+        return false;
+    }
+    if (rw && roll(4) && holds->count > 0) {
+        call->old = holds->entries[roll((unsigned)holds->count)].token;
+    } else if (rw) {
+        call->old = pick(true);
+    }
+    call->token = pool[slot] = new_token(rw);
+    token = &world.tokens[call->token];
+    token->kind = world.tokens[call->old].kind;
+    token->owner = world.tokens[call->old].owner;
+    token->permits = world.tokens[call->old].permits;
+    token->adopts = true;
+    return true;
+}
+
+/* Returns true for a script that may put the call's token into a queue. */
+static bool may_queue(enum lw__script_id script)
+{
+    return script == LW__SCRIPT_MUTEX_ACQUIRE || script == LW__SCRIPT_MUTEX_TURN ||
+           script == LW__SCRIPT_RW_ACQUIRE;
+}
+
 /* What a client would most likely do: who holds releases, who does not asks. */
 static struct call random_call(void)
 {
     static const enum lw__script_id mutex[] = {
         LW__SCRIPT_MUTEX_ACQUIRE, LW__SCRIPT_MUTEX_ACQUIRE, LW__SCRIPT_MUTEX_RELEASE,
         LW__SCRIPT_MUTEX_TURN,    LW__SCRIPT_MUTEX_RENEW,   LW__SCRIPT_MUTEX_RELEASE_FAST,
+        LW__SCRIPT_MUTEX_DETACH,  LW__SCRIPT_MUTEX_ADOPT,
     };
     static const enum lw__script_id rw[] = {
         LW__SCRIPT_RW_ACQUIRE, LW__SCRIPT_RW_ACQUIRE, LW__SCRIPT_RW_ACQUIRE,
-        LW__SCRIPT_RW_RELEASE, LW__SCRIPT_RW_RENEW,
+        LW__SCRIPT_RW_RELEASE, LW__SCRIPT_RW_RENEW,   LW__SCRIPT_RW_DETACH,
+        LW__SCRIPT_RW_ADOPT,
     };
     bool is_rw = roll(2);
-    struct call call = {.script = is_rw ? rw[roll(5)] : mutex[roll(6)],
+    struct call call = {.script = is_rw ? rw[roll(7)] : mutex[roll(8)],
                         .token = pick(is_rw),
                         .wait = roll(8) > 0,
                         .want_fence = roll(8) > 0};
@@ -269,8 +303,11 @@ static struct call random_call(void)
     call.old = roll(3) && world.model.holder >= 0 ? world.model.holder : pick(false);
     call.limit = roll(3) == 0 ? 1 + (int)roll(6) : 0;
     call.ticket = roll(3) ? world.tickets[call.token] : MODEL_NO_TICKET;
-    if (call.script == LW__SCRIPT_MUTEX_TURN && call.old == call.token) {
-        call.script = LW__SCRIPT_MUTEX_RENEW;
+    if (((call.script == LW__SCRIPT_RW_ADOPT || call.script == LW__SCRIPT_MUTEX_ADOPT) &&
+         !choose_adopter(&call, is_rw)) ||
+        (may_queue(call.script) && world.tokens[call.token].adopts) ||
+        (call.script == LW__SCRIPT_MUTEX_TURN && call.old == call.token)) {
+        call.script = is_rw ? LW__SCRIPT_RW_RENEW : LW__SCRIPT_MUTEX_RENEW;
     }
     return call;
 }

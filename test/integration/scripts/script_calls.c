@@ -167,6 +167,42 @@ struct script_answer turn(const char *old, const char *token, const char *wait)
                         true);
 }
 
+static long long run_detach(enum lw__script_id script, const char *name,
+                            const char *token, long long lease)
+{
+    struct script_answer answer =
+        script_run(&server, script, 1, name, token, script_number(lease), NULL);
+
+    if (answer.error) {
+        fail_msg("%s", answer.text);
+    }
+    assert_int_equal(answer.count, 1);
+    return answer.n[0];
+}
+
+long long detach(const char *token, long long lease)
+{
+    return run_detach(LW__SCRIPT_MUTEX_DETACH, "n", token, lease);
+}
+
+long long rw_detach(const char *token, long long lease)
+{
+    return run_detach(LW__SCRIPT_RW_DETACH, "rw", token, lease);
+}
+
+struct script_answer adopt(const char *old, const char *token, int lease)
+{
+    return script_run(&server, LW__SCRIPT_MUTEX_ADOPT, 2, "n", "lockwire:fence", old,
+                      token, script_number(lease), "f", NULL);
+}
+
+struct script_answer rw_adopt(const char *old, const char *token, int lease,
+                              const char *asker)
+{
+    return script_run(&server, LW__SCRIPT_RW_ADOPT, 2, "rw", "lockwire:fence", old, token,
+                      script_number(lease), asker, NULL);
+}
+
 void assert_holder(const char *token)
 {
     char value[80];

@@ -67,6 +67,9 @@ long long release(const char *token);
 long long drop(const char *token);        /* released, without a look at the queue */
 long long drop_anyway(const char *token); /* marked or not: its slot moves */
 struct script_answer turn(const char *old, const char *token, const char *wait);
+/* Detaches the mutex of this token; adopts it for a new token. */
+long long detach(const char *token, long long lease);
+struct script_answer adopt(const char *old, const char *token, int lease);
 void assert_holder(const char *token); /* marked or not */
 void assert_marked(const char *token);
 void assert_unmarked(const char *token);
@@ -84,6 +87,10 @@ long long rw_renew(const char *token, int lease);
 /* The same of the name alone: its slot moves. */
 struct script_answer rw_release_one_key(const char *token);
 long long rw_keepalive(const char *token, int lease);
+long long rw_detach(const char *token, long long lease);
+/* {number}, or -1 or -2; `asker` is "r A", "w " ...; the owner is the answer's text. */
+struct script_answer rw_adopt(const char *old, const char *token, int lease,
+                              const char *asker);
 /* Released, with so many holds of the owner left. */
 void rw_released(struct script_answer answer, long long left);
 /* Read holds, owners that read, write holds. */

@@ -40,6 +40,14 @@ static struct script_answer send_mutex(const struct call *call)
     if (call->script == LW__SCRIPT_MUTEX_RELEASE_FAST) {
         return script_run(&server, call->script, 1, "n", token, NULL);
     }
+    if (call->script == LW__SCRIPT_MUTEX_DETACH) {
+        return script_run(&server, call->script, 1, "n", token, "550000", NULL);
+    }
+    if (call->script == LW__SCRIPT_MUTEX_ADOPT) {
+        return script_run(&server, call->script, 2, "n", "lockwire:fence",
+                          world.tokens[call->old].text, token, "600000",
+                          call->want_fence ? "f" : "-", NULL);
+    }
     return script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token, script_numbers,
                       NULL);
 }
@@ -55,6 +63,13 @@ static struct script_answer send_rw(const struct call *call)
     }
     if (call->script == LW__SCRIPT_RW_RELEASE) {
         return rw_release(token->text, kind, owner);
+    }
+    if (call->script == LW__SCRIPT_RW_DETACH) {
+        return script_run(&server, call->script, 1, "rw", token->text, "550000", NULL);
+    }
+    if (call->script == LW__SCRIPT_RW_ADOPT) {
+        kind[1] = ' ';
+        return rw_adopt(world.tokens[call->old].text, token->text, LEASE, kind);
     }
     return script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
                       script_numbers, token->text, "600000", NULL);
@@ -83,6 +98,14 @@ static void expect(const struct call *call, struct model_answer *answer)
         break;
     case LW__SCRIPT_MUTEX_RELEASE:
         model_release(&world.model, call->token, answer);
+        break;
+    case LW__SCRIPT_MUTEX_DETACH:
+    case LW__SCRIPT_RW_DETACH:
+        model_detach(&world.model, call->token, answer);
+        break;
+    case LW__SCRIPT_MUTEX_ADOPT:
+    case LW__SCRIPT_RW_ADOPT:
+        model_adopt(&world.model, call->old, call->token, answer);
         break;
     case LW__SCRIPT_RW_ACQUIRE:
         model_rw_acquire(&world.model, call->token, call->wait, call->ticket, answer);
@@ -210,6 +233,12 @@ static void check_answer(const struct call *call, const struct model_answer *exp
               expected->left);
         check_events(call, expected, 0);
         break;
+    case LW__SCRIPT_MUTEX_ADOPT:
+    case LW__SCRIPT_RW_ADOPT:
+        CHECK((answer->n[0] >= 0 ? 1 : answer->n[0]) == expected->outcome, "adopted %lld",
+              answer->n[0]);
+        check_events(call, expected, answer->n[0]);
+        break;
     default:
         CHECK(answer->n[0] == expected->outcome, "renewed %lld", answer->n[0]);
         check_events(call, expected, 0);
@@ -334,13 +363,21 @@ static void check_state(char *text)
     CHECK(model_excludes(&world.model), "two exclude each other:\n%s", text);
 }
 
-/* A renewal of what is held looks at no queue, nor does one told of a deadlock, nor who
- * drops what is not marked, nor a call while the guard is closed. */
+/* Returns false for a call that reads no queue: a renewal of what is held, a reply of a
+ * deadlock, a fast release, detaching and adopting, and any call while the guard is
+ * closed. */
 static bool serves(const struct call *call, const struct model_answer *answer)
 {
-    if (call->script == LW__SCRIPT_MUTEX_RENEW ||
-        call->script == LW__SCRIPT_MUTEX_RELEASE_FAST) {
+    switch (call->script) {
+    case LW__SCRIPT_MUTEX_RENEW:
+    case LW__SCRIPT_MUTEX_RELEASE_FAST:
+    case LW__SCRIPT_MUTEX_DETACH:
+    case LW__SCRIPT_MUTEX_ADOPT:
+    case LW__SCRIPT_RW_DETACH:
+    case LW__SCRIPT_RW_ADOPT:
         return false;
+    default:
+        break;
     }
     if (call->closed) {
         return false;

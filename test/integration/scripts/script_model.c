@@ -252,3 +252,42 @@ void model_renew(struct model *model, int token, struct model_answer *answer)
     model_begin(answer, MODEL_NO_TICKET);
     answer->outcome = model->holder == token;
 }
+
+/* Both locks. */
+
+/* Returns the token's hold of the read-write lock, or NULL. */
+static struct model_entry *hold_of(struct model *model, int token)
+{
+    int i = model_find(&model->holds, token);
+
+    return i < 0 ? NULL : &model->holds.entries[i];
+}
+
+void model_detach(struct model *model, int token, struct model_answer *answer)
+{
+    const struct model_entry *hold = hold_of(model, token);
+
+    model_begin(answer, MODEL_NO_TICKET);
+    answer->outcome = model->holder == token || (hold != NULL && !hold->ended);
+}
+
+void model_adopt(struct model *model, int old, int token, struct model_answer *answer)
+{
+    struct model_entry *its_own = hold_of(model, token), *hold = hold_of(model, old);
+    bool mutex = !model_token_of(model, token)->kind;
+
+    model_begin(answer, MODEL_NO_TICKET);
+    answer->outcome = 1;
+    if (mutex && (model->holder == token || model->holder == old)) {
+        model->holder = token;
+    } else if (its_own != NULL) {
+        its_own->ended = false;
+    } else if (hold != NULL && !hold->ended) {
+        hold->token = token;
+    } else {
+        answer->outcome = -1;
+        return;
+    }
+    model_tell(model, answer,
+               (struct model_event){MODEL_ANSWER, token, its_own == NULL, 0});
+}

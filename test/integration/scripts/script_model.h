@@ -23,6 +23,7 @@ struct model_token {
     char kind; /* r, w; 0: a mutex's */
     int owner;
     int permits;
+    bool adopts; /* the token of an adopter, which never queues */
 };
 
 struct model_entry {
@@ -74,6 +75,9 @@ void model_turn(struct model *model, int old, int token, bool wait, long long ti
 /* A release without a look at the queue. */
 void model_drop(struct model *model, int token, struct model_answer *answer);
 void model_renew(struct model *model, int token, struct model_answer *answer);
+/* Either kind. Adopting needs an old token of the same kind and owner. */
+void model_detach(struct model *model, int token, struct model_answer *answer);
+void model_adopt(struct model *model, int old, int token, struct model_answer *answer);
 
 void model_rw_acquire(struct model *model, int token, bool wait, long long ticket,
                       struct model_answer *answer);

@@ -275,6 +275,16 @@ static void drop(const char *mine)
     run(LW__SCRIPT_MUTEX_RELEASE_FAST, 1, LOCK, mine, NULL);
 }
 
+static void detach(const char *mine)
+{
+    run(LW__SCRIPT_MUTEX_DETACH, 1, LOCK, mine, LEASE, NULL);
+}
+
+static void adopt(const char *old, const char *mine)
+{
+    run(LW__SCRIPT_MUTEX_ADOPT, 2, LOCK, LOCK_FENCE, old, mine, LEASE, "f", NULL);
+}
+
 static void renew(const char *mine, const char *other)
 {
     run(LW__SCRIPT_MUTEX_RENEW, 2, LOCK, BESIDE, mine, other, LEASE, NULL);
@@ -323,7 +333,12 @@ static void a_mutex_lives(void)
     take_turn(token(1, 3), token(1, 4), JOINS); /* the same twice */
     take_turn(token(2, 3), token(2, 4), JOINS); /* neither is here */
     release(token(2, 9));                       /* not held */
-    drop(token(1, 4));
+    detach(token(1, 4));
+    detach(token(2, 9));             /* not held */
+    adopt(token(1, 4), token(2, 5)); /* a new holder */
+    adopt(token(1, 4), token(2, 5)); /* the same twice */
+    adopt(token(1, 4), token(2, 6)); /* the token is gone */
+    drop(token(2, 5));
     inspect_lock("0"); /* to break it */
 }
 
@@ -346,6 +361,8 @@ static void a_mutex_ends(void)
     release(token(0, 6));
     renew(token(0, 6), token(0, 6));
     drop(token(0, 6));
+    detach(token(0, 6));
+    adopt(token(0, 6), token(0, 7));
     inspect_lock("100");
     order("DEL " LOCK " " LOCK_QUEUE);
 }
@@ -375,6 +392,16 @@ static void book_keep(const char *mine)
 static void book_drop(const char *mine)
 {
     run(LW__SCRIPT_RW_RELEASE_ONE_KEY, 1, BOOK, mine, NULL);
+}
+
+static void book_detach(const char *mine)
+{
+    run(LW__SCRIPT_RW_DETACH, 1, BOOK, mine, LEASE, NULL);
+}
+
+static void book_adopt(const char *old, const char *mine, const char *asker)
+{
+    run(LW__SCRIPT_RW_ADOPT, 2, BOOK, BOOK_FENCE, old, mine, LEASE, asker, NULL);
 }
 
 #define WAITS "1 -1 0 " NUMBERS
@@ -414,7 +441,13 @@ static void a_readwrite_lock_ends(void)
     book_acquire(token(0, 4), "r ann", WAITS);
     book_acquire(token(1, 4), "r bob", WAITS);
     book_keep(token(0, 4));
-    book_drop(token(0, 4));
+    book_detach(token(0, 4));
+    book_adopt(token(0, 4), token(2, 4), "r ");
+    book_adopt(token(0, 4), token(2, 4), "r "); /* the same twice */
+    book_adopt(token(0, 4), token(2, 5), "r "); /* the token is gone */
+    book_adopt(token(1, 4), token(2, 5), "w "); /* of another kind */
+    book_drop(token(2, 4));
+    book_detach(token(1, 4)); /* the only hold */
     book_drop(token(1, 4));
     book_keep(token(1, 4));
     book_acquire(token(0, 5), "w ", "1 -1 0 " NUMBERS);
@@ -429,6 +462,8 @@ static void a_readwrite_lock_ends(void)
     order("SET " BOOK " 1"); /* strangers' */
     book_keep(token(0, 6));
     book_drop(token(0, 6));
+    book_detach(token(0, 6));
+    book_adopt(token(0, 6), token(1, 6), "r ");
     order("SET " BOOK_QUEUE " 1");
     book_acquire(token(0, 6), "r ann", WAITS);
     book_release(token(0, 6), NUMBERS " r0 ann");
@@ -490,7 +525,13 @@ static void call_a_mutex(void)
     static const char *const hows[] = {JOINS, ASKS_ONLY, "kf " NUMBERS, "j-1 " NUMBERS};
     const char *how = hows[draw(4)], *mine = some_token();
 
-    switch (draw(8)) {
+    switch (draw(10)) {
+    case 8:
+        detach(mine);
+        break;
+    case 9:
+        adopt(mine, some_token());
+        break;
     case 0:
         order("DEL " LOCK);
         break;
@@ -521,7 +562,13 @@ static void call_a_readwrite_lock(void)
     char leaver[64];
 
     (void)snprintf(leaver, sizeof(leaver), "%s%s", NUMBERS, leavers[draw(5)]);
-    switch (draw(10)) {
+    switch (draw(12)) {
+    case 10:
+        book_detach(mine);
+        break;
+    case 11:
+        book_adopt(mine, some_token(), draw(2) == 0 ? "r " : "w ann");
+        break;
     case 8:
         book_keep(mine);
         break;

@@ -1,0 +1,38 @@
+-- SPDX-License-Identifier: MIT
+-- Takes over a mutex from a token that is no longer used by its holder: the key gets a
+-- new token. A client sends it to adopt a lock that was detached.
+--
+-- KEYS: name (a string, the holder's token), fence counter
+-- ARGV: old token; new token; lease in ms; f (a fencing token is wanted) or -
+-- Reply: the first of sixteen fencing tokens, or 0 if none was wanted; -1: the old token
+--   does not hold the lock; -2: the key is no mutex. An error if GET is refused: it is
+--   then unknown which token holds the lock.
+--
+-- Must not shorten the TTL, nor touch the queue or the queue mark (mutex.lua).
+-- Happy path: the old token holds the lock. The first write changes nothing, and needs
+-- no memory, so that the next ones pass without memory.
+-- Sent twice, it finds its new token, and extends the lease. A second client finds that
+-- the old token is gone.
+
+local name, fence, old, token = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local lease = tonumber(ARGV[3])
+local value = redis.pcall('GET', name)
+
+if type(value) == 'table' then
+    return value.err:find('WRONGTYPE', 1, true) and -2 or value -- GET is refused
+end
+local mark = value and value:byte(-1) == 43 and '+' or '-'
+local mine = value == token:sub(1, -2) .. mark
+if not mine and value ~= old:sub(1, -2) .. mark then
+    return -1
+end
+local time, left = redis.call('TIME'), redis.call('PTTL', name)
+redis.call('PEXPIRE', name, left > 0 and left or lease)
+local number = 0
+if ARGV[4] == 'f' then -- first: without it there is no grant
+    local count = '16'
+    -- inline: draw_fence.lua
+    number = last - 15
+end
+redis.call('SET', name, token:sub(1, -2) .. mark, 'PX', math.max(left, lease))
+return number

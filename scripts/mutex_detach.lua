@@ -1,0 +1,33 @@
+-- SPDX-License-Identifier: MIT
+-- Sets the lease of a mutex that its holder will no longer renew. The lock stays held by
+-- its token until the lease ends, or until a client releases or adopts the token. A
+-- client sends it to detach a lock, and to release one that has to stay held for a
+-- minimum time.
+--
+-- KEYS: name (a string, the holder's token)
+-- ARGV: token; lease in ms (if it is negative the key keeps its TTL; one without a TTL
+--   gets the absolute value)
+-- Reply: 1: the token holds the lock, and has this lease; 0: it does not hold the lock.
+--   An error if GET is refused: it is then unknown which token holds the lock.
+--
+-- Must not change the lease of another token. This script and rw_detach.lua are the only
+-- ones that may shorten a TTL. An adopter has a token of its own, so that no late
+-- duplicate cuts its lease.
+-- Happy path: the token holds the lock.
+-- Sent twice, it sets the lease twice; the client sends the rest of it then.
+
+local name, token, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local value = redis.pcall('GET', name)
+
+if value ~= token and value ~= token:sub(1, -2) .. '+' then -- the queue mark
+    if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
+        return value -- GET is refused
+    end
+    return 0
+end
+if lease < 0 then
+    local left = redis.call('PTTL', name)
+    lease = left < 0 and -lease or math.max(left, 1)
+end
+redis.call('PEXPIRE', name, lease)
+return 1
