@@ -52,9 +52,9 @@
  *  4. Every function may be called in every callback except the log callback, also to
  *     free the callback's own handle or client.
  *  5. The state of a handle changes only in a call or right before a callback.
- *     lw_lock_remaining_ms is 0 from the deadline on, and from the call of lw_release or
- *     lw_client_close. It is also 0 once the server has reported that the lock is not
- *     held, even before `lost` is called with LW_ENOTHELD.
+ *     lw_lock_remaining_ms is 0 from the deadline on, and from the call of lw_release,
+ *     lw_detach or lw_client_close. It is also 0 once the server has reported that the
+ * lock is not held, even before `lost` is called with LW_ENOTHELD.
  *  6. `lost` is called at most once, and only for a held lock. The reason is LW_ELOST
  *     (the lease was not renewed in time), LW_ETIMEOUT (max_hold_ms has passed) or
  *     LW_ENOTHELD (the server reports that the lock is free or has another holder). With
@@ -63,7 +63,7 @@
  *     continues, before any other callback of the client. With LW_ENOTHELD no time is
  *     left. `at_risk` is never called after `lost`. When a hold is lost, whatever the
  *     reason, its pending renewals complete with LW_ELOST, after `lost`. After a call of
- *     lw_release or lw_client_close they complete with LW_ECANCELED.
+ *     lw_release, lw_detach or lw_client_close they complete with LW_ECANCELED.
  *  7. lw_client_close releases all held locks (their handles become LW_DONE without a
  *     callback), and fails all waiting handles with LW_ECLOSED. Then it waits for
  *     outstanding replies, also to earlier calls of lw_release, and calls its `done`
@@ -92,6 +92,9 @@
  *   lw_release     LW_EINVAL       0, then LW_OK,             LW_EINVAL     LW_ENOTHELD
  *                                  LW_STILLHELD, LW_ENOTHELD,
  *                                  LW_EREDIS or LW_EUNKNOWN
+ *   lw_detach      LW_EINVAL       0, then LW_OK,             LW_EINVAL     LW_ENOTHELD
+ *                                  LW_ENOTHELD, LW_EREDIS
+ *                                  or LW_EUNKNOWN
  *   lw_renew       LW_EINVAL       0, then LW_OK, LW_ELOST,   LW_EINVAL     LW_ENOTHELD
  *                                  LW_ECONN, LW_EREDIS or
  *                                  LW_ECANCELED
@@ -100,8 +103,8 @@
  *                  grant is
  *                  released
  *
- * In every state lw_release and lw_renew return LW_ECLOSED once the client has been
- * freed, and in a forked child.
+ * In every state lw_release, lw_detach and lw_renew return LW_ECLOSED once the client has
+ * been freed, and in a forked child.
  *
  * Times are in milliseconds on a clock that counts suspend (CLOCK_BOOTTIME). Functions
  * return 0 or a negative error of `enum lw_error`, unless their comment says otherwise;
@@ -213,9 +216,9 @@ enum lw_mode {
 enum lw_state {
     LW_WAITING = 0,   /* requested, neither granted nor failed yet */
     LW_HELD = 1,      /* granted; held while lw_lock_remaining_ms is above 0 */
-    LW_RELEASING = 2, /* lw_release was called, its callback is pending */
+    LW_RELEASING = 2, /* lw_release or lw_detach was called, its callback is pending */
     LW_LOST = 3,      /* was held; `lost` (if not NULL) has been called, or is running */
-    LW_DONE = 4       /* released, failed, or its client was closed */
+    LW_DONE = 4       /* released, detached, failed, or its client was closed */
 } LW_INT_WIDE;
 
 /* == lw_acquire(3) == */
@@ -226,10 +229,10 @@ typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
  * lease are left: renewals fail or are not answered or, with LW_NO_RENEW, lw_renew was
  * not called. It is 0 if a renewal has ended the risk. Calls with 1 and with 0 alternate,
  * 1 first. A warning that no longer applies when it would be delivered is dropped. No
- * call follows `lost`, lw_release, lw_client_close or lw_lock_free. If the event loop
- * stalled until the lock was lost, only `lost` is called. The lock stays held until
- * `lost`, and lw_renew may be tried. `remaining_ms` is the present lw_lock_remaining_ms;
- * `arg` is that of `lost`. */
+ * call follows `lost`, lw_release, lw_detach, lw_client_close or lw_lock_free. If the
+ * event loop stalled until the lock was lost, only `lost` is called. The lock stays held
+ * until `lost`, and lw_renew may be tried. `remaining_ms` is the present
+ * lw_lock_remaining_ms; `arg` is that of `lost`. */
 typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
                         void *arg);
 /* == lw_keep_new(3) == */
@@ -313,7 +316,8 @@ struct lw_client_options {
     /* For `link`, `log` and `credentials`. */
     void *arg;
     /* Gets the reason, with the field or argument that is wrong, if lw_client_new,
-     * lw_acquire, lw_keep_new, lw_acquire_all, lw_inspect, lw_list or lw_break fails.
+     * lw_acquire, lw_adopt, lw_detach, lw_keep_new, lw_acquire_all, lw_inspect, lw_list
+     * or lw_break fails.
      * Must live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
@@ -453,11 +457,19 @@ struct lw_acquire_options {
      * no limit (LW_EINVAL). With wait_ms 0 the field has no effect. While a cluster moves
      * the name's slot, waiters are not counted. */
     uint32_t max_waiting;
+    /* How long the lock stays held, at least, from the grant on, so that a job that ends
+     * at once does not run again elsewhere. If the hold ends before that time, by
+     * lw_release, lw_lock_free, lw_keep_free, lw_client_close or a loss, its token is
+     * detached for the rest (lw_detach), and lw_release completes with LW_OK. Until then
+     * handles of the same client wait as well. The lease ends earlier if this process
+     * dies. At most 2^31 - 1, max_hold_ms (if that is not 0), and the longest lease that
+     * guard_ms allows. Not with LW_REDISSON. 0: no minimum. */
+    uint32_t at_least_ms;
 };
 #define LW_ACQUIRE_OPTIONS_INIT                                                          \
     {                                                                                    \
         sizeof(struct lw_acquire_options), LW_MUTEX, 0, 0, 0, 0, 0, NULL, 0, NULL, 0,    \
-            NULL, 0                                                                      \
+            NULL, 0, 0                                                                   \
     }
 
 enum lw_acquire_flags {
@@ -694,6 +706,50 @@ LW_PUBLIC int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg);
  */
 LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
                        void *arg);
+/*
+ * Gives up the hold, and leaves the lock in Redis under its token (lw_lock_token), for
+ * another process or a later run of this one: it stays held for `keep_ms` from this call
+ * on, without renewal. That may be more or less than the lease; it is 1 to 2^31 - 1, and
+ * not above the longest lease that guard_ms allows. 0: for the rest of its lease (of its
+ * claim window, if it was handed over just now). From this call on lw_lock_remaining_ms
+ * is 0. Waiters get the lock when that time has passed, or when the token is released:
+ * with lw_break, `lockwire release`, or by comparing and deleting the key. With lw_adopt
+ * a client takes it over. With at_least_ms the lock stays held for the longer of both
+ * times. `done` (may be NULL) is called once, with: LW_OK        the token holds the
+ * lock, and will not be renewed by this client LW_ENOTHELD  the token no longer holds the
+ * lock LW_EREDIS    the server refuses; the lock ends with its lease LW_EUNKNOWN  no
+ * reply within request_timeout_ms; this is retried in the background. The lock ends after
+ * keep_ms or with its lease, whichever is later Not for the handles of lw_keep_lock and
+ * lw_all_lock. Returns 0, LW_EINVAL (see errbuf; also with LW_REDISSON), or the value in
+ * the table of states.
+ */
+LW_PUBLIC int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done,
+                        void *arg);
+/*
+ * Takes over the lock `name` from `token`, which was detached, or whose process is gone.
+ * The lock is then held as after lw_acquire, with a new token and a new fencing token,
+ * and with the lease of the options (or with the rest of the present one, if that is
+ * longer). Waiters keep their places. Two clients cannot adopt the same token: it is gone
+ * after the first time, and so nothing that its earlier holder still sends has an effect.
+ * If that holder has neither detached the lock nor ended, there are two holders until its
+ * next renewal.
+ *
+ * `token` is that of lw_lock_token or lw_inspect, from this or any other client.
+ * `options` are those of lw_acquire (NULL: a mutex, try once), with the mode in which the
+ * lock is held; not LW_REDISSON. permits has no effect. In LW_EXCLUSIVE and LW_SHARED the
+ * hold keeps its owner (lw_lock_owner), which must be `owner` if that is given. wait_ms
+ * is how long an outage of the server is waited out; while a cluster moves the name's
+ * slot, the adoption waits, too. `done` is called once, with: LW_OK        the lock is
+ * held LW_ENOTHELD  the token does not hold the lock (any longer) LW_EINVAL    the key is
+ * another kind of lock, or the hold has another mode or owner: see lw_lock_errstr
+ *   LW_ETIMEOUT, LW_ECONN, LW_EREDIS, LW_ENOMEM, LW_ECLOSED  as for lw_acquire
+ * If the lock is adopted after all when `done` was called with an error, or after
+ * lw_lock_free, it is released. Returns 0, LW_EINVAL (see errbuf; a token of another
+ * version, or none of lockwire's), LW_ENOMEM or LW_ECLOSED.
+ */
+LW_PUBLIC int lw_adopt(struct lw_client *client, const char *name, const char *token,
+                       const struct lw_acquire_options *options, lw_lock_cb *done,
+                       void *arg, struct lw_lock **ret);
 /* Frees the handle: rule 3. */
 LW_PUBLIC void lw_lock_free(struct lw_lock *lock);
 
@@ -738,6 +794,10 @@ LW_PUBLIC int64_t lw_lock_position(const struct lw_lock *lock);
  * with LW_REDISSON that is `<client uuid>:<n>`. (In Redis the last character of a mutex's
  * token is + in place of - once a waiter has queued.) */
 LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
+/* Returns the lock token, by which the lock can be adopted, released or broken; "" while
+ * waiting. Whoever knows it can do that, so treat it as a secret where others may reach
+ * the server. */
+LW_PUBLIC const char *lw_lock_token(const struct lw_lock *lock);
 /* Returns the last error from the server or the socket that affected this handle; the
  * next successful reply and a reconnection clear it. So after LW_ETIMEOUT it is why the
  * server refused until the end, or why there was no connection. */
@@ -746,6 +806,7 @@ LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
  *   LW_ECONN     the server, or the node that has the name, was not reached or could not
  *                serve any lock (LOADING, READONLY, CLUSTERDOWN, a slot that moves ...)
  *   LW_EREDIS    the server refused (a permission, a password, memory)
+ *   LW_EINVAL    see lw_adopt
  *   LW_ESYSTEM, LW_ENOMEM  as for lw_client_error
  *   LW_ECLOSED   this is a forked child
  * After LW_ETIMEOUT it distinguishes a lock that was busy until the end (LW_OK) from one
@@ -800,9 +861,9 @@ LW_PUBLIC void lw_keep_free(struct lw_keep *keep);
  *   LW_WAITING  the keep waits for it
  *   LW_LOST     the hold was lost, and its margin has not passed yet
  *   LW_DONE     the request failed, and will be retried; or the client is closed
- * Use the handle for the getters and lw_renew, not for lw_release, lw_lock_free or
- * lw_lock_set_arg. The keep owns it, and replaces it with each request: do not store it
- * beyond one turn of the event loop. */
+ * Use the handle for the getters and lw_renew, not for lw_release, lw_detach,
+ * lw_lock_free or lw_lock_set_arg. The keep owns it, and replaces it with each request:
+ * do not store it beyond one turn of the event loop. */
 LW_PUBLIC struct lw_lock *lw_keep_lock(const struct lw_keep *keep);
 
 /* == lw_acquire_all(3): several locks at once, all of them or none == */
@@ -826,9 +887,10 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  * `options` are those of lw_acquire (NULL: try once), but mode must be LW_MUTEX and
  * `lost` must be NULL. wait_ms limits the whole acquisition. Every other option applies
  * to each name by itself. max_hold_ms counts from each name's own grant, so waiting for
- * the others is part of it. `at_risk` is called with the handle of the name and the `arg`
- * of this call, and never before `done`; if a name is at risk when `done` is called, the
- * warning follows at once. `done` is called once, with:
+ * the others is part of it; at_least_ms counts from the time at which all are held.
+ * `at_risk` is called with the handle of the name and the `arg` of this call, and never
+ * before `done`; if a name is at risk when `done` is called, the warning follows at once.
+ * `done` is called once, with:
  *   LW_OK         all are held, each with its own fencing token
  *   LW_EBUSY      wait_ms is 0, and a name is held by another; or max_waiting others
  *                 already wait for the name that is missing

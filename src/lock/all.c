@@ -55,8 +55,10 @@ struct lw_all {
     void *arg;
     enum stage stage;
     unsigned pending;
-    int outcome; /* RELEASING: the worst so far */
-    bool once;   /* wait_ms 0 */
+    int outcome;          /* RELEASING: the worst so far */
+    bool once;            /* wait_ms 0 */
+    uint32_t at_least_ms; /* once all are held; a name that is released before is not kept
+                           */
     size_t count;
     struct member *sorted[NAMES_MAX]; /* by name */
     struct member members[];          /* in the caller's order; then the names' texts */
@@ -124,6 +126,7 @@ static void climb(struct lw_all *all)
     if (first == all->count) {
         all->stage = HELD; /* from now on warnings reach the caller */
         for (size_t i = 0; i < all->count; i++) {
+            lw__handle_keep_at_least(all->members[i].lock, all->at_least_ms);
             lw__handle_repeat_risk(all->members[i].lock);
         }
         all->done(all, LW_OK, all->arg);
@@ -425,6 +428,8 @@ static void copy_options(struct lw_all *all, const struct lw_acquire_options *op
     all->options = *options;
     all->options.size = sizeof(all->options); /* the caller's may be another version's */
     all->options.lost = member_lost;
+    all->at_least_ms = options->at_least_ms;
+    all->options.at_least_ms = 0;
     all->at_risk = options->at_risk;
     if (options->at_risk != NULL) {
         all->options.at_risk = risk_changed;

@@ -29,6 +29,7 @@
 #include "redis/node.h"
 #include "redis/reply.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
@@ -103,6 +104,18 @@ struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *
     return claim;
 }
 
+struct lw__claim *lw__claim_new_adopting(struct lw_client *client,
+                                         const struct lw_lock *lock, const char *token)
+{
+    struct lw__claim *claim = lw__claim_new(client, lock);
+
+    if (claim != NULL && (claim->adopts = strdup(token)) == NULL) {
+        lw__claim_free(claim);
+        return NULL;
+    }
+    return claim;
+}
+
 void lw__claim_free(struct lw__claim *claim)
 {
     struct lw_client *client = claim->client;
@@ -114,6 +127,7 @@ void lw__claim_free(struct lw__claim *claim)
     DL_DELETE(claim->name->claims, claim);
     lw__name_unref(client, claim->name);
     free(claim->owner);
+    free(claim->adopts);
     client->open_claims--;
     if (client->free_claim_count == LW__POOLED) {
         free(claim);
@@ -127,6 +141,12 @@ void lw__claim_free(struct lw__claim *claim)
 struct lw__token lw__claim_token(const struct lw__claim *claim)
 {
     return (struct lw__token){claim->client->uuid, claim->n, claim->window_ms};
+}
+
+bool lw__claim_stays(const struct lw__claim *claim)
+{
+    return !lw__machine_asks(claim->machine.phase) &&
+           claim->held.stays_until_us > lw__now_us();
 }
 
 /* ---- the server's clock ---- */
@@ -291,6 +311,26 @@ static void encode_acquire(struct lw__command *command, struct lw__buffer *out)
     claim->mode->encode_acquire(out, lw__command_evals(command), &args);
 }
 
+/* The new token is not padded: it never queues. */
+static void encode_adopt(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__rw rw;
+    struct lw__adopt_args args = {
+        .name = claim->name->text,
+        .previous = claim->adopts,
+        .token = lw__claim_token(claim),
+        .rw = rw_of(claim, &rw),
+        .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
+        .fence = lw__handles_want_fence(claim),
+    };
+
+    claim->token_sent = true;
+    args.lease_ms = lw__claim_lease_ms(claim);
+    claim->fences_drawn = args.fence ? 16 : 0;
+    lw__encode_adopt(out, lw__command_evals(command), &args);
+}
+
 static void encode_fast_release(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);
@@ -313,6 +353,23 @@ static void encode_release(struct lw__command *command, struct lw__buffer *out)
     };
 
     claim->mode->encode_release(out, lw__command_evals(command), &args);
+}
+
+/* A detach that is sent again sets the rest of its time. */
+static void encode_detach(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__token token = lw__claim_token(claim);
+    int64_t left_us = claim->held.stays_until_us - lw__now_us();
+    int64_t lease_ms = (left_us + LW__MS - 1) / LW__MS;
+
+    if (claim->held.stays_until_us == LW__NEVER) {
+        lease_ms = -(claim->machine.lease_us / LW__MS);
+    } else if (lease_ms < 1) {
+        lease_ms = 1; /* it had to wait for room */
+    }
+    lw__encode_detach(out, lw__command_evals(command), claim->name->text, &token,
+                      claim->mode->rw, lease_ms);
 }
 
 /* ---- errors, and replies that do not come ---- */
@@ -590,7 +647,7 @@ static bool came_before_release(const struct lw__claim *claim)
     return !claim->asked_to_join && first != claim &&
            claim->mode->encode_fast_release != NULL &&
            !lw__machine_reacquires(claim->machine.phase) &&
-           first->machine.phase == LW__RELEASING &&
+           first->machine.phase == LW__RELEASING && !lw__claim_stays(first) &&
            (lw__node_is_unsent(&first->command) ||
             first->command.request.sent_us > sent_us_of(claim));
 }
@@ -647,7 +704,77 @@ static bool acquire_replied(struct lw__command *command, const struct lw__reply 
     return true;
 }
 
+/* ---- adopting ---- */
+
+static void not_adopted(struct lw__claim *claim, bool held)
+{
+    struct lw__input input = {.event = LW__EV_NOT_ADOPTED, .sent_us = sent_us_of(claim)};
+
+    input.not_adopted.status = held ? LW_EINVAL : LW_ENOTHELD;
+    if (held) {
+        claim->client->events->on_error(claim, LW_EINVAL,
+                                        claim->mode->rw
+                                            ? "the key is no read-write lock, or the "
+                                              "token's hold has another mode or "
+                                              "owner"
+                                            : "the key is no mutex");
+    }
+    lw__claim_step(claim, &input);
+}
+
+/* The hold keeps its owner, which may be the token of an earlier holder. */
+static void take_owner(struct lw__claim *claim, const char *owner)
+{
+    if (claim->mode->rw && claim->waiting != NULL) {
+        (void)snprintf(claim->waiting->owner, LW__OWNER_SIZE, "%s", owner);
+    }
+}
+
+static bool adopt_replied(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__adopted answer;
+    struct lw__input input = {.event = LW__EV_GRANTED, .sent_us = sent_us_of(claim)};
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        lw__claim_error_reply(claim, reply);
+        return true;
+    }
+    if (!lw__decode_adopted(reply, claim->mode->rw, &answer)) {
+        return false;
+    }
+    if (answer.kind != LW__ADOPTED) {
+        not_adopted(claim, answer.kind == LW__ADOPTED_OTHER_KIND);
+        return true;
+    }
+    take_owner(claim, answer.owner);
+    input.granted.fence = answer.fence >= (uint64_t)LW__FENCE_MIN ? answer.fence : 0;
+    if (input.granted.fence == 0 && claim->fences_drawn > 0) {
+        return lw__claim_without_fence(claim, answer.fence);
+    }
+    lw__claim_step(claim, &input);
+    return true;
+}
+
 /* ---- releases ---- */
+
+static bool detach_replied(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(claim)};
+    bool detached;
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        lw__claim_error_reply(claim, reply);
+        return true;
+    }
+    if (!lw__decode_detached(reply, &detached)) {
+        return false;
+    }
+    input.released.released = detached;
+    lw__claim_step(claim, &input);
+    return true;
+}
 
 static bool release_replied(struct lw__command *command, const struct lw__reply *reply)
 {
@@ -721,6 +848,12 @@ static const struct lw__command_type acquire_types[LW__PRIORITIES] = {
 static const struct lw__command_type fast_release_type = {
     encode_fast_release, fast_release_replied, lw__claim_no_reply,
     .priority = LW__PRIORITY_RENEW, .one_key = true};
+/* Its lease is running, so that it is as urgent as a renewal. */
+static const struct lw__command_type adopt_type = {
+    encode_adopt, adopt_replied, lw__claim_no_reply, .priority = LW__PRIORITY_RENEW};
+static const struct lw__command_type detach_type = {
+    encode_detach, detach_replied, lw__claim_no_reply, .priority = LW__PRIORITY_RENEW,
+    .one_key = true};
 static const struct lw__command_type release_type = {
     encode_release, release_replied, lw__claim_no_reply, .priority = LW__PRIORITY_RENEW};
 
@@ -755,7 +888,9 @@ static void send_wanted(struct lw__claim *claim, unsigned actions)
     const struct lw__node_fault *fault;
 
     if (actions & LW__SEND_RELEASE) {
-        type = may_release_fast(claim) ? &fast_release_type : &release_type;
+        type = lw__claim_stays(claim)    ? &detach_type
+               : may_release_fast(claim) ? &fast_release_type
+                                         : &release_type;
     } else if ((fault = lw__node_guard_fault(node)) != NULL) {
         claim->client->stats.guarded++;
         fail(claim, fault->class, fault->status, fault->why, false);
@@ -764,6 +899,8 @@ static void send_wanted(struct lw__claim *claim, unsigned actions)
                (fault = lw__node_fence_fault(node)) != NULL) {
         fail(claim, fault->class, fault->status, fault->why, false);
         return;
+    } else if (claim->adopts != NULL) {
+        type = &adopt_type;
     } else if (actions & LW__SEND_TRY) {
         type = &try_type;
     } else {
@@ -852,8 +989,9 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
 
 static bool starts_with_script(const struct lw__claim *claim)
 {
-    return !claim->mode->plain_set || claim->name->claims != claim ||
-           claim->next != NULL || is_contended(claim->client, claim->name);
+    return !claim->mode->plain_set || claim->adopts != NULL ||
+           claim->name->claims != claim || claim->next != NULL ||
+           is_contended(claim->client, claim->name);
 }
 
 void lw__claim_event(struct lw__claim *claim, enum lw__event event)

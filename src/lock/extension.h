@@ -51,6 +51,9 @@ void lw__lock_warn_retry(struct lw_lock *lock, int status, int64_t after_ms);
 
 /* ---- handle.c ---- */
 
+/* The lock stays held until so long from now, also after its release: at_least_ms. For a
+ * held handle. */
+void lw__handle_keep_at_least(struct lw_lock *lock, uint32_t at_least_ms);
 /* Right after lw_acquire with wait_ms 0: ends the attempt at `at_us` if neither a reply
  * nor request_timeout_ms has ended it by then. */
 void lw__handle_limit_try(struct lw_lock *lock, int64_t at_us);

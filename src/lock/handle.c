@@ -386,8 +386,16 @@ void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
         lock->hold_until_us = lw__now_us() + lock->asking.max_hold_us;
     }
     claim->passed_count++;
+    claim->held.stays_until_us = 0;
     lw__handle_arm_loss(lock);
     lw__notify_lock(lock, LW__NOTICE_DONE, LW_OK);
+}
+
+void lw__handle_keep_at_least(struct lw_lock *lock, uint32_t at_least_ms)
+{
+    if (lock->claim != NULL && at_least_ms > 0) {
+        lock->claim->held.stays_until_us = lw__now_us() + (int64_t)at_least_ms * LW__MS;
+    }
 }
 
 void lw__handle_delivered(struct lw_lock *lock)
@@ -395,6 +403,7 @@ void lw__handle_delivered(struct lw_lock *lock)
     lock->delivered = true;
     lock->held.renew_calls = NULL;
     lock->held.lost_at_us = 0;
+    lw__handle_keep_at_least(lock, lock->at_least_ms);
     if (lock->at_risk != NULL) {
         lock->held.risk_deadline_us = 0;
         lw__handle_arm_loss(lock);
@@ -422,6 +431,7 @@ void lw__handle_free(struct lw_lock *lock)
         lw__name_unref(client, lock->name);
     }
     free(lock->owner);
+    free(lock->token);
     free(lock->errstr);
     if (client == NULL || client->free_lock_count == LW__POOLED) {
         free(lock);

@@ -3,8 +3,9 @@
  * renewal.c do what a call requests.
  *
  * lw_acquire checks the name and the options, creates a handle and passes it to
- * lw__turns_join. lw_release passes it to lw__turns_release. lw_lock_free releases the
- * lock or leaves the queue, and then frees the handle. A call that is refused has no
+ * lw__turns_join; lw_adopt does the same with lw__turns_adopt. lw_release passes the
+ * handle to lw__turns_release, and lw_detach to lw__turns_detach. lw_lock_free releases
+ * the lock or leaves the queue, and then frees the handle. A call that is refused has no
  * effect, and its reason is in errbuf (options.c).
  *
  * lw__lock_call_later needs no memory: the handle has ended, so that its timer and its
@@ -71,6 +72,15 @@ static bool has_invalid_option(struct lw_client *client,
     } else if (o->at_risk_ms >= (o->lease_ms + 1) / 2) {
         lw__options_explain(client, "at_risk_ms %lu is not below half of lease_ms %lu",
                             (unsigned long)o->at_risk_ms, (unsigned long)o->lease_ms);
+    } else if (o->at_least_ms > lw__options_lease_max(client)) {
+        lw__options_explain(client, "at_least_ms %lu is above %lld, the longest lease",
+                            (unsigned long)o->at_least_ms,
+                            (long long)lw__options_lease_max(client));
+    } else if (o->max_hold_ms > 0 && o->at_least_ms > o->max_hold_ms) {
+        lw__options_explain(client, "at_least_ms %lu is above max_hold_ms %lld",
+                            (unsigned long)o->at_least_ms, (long long)o->max_hold_ms);
+    } else if (o->at_least_ms > 0 && o->mode == LW_REDISSON) {
+        lw__options_explain(client, "at_least_ms is not supported with LW_REDISSON");
     } else if (o->owner != NULL && o->mode == LW_MUTEX) {
         lw__options_explain(client, "owner is given, but LW_MUTEX is not re-entrant");
     } else if (o->mode == LW_REDISSON && client->url.cluster) {
@@ -151,6 +161,7 @@ static void copy_options(struct lw_lock *lock, const struct lw_acquire_options *
     lock->lost = options->lost;
     lock->at_risk = options->at_risk;
     lock->at_risk_ms = options->at_risk_ms;
+    lock->at_least_ms = options->at_least_ms;
     lock->once = options->wait_ms == 0;
     lock->queue_limit = lock->once ? 0 : options->max_waiting;
     lock->limited = lock->queue_limit > 0;
@@ -166,7 +177,7 @@ static void copy_options(struct lw_lock *lock, const struct lw_acquire_options *
 }
 
 /* Removes the handle from its client. No callback follows. */
-static void detach(struct lw_lock *lock)
+static void unlink_handle(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
 
@@ -179,13 +190,13 @@ static void detach(struct lw_lock *lock)
     DL_DELETE(client->locks, lock);
 }
 
-int lw_acquire(struct lw_client *client, const char *name,
-               const struct lw_acquire_options *options, lw_lock_cb *done, void *arg,
-               struct lw_lock **ret)
+/* Checks the arguments that lw_acquire and lw_adopt share. Returns 0, LW_EINVAL or
+ * LW_ECLOSED, with the reason in errbuf. */
+static int check_call(struct lw_client *client, const char *name,
+                      const struct lw_acquire_options *options, lw_lock_cb *done,
+                      struct lw_lock *const *ret, struct lw_acquire_options *checked)
 {
     int status = lw__name_check(client, name);
-    struct lw_acquire_options checked;
-    struct lw_lock *lock;
 
     if (status != 0) {
         return status;
@@ -194,25 +205,48 @@ int lw_acquire(struct lw_client *client, const char *name,
         lw__options_explain(client, "%s is NULL", done != NULL ? "ret" : "done");
         return LW_EINVAL;
     }
-    if ((status = lw__lock_options(client, options, &checked)) != 0) {
-        return status;
+    return lw__lock_options(client, options, checked);
+}
+
+/* Copies the owner. A hold of a read-write lock that is adopted has an owner already, for
+ * which there must be room. Returns false if memory is short. */
+static bool copy_owner(struct lw_lock *lock, const char *owner, bool adopts)
+{
+    lock->owned = owner != NULL;
+    if (adopts && lock->mode->rw) {
+        lock->owner = calloc(1, LW__OWNER_SIZE);
+        if (lock->owner != NULL && owner != NULL) {
+            memcpy(lock->owner, owner, strlen(owner) + 1);
+        }
+        return lock->owner != NULL;
     }
-    lock = allocate(client);
+    if (owner != NULL) {
+        lock->owner = strdup(owner);
+    }
+    return owner == NULL || lock->owner != NULL;
+}
+
+/* Creates a handle that acquires the lock; or adopts it, if `token` is not NULL. The
+ * arguments have been checked. */
+static int request(struct lw_client *client, const char *name, const char *token,
+                   const struct lw_acquire_options *options, lw_lock_cb *done, void *arg,
+                   struct lw_lock **ret)
+{
+    struct lw_lock *lock = allocate(client);
+
     if (lock == NULL) {
         goto fail;
     }
-    copy_options(lock, &checked);
+    copy_options(lock, options);
     lock->done = done;
     lock->arg = arg;
     lock->name = lw__name_get(client, name);
-    if (lock->name == NULL ||
-        (checked.owner != NULL && (lock->owner = strdup(checked.owner)) == NULL)) {
+    if (lock->name == NULL || !copy_owner(lock, options->owner, token != NULL)) {
         goto fail;
     }
-    lock->owned = lock->owner != NULL;
     client->stats.waiting++;
     lw__identity_publish(client, lock->asking.asked_us);
-    if (lw__turns_join(lock) != 0) {
+    if ((token != NULL ? lw__turns_adopt(lock, token) : lw__turns_join(lock)) != 0) {
         client->stats.waiting--;
         goto fail;
     }
@@ -221,11 +255,43 @@ int lw_acquire(struct lw_client *client, const char *name,
 
 fail:
     if (lock != NULL) {
-        detach(lock);
+        unlink_handle(lock);
         lw__handle_free(lock);
     }
     lw__options_explain(client, "%s", lw_strerror(LW_ENOMEM));
     return LW_ENOMEM;
+}
+
+int lw_acquire(struct lw_client *client, const char *name,
+               const struct lw_acquire_options *options, lw_lock_cb *done, void *arg,
+               struct lw_lock **ret)
+{
+    struct lw_acquire_options checked;
+    int status = check_call(client, name, options, done, ret, &checked);
+
+    return status != 0 ? status : request(client, name, NULL, &checked, done, arg, ret);
+}
+
+int lw_adopt(struct lw_client *client, const char *name, const char *token,
+             const struct lw_acquire_options *options, lw_lock_cb *done, void *arg,
+             struct lw_lock **ret)
+{
+    struct lw_acquire_options checked;
+    char why[LW__WHY_MAX], text[LW__TOKEN_SIZE];
+    int status = check_call(client, name, options, done, ret, &checked);
+
+    if (status != 0) {
+        return status;
+    }
+    if (checked.mode == LW_REDISSON) {
+        lw__options_explain(client, "a lock in LW_REDISSON cannot be adopted");
+        return LW_EINVAL;
+    }
+    if (token == NULL || lw__format_check_token(token, text, why, sizeof(why)) != NULL) {
+        lw__options_explain(client, "%s", token != NULL ? why : "token is NULL");
+        return LW_EINVAL;
+    }
+    return request(client, name, text, &checked, done, arg, ret);
 }
 
 /* ---- releasing, renewing ---- */
@@ -242,13 +308,10 @@ static int check_held(const struct lw_lock *lock)
     return lock->state == LW_HELD ? 0 : LW_ENOTHELD;
 }
 
-int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg)
+/* The handle gives up its hold, and `done` follows. Returns false if it has lost it, and
+ * `done` is called with LW_ENOTHELD. */
+static bool give_up(struct lw_lock *lock, lw_lock_cb *done, void *arg)
 {
-    int status = check_held(lock);
-
-    if (status != 0) {
-        return status;
-    }
     lw__renewal_end_calls(lock, LW_ECANCELED);
     lw__notify_cancel(lock->client, &lock->notice); /* an undelivered loss or warning */
     lock->state = LW_RELEASING;
@@ -258,12 +321,44 @@ int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg)
     lock->client->stats.released++;
     if (lock->claim == NULL) {
         lw__notify_lock(lock, LW__NOTICE_RELEASED, LW_ENOTHELD);
-        return 0;
+        return false;
     }
     lw__timer_set(lock->client->loop, &lock->timer,
                   lw__now_us() +
                       (int64_t)lock->client->options.request_timeout_ms * LW__MS);
-    lw__turns_release(lock);
+    return true;
+}
+
+int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg)
+{
+    int status = check_held(lock);
+
+    if (status == 0 && give_up(lock, done, arg)) {
+        lw__turns_release(lock);
+    }
+    return status;
+}
+
+int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done, void *arg)
+{
+    int status = check_held(lock);
+
+    if (status != 0) {
+        return status;
+    }
+    if (lock->mode->polls) {
+        lw__options_explain(lock->client, "a lock in LW_REDISSON cannot be detached");
+        return LW_EINVAL;
+    }
+    if (keep_ms < 0 || keep_ms > lw__options_lease_max(lock->client)) {
+        lw__options_explain(
+            lock->client, "keep_ms %lld is not between 0 and %lld, the longest lease",
+            (long long)keep_ms, (long long)lw__options_lease_max(lock->client));
+        return LW_EINVAL;
+    }
+    if (give_up(lock, done, arg)) {
+        lw__turns_detach(lock, keep_ms * LW__MS);
+    }
     return 0;
 }
 
@@ -335,7 +430,7 @@ void lw_lock_free(struct lw_lock *lock)
         if (lock->client->loop != NULL && !lw__is_inherited(lock->client)) {
             leave_or_release(lock);
         }
-        detach(lock);
+        unlink_handle(lock);
         lw__ending_drained(lock->client);
     }
     lw__handle_unref(lock);
@@ -343,7 +438,7 @@ void lw_lock_free(struct lw_lock *lock)
 
 void lw__lock_make_inert(struct lw_lock *lock)
 {
-    detach(lock);
+    unlink_handle(lock);
     lock->client = NULL;
     lock->claim = NULL;
     if (lock->state == LW_WAITING) {
@@ -461,6 +556,24 @@ const char *lw_lock_owner(const struct lw_lock *lock)
         }
     }
     return lock->owner != NULL ? lock->owner : "";
+}
+
+const char *lw_lock_token(const struct lw_lock *lock)
+{
+    struct lw_lock *mine = (struct lw_lock *)lock;
+
+    if (lock->state == LW_WAITING || lock->token_n == 0) {
+        return "";
+    }
+    if (lock->token == NULL && lock->client != NULL) {
+        struct lw__token token = {lock->client->uuid, lock->token_n, lock->window_ms};
+
+        mine->token = malloc(LW__TOKEN_SIZE);
+        if (mine->token != NULL) {
+            (void)lock->mode->format_owner(&token, mine->token);
+        }
+    }
+    return lock->token != NULL ? lock->token : "";
 }
 
 const char *lw_lock_errstr(const struct lw_lock *lock)

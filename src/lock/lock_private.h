@@ -270,6 +270,8 @@ struct lw__list {
 
 /* ==== handles, claims, clients ==== */
 
+#define LW__OWNER_SIZE 129 /* the longest owner, and a NUL */
+
 /* A handle: one acquisition, as its caller sees it. */
 struct lw_lock {
     /* lock.c: the caller's arguments */
@@ -281,7 +283,9 @@ struct lw_lock {
     lw_lock_cb *done;    /* and `arg`: replaced by lw_release and lw__lock_call_later */
     lw_risk_cb *at_risk; /* NULL: no warnings */
     void *arg;
-    char *owner; /* as given, or formatted by lw_lock_owner; or NULL */
+    /* As given, or formatted by lw_lock_owner, or NULL. If a hold of a read-write lock is
+     * adopted: LW__OWNER_SIZE bytes, into which claim.c copies the hold's owner. */
+    char *owner;
     uint32_t lease_ms, margin_ms, permits;
     /* turns.c: it ends if so many others are queued when it would join; 0: no limit, or
      * it has had its place */
@@ -312,6 +316,7 @@ struct lw_lock {
     };
 
     char *errstr; /* handle.c; or NULL */
+    char *token;  /* formatted by lw_lock_token; or NULL */
 
     /* turns.c and handle.c */
     struct lw_lock *turn_next,
@@ -334,11 +339,12 @@ struct lw_lock {
 
     uint8_t state; /* enum lw_state: deliver.c, and lock.c where the caller changed it */
     bool in_callback;
-    bool warned;         /* handle.c: the argument of the last call of `at_risk` */
-    uint8_t later;       /* enum lw__later (lock.c) */
-    bool owned;          /* lock.c: the caller gave `owner` */
-    int error;           /* handle.c: the lw_error that belongs to errstr */
-    uint32_t at_risk_ms; /* lock.c; 0: the default */
+    bool warned;          /* handle.c: the argument of the last call of `at_risk` */
+    uint8_t later;        /* enum lw__later (lock.c) */
+    bool owned;           /* lock.c: the caller gave `owner` */
+    int error;            /* handle.c: the lw_error that belongs to errstr */
+    uint32_t at_risk_ms;  /* lock.c; 0: the default */
+    uint32_t at_least_ms; /* lock.c */
 };
 
 /* The try, SET NX PX with an INCR for a fencing token in one write: what is in flight,
@@ -375,6 +381,8 @@ struct lw__claim {
     uint64_t n, previous_n;
     uint32_t window_ms, previous_window_ms, permits;
 
+    char *adopts; /* the token that it adopts, or has adopted; NULL: it acquires */
+
     struct lw__heap_node renewal; /* renewal.c: when it is due */
     unsigned once_waiters;        /* handle.c: waiters with wait_ms 0 */
     uint8_t fences_drawn;         /* fencing tokens that its grant drew */
@@ -408,6 +416,9 @@ struct lw__claim {
             /* turns.c: its lease must be renewed because a handle entered then; 0: it was
              * (renewal.c) */
             int64_t entered_us;
+            /* handle.c, turns.c: until then its token stays in Redis, also after its
+             * release, which is a detach then. LW__NEVER: as long as its lease lasts. */
+            int64_t stays_until_us;
             unsigned drawn_on; /* turns.c: the connection that drew its fencing tokens */
         } held;
     };
@@ -559,8 +570,14 @@ void lw__identity_withdraw(struct lw_client *client); /* the client closes */
 extern const struct lw__claim_events lw__turns_events;
 /* Has a new handle wait, or share a hold of its owner. Returns 0 or LW_ENOMEM. */
 int lw__turns_join(struct lw_lock *lock);
-/* Hands a held lock over locally, or releases it. */
+/* Has a new handle adopt the hold of this token. Returns 0 or LW_ENOMEM. */
+int lw__turns_adopt(struct lw_lock *lock, const char *token);
+/* Hands a held lock over locally, or releases it; or, if its token has to stay in Redis for
+ * some time yet, detaches it. */
 void lw__turns_release(struct lw_lock *lock);
+/* Detaches the holder's token for `keep_us`, or for the rest of its lease if that is 0.
+ */
+void lw__turns_detach(struct lw_lock *lock, int64_t keep_us);
 /* Completes a pending release with LW_EUNKNOWN; it goes on without its handle. */
 void lw__turns_abandon_release(struct lw_lock *lock);
 /* Takes a waiting handle out of the queue. */
@@ -632,6 +649,9 @@ extern const struct lw__one_key_ops lw__claim_migrating_ops;
 /* Returns a claim in the handle's mode, for its name and owner, or NULL if memory is
  * short. */
 struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *lock);
+/* The same for a claim that adopts the hold of a token, instead of acquiring. */
+struct lw__claim *lw__claim_new_adopting(struct lw_client *client,
+                                         const struct lw_lock *lock, const char *token);
 /* No renewal of the claim may be due or in flight. */
 void lw__claim_free(struct lw__claim *claim);
 /* Feeds the machine, and executes its actions. */
@@ -647,6 +667,8 @@ void lw__claim_reacquire(struct lw__claim *claim);
 /* A message on the client's channel. `arg` is the client. */
 void lw__claim_message(void *arg, const char *text, size_t length);
 struct lw__token lw__claim_token(const struct lw__claim *claim);
+/* Returns true if the claim's token has to stay in Redis after its release. */
+bool lw__claim_stays(const struct lw__claim *claim);
 
 static inline struct lw__claim *lw__claim_of(struct lw__command *command)
 {

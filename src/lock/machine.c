@@ -149,10 +149,11 @@ static int64_t retry_us(struct lw__machine *m, const struct lw__input *in)
 }
 
 /* "Not yours" in the reply to a release that was sent again most likely means that the
- * first one had released it, provided that one was sent while the lock was still ours. */
+ * first one had released it, provided that one was sent while the lock was still ours. A
+ * token that the first one had detached would still be there. */
 static bool presumed_released(const struct lw__machine *m)
 {
-    return m->unconfirmed && m->first_sent_us < m->held_until_us;
+    return m->unconfirmed && m->first_sent_us < m->held_until_us && !m->detaches;
 }
 
 /* A reply to a re-acquire reports the release of the previous token, too. From here on
@@ -368,6 +369,8 @@ static struct lw__output step_acquiring(struct lw__machine *m, const struct lw__
     case LW__EV_REFUSED:
         note_unknown(m, in);
         return fail(m, in, LW_EREDIS);
+    case LW__EV_NOT_ADOPTED:
+        return fail(m, in, in->not_adopted.status);
     case LW__EV_HANDED_OVER: /* judged with the reply */
         if (in->handed_over.handed_us > m->handed_us) {
             m->handed_us = in->handed_over.handed_us;
@@ -452,6 +455,7 @@ static struct lw__output step_held(struct lw__machine *m, const struct lw__input
     case LW__EV_LOST_ON_SERVER:
         return end(m, LW__DO_LOST);
     case LW__EV_RELEASE:
+        m->detaches = in->release.detaches;
         return release(m, in->now_us);
     case LW__EV_REACQUIRE:
         m->window_us = in->reacquire.window_us;
@@ -476,6 +480,7 @@ static struct lw__output step_held(struct lw__machine *m, const struct lw__input
 static struct lw__output step_expired(struct lw__machine *m, const struct lw__input *in)
 {
     if (in->event == LW__EV_DUE || in->event == LW__EV_RELEASE) {
+        m->detaches = in->event == LW__EV_RELEASE && in->release.detaches;
         return release(m, in->now_us);
     }
     if (in->event == LW__EV_LOST_ON_SERVER) {

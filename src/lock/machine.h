@@ -59,8 +59,9 @@ enum lw__event {
     LW__EV_CANCEL,         /* no handle waits any longer */
     LW__EV_RELEASE,        /* the holder releases, and no handle follows */
     LW__EV_REACQUIRE, /* the holder releases; a fresh token requests in the same script */
-    LW__EV_UNDELIVERED, /* the deadline came before the grant could be delivered */
-    LW__EV_LOST_LOCALLY /* `lost` was called because of the deadline */
+    LW__EV_UNDELIVERED,  /* the deadline came before the grant could be delivered */
+    LW__EV_LOST_LOCALLY, /* `lost` was called because of the deadline */
+    LW__EV_NOT_ADOPTED   /* reply to a request that adopts: it cannot be */
 };
 
 struct lw__input {
@@ -102,6 +103,9 @@ struct lw__input {
             bool released; /* as above */
         } deadlock;
         struct {
+            int status; /* for the waiters */
+        } not_adopted;
+        struct {
             bool was_sent;
         } unknown; /* also of LW__EV_REFUSED */
         struct {
@@ -124,6 +128,10 @@ struct lw__input {
         struct {
             int64_t window_us;
         } standby;
+        struct {
+            bool detaches; /* the token shall stay in Redis: without a reply that it is
+                              there the release has failed */
+        } release;
         struct {
             int64_t window_us; /* of the fresh token */
         } reacquire;
@@ -167,6 +175,7 @@ struct lw__machine {
     enum lw__phase phase : 8;
     uint8_t failures;           /* unknown outcomes in a row, on a link that is up */
     bool release_confirmed : 1; /* a reply said that the token was released */
+    bool detaches : 1;          /* see `release` above */
     bool unwanted : 1;          /* no handle wants the outcome of the request */
     bool retry_at_once : 1;     /* another request follows the reply */
     bool unconfirmed : 1; /* an earlier command of the token was sent and not answered */

@@ -269,11 +269,39 @@ int lw__turns_join(struct lw_lock *lock)
     return 0;
 }
 
-/* The claim has ended, or is about to: its waiters join the queue with a fresh one. If
- * the mode polls the lock stays held until the claim has ended. */
-static void requeue_waiters(struct lw__claim *claim)
+int lw__turns_adopt(struct lw_lock *lock, const char *token)
+{
+    struct lw__claim *claim;
+
+    if (lock->once && lw__node_is_backing_off(lock->name->node)) {
+        lw__handle_unserved(lock, LW_ECONN);
+        return 0;
+    }
+    claim = lw__claim_new_adopting(lock->client, lock, token);
+    if (claim == NULL) {
+        return LW_ENOMEM;
+    }
+    lw__handle_wait(claim, lock); /* alone: the claim is not joinable */
+    start(claim);
+    return 0;
+}
+
+/* Ends all waiters of the claim with this status. */
+static void end_waiters(struct lw__claim *claim, int status)
 {
     struct lw_lock *lock, *next;
+
+    DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
+        lw__handle_stop_waiting(claim, lock);
+        lw__handle_end(lock, status);
+    }
+}
+
+/* The claim has ended, or is about to: its waiters join the queue with a fresh one. If
+ * the mode polls the lock stays held until the claim has ended. A hold that was adopted
+ * and lost before the grant was delivered cannot be adopted again. */
+static void requeue_waiters(struct lw__claim *claim)
+{
     struct lw__claim *fresh;
 
     claim->joinable = false;
@@ -281,12 +309,13 @@ static void requeue_waiters(struct lw__claim *claim)
         (claim->mode->polls && claim->machine.phase != LW__ENDED)) {
         return;
     }
+    if (claim->adopts != NULL) {
+        end_waiters(claim, LW_ENOTHELD);
+        return;
+    }
     fresh = lw__claim_new(claim->client, claim->waiting);
     if (fresh == NULL) {
-        DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
-            lw__handle_stop_waiting(claim, lock);
-            lw__handle_end(lock, LW_ENOMEM);
-        }
+        end_waiters(claim, LW_ENOMEM);
         return;
     }
     lw__handle_move_waiters(claim, fresh);
@@ -498,17 +527,28 @@ static void leave_claim(struct lw_lock *lock, int status)
     }
 }
 
-void lw__turns_release(struct lw_lock *lock)
+/* No handle holds the claim any longer, and its token stays in Redis. `detaches`: the caller
+ * wants to know whether it is there. */
+static void detach(struct lw__claim *claim, bool detaches)
+{
+    struct lw__input input = {.event = LW__EV_RELEASE, .release = {detaches}};
+
+    requeue_waiters(claim);
+    lw__claim_step(claim, &input);
+}
+
+static void release(struct lw_lock *lock, bool detaches)
 {
     struct lw__claim *claim = lock->claim;
-    bool silent = lock->state != LW_RELEASING;
+    bool silent = lock->state != LW_RELEASING, stays = lw__claim_stays(claim);
 
     leave_hold(lock);
     if (claim->holder != NULL) {
         leave_claim(lock, LW_STILLHELD);
         return;
     }
-    if (claim->waiting != NULL && may_hand_over_locally(claim, claim->waiting)) {
+    if (!stays && claim->waiting != NULL &&
+        may_hand_over_locally(claim, claim->waiting)) {
         leave_claim(lock, LW_OK);
         hand_over_locally(claim);
         return;
@@ -518,7 +558,31 @@ void lw__turns_release(struct lw_lock *lock)
     if (silent) {
         lock->claim = NULL;
     }
-    reacquire_or_release(claim);
+    if (stays) {
+        detach(claim, detaches);
+    } else {
+        reacquire_or_release(claim);
+    }
+}
+
+void lw__turns_release(struct lw_lock *lock)
+{
+    release(lock, false);
+}
+
+void lw__turns_detach(struct lw_lock *lock, int64_t keep_us)
+{
+    struct lw__claim *claim = lock->claim;
+    int64_t until = keep_us > 0 ? lw__now_us() + keep_us : LW__NEVER;
+
+    /* at_least_ms, if it has not passed yet, may need longer than the lease */
+    if (until == LW__NEVER && lw__claim_stays(claim)) {
+        until = claim->machine.deadline_us;
+    }
+    if (until > claim->held.stays_until_us) {
+        claim->held.stays_until_us = until;
+    }
+    release(lock, true);
 }
 
 void lw__turns_cancel_wait(struct lw_lock *lock)
@@ -678,16 +742,11 @@ static void outcome_unknown(struct lw__claim *claim, int status, const char *why
 
 static void failed(struct lw__claim *claim, int status)
 {
-    struct lw_lock *lock, *next;
-
-    if (status != LW_EREDIS) {
+    if (status != LW_EREDIS && status != LW_EINVAL) { /* which have a text */
         clear_error(claim);
     }
     claim->joinable = false;
-    DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
-        lw__handle_stop_waiting(claim, lock);
-        lw__handle_end(lock, status);
-    }
+    end_waiters(claim, status);
 }
 
 static void released(struct lw__claim *claim, int status)

@@ -37,7 +37,7 @@ static bool flag_at(const struct lw__reply *reply, size_t index, bool *ret)
     return true;
 }
 
-/* Returns the TYPE of a key, or NULL. */
+/* Returns a text that is not empty, such as the TYPE of a key; or NULL. */
 static const char *word_at(const struct lw__reply *reply, size_t index)
 {
     const struct lw__reply *element = lw__reply_at(reply, index);
@@ -269,6 +269,37 @@ bool lw__decode_rw_released(const struct lw__reply *reply, struct lw__released *
                                  .again = (number & 2) != 0,
                                  .holds_left = number / 4};
     return lw__reply_type(reply) == LW__REPLY_INTEGER && number >= 0 && number <= LUA_MAX;
+}
+
+bool lw__decode_detached(const struct lw__reply *reply, bool *ret)
+{
+    int64_t number = lw__reply_integer(reply);
+
+    *ret = number == 1;
+    return lw__reply_type(reply) == LW__REPLY_INTEGER && (number == 0 || number == 1);
+}
+
+bool lw__decode_adopted(const struct lw__reply *reply, bool rw, struct lw__adopted *ret)
+{
+    int64_t number = lw__reply_integer(reply);
+    const char *owner;
+
+    *ret = (struct lw__adopted){.owner = ""};
+    if (lw__reply_type(reply) == LW__REPLY_INTEGER && number < 0) {
+        ret->kind = number == -1 ? LW__ADOPTED_NOT_HELD : LW__ADOPTED_OTHER_KIND;
+        return number >= -2;
+    }
+    if (rw) {
+        if (lw__reply_count(reply) != 2 || !integer_at(reply, 0, 1, LUA_MAX, &number) ||
+            (owner = word_at(reply, 1)) == NULL) {
+            return false;
+        }
+        ret->owner = owner;
+    } else if (lw__reply_type(reply) != LW__REPLY_INTEGER || number > LUA_MAX) {
+        return false;
+    }
+    ret->fence = (uint64_t)number;
+    return true;
 }
 
 bool lw__decode_renewed(const struct lw__reply *reply, size_t count, bool *renewed)

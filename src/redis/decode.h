@@ -44,6 +44,16 @@ bool lw__decode_redisson_acquired(const struct lw__reply *reply, bool turn,
 bool lw__decode_fast_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_rw_released(const struct lw__reply *reply, struct lw__released *ret);
+/* The reply to lw__encode_detach: whether the token holds the lock. */
+bool lw__decode_detached(const struct lw__reply *reply, bool *ret);
+/* The reply to lw__encode_adopt. `owner` is that of a read-write lock's hold, inside the
+ * reply; else "". */
+struct lw__adopted {
+    enum { LW__ADOPTED, LW__ADOPTED_NOT_HELD, LW__ADOPTED_OTHER_KIND } kind;
+    uint64_t fence;
+    const char *owner;
+};
+bool lw__decode_adopted(const struct lw__reply *reply, bool rw, struct lw__adopted *ret);
 bool lw__decode_redisson_released(const struct lw__reply *reply,
                                   struct lw__released *ret);
 /* Fills `renewed` for each of `count` holds: from a flag for each, or from the number

@@ -8,6 +8,8 @@
 #include "redis/resp.h"
 #include "scripts.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define FENCE_TTL_MS 86400000
@@ -199,6 +201,36 @@ void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
     lw__format_put_field(out, &args->token);
     lw__format_redisson_channel(args->name, channel);
     lw__resp_text(out, channel);
+}
+
+void lw__encode_detach(struct lw__buffer *out, bool eval, const char *name,
+                       const struct lw__token *token, bool rw, int64_t lease_ms)
+{
+    char lease[LW__DIGITS + 1];
+
+    put_script(out, eval, rw ? LW__SCRIPT_RW_DETACH : LW__SCRIPT_MUTEX_DETACH, 1, 2);
+    lw__resp_text(out, name);
+    lw__format_put_token(out, token);
+    (void)snprintf(lease, sizeof(lease), "%" PRId64, lease_ms);
+    lw__resp_text(out, lease);
+}
+
+void lw__encode_adopt(struct lw__buffer *out, bool eval,
+                      const struct lw__adopt_args *args)
+{
+    bool rw = args->rw != NULL;
+
+    put_script(out, eval, rw ? LW__SCRIPT_RW_ADOPT : LW__SCRIPT_MUTEX_ADOPT, 2, 4);
+    lw__resp_text(out, args->name);
+    lw__resp_text(out, args->site.fence);
+    lw__resp_text(out, args->previous);
+    lw__format_put_token(out, &args->token);
+    lw__resp_number(out, args->lease_ms);
+    if (rw) {
+        lw__format_put_rw_request(out, args->rw);
+    } else {
+        lw__resp_text(out, args->fence ? "f" : "-");
+    }
 }
 
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,

@@ -63,6 +63,22 @@ void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args);
 void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
                                  const struct lw__release_args *args);
+/* Sets the lease of a token that will not be renewed. A negative one keeps the TTL, and
+ * is for a key without a TTL. */
+void lw__encode_detach(struct lw__buffer *out, bool eval, const char *name,
+                       const struct lw__token *token, bool rw, int64_t lease_ms);
+
+struct lw__adopt_args {
+    const char *name;
+    const char *previous; /* the token to replace */
+    struct lw__token token;
+    const struct lw__rw *rw; /* NULL for a mutex; an owner of NULL or "" is any */
+    struct lw__script_env site;
+    uint32_t lease_ms;
+    bool fence; /* wants a fencing token */
+};
+void lw__encode_adopt(struct lw__buffer *out, bool eval,
+                      const struct lw__adopt_args *args);
 /* Releases the hold of this token, whichever client it belongs to, and hands over. */
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
                       const char *token, bool rw, const struct lw__script_env *env);

@@ -372,3 +372,53 @@ bool lw__format_read_message(const char *text, size_t length, const char *uuid,
     ret->name = at;
     return lw__check_name(at, why, sizeof(why)) == NULL;
 }
+
+/* ---- tokens from the caller ---- */
+
+/* Returns true for `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx:`, in lower case. */
+static bool begins_with_uuid(const char *text)
+{
+    static const char form[] = "00000000-0000-0000-0000-000000000000:";
+
+    for (size_t i = 0; i < sizeof(form) - 1; i++) {
+        bool fits = form[i] == '0'
+                        ? text[i] != '\0' && strchr("0123456789abcdef", text[i]) != NULL
+                        : text[i] == form[i];
+
+        if (!fits) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Reads `<n>:<window>` and the sign of this version, which is '\0' in version 1. */
+static bool read_rest(const char *at, char sign)
+{
+    uint64_t n, window;
+
+    return read_n(&at, &n) && read_number(&at, sign, WINDOW_MAX, &window) &&
+           (sign == '\0' || *at == '\0');
+}
+
+const char *lw__format_check_token(const char *text, char ret[LW__TOKEN_SIZE], char *why,
+                                   size_t why_size)
+{
+    size_t length = strlen(text);
+    const char *reason = "no lock token of lockwire", *rest = text + LW__UUID_SIZE;
+
+    if (length < LW__TOKEN_SIZE && begins_with_uuid(text)) {
+        if (read_rest(rest, '-') || read_rest(rest, '+')) {
+            memcpy(ret, text, length + 1);
+            ret[length - 1] = '-';
+            return NULL;
+        }
+        if (strspn(rest, "0123456789") == strlen(rest)) {
+            reason = "a token of LW_REDISSON";
+        } else if (read_rest(rest, '\0')) {
+            reason = "a token of another version of lockwire";
+        }
+    }
+    (void)snprintf(why, why_size, "token is %s", *text ? reason : "empty");
+    return why;
+}

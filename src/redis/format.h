@@ -39,6 +39,11 @@ void lw__format_put_token(struct lw__buffer *out, const struct lw__token *token)
 /* The field of a lock shared with Redisson: `<client uuid>:<n>`. */
 size_t lw__format_field(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);
 void lw__format_put_field(struct lw__buffer *out, const struct lw__token *token);
+/* Checks a token that the caller of the library gave. Returns NULL if it is one of this
+ * wire version; it is copied to `ret` then, without a queue mark. Else returns `why`,
+ * filled with the reason. */
+const char *lw__format_check_token(const char *text, char ret[LW__TOKEN_SIZE], char *why,
+                                   size_t why_size);
 /* Returns true if the text may be a token or a field of a lockwire client. Any other is
  * foreign. */
 bool lw__format_is_token(const char *text);

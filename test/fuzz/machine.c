@@ -84,6 +84,9 @@ static void fill_in_answer(struct input *in, uint64_t flags, struct lw__input *s
     case LW__EV_DEADLOCK:
         step->deadlock.released = flags & 32;
         break;
+    case LW__EV_NOT_ADOPTED:
+        step->not_adopted.status = flags & 32 ? LW_ENOTHELD : LW_EINVAL;
+        break;
     case LW__EV_UNKNOWN:
     case LW__EV_REFUSED:
         step->unknown.was_sent = flags & 128;
@@ -124,6 +127,9 @@ static void fill_in(struct run *run, struct input *in, uint64_t flags,
     case LW__EV_REACQUIRE:
         step->reacquire.window_us = run->machine.window_us;
         break;
+    case LW__EV_RELEASE:
+        step->release.detaches = flags & 16;
+        break;
     case LW__EV_LOST_LOCALLY:
         step->lost_locally.at_us = flags & 16 ? run->machine.deadline_us
                                               : before(run, in);
@@ -138,7 +144,7 @@ static struct lw__input next_input(struct run *run, struct input *in)
     struct lw__input step = {0};
     uint64_t flags;
 
-    step.event = (enum lw__event)(input_number(in, 1) % (LW__EV_LOST_LOCALLY + 1));
+    step.event = (enum lw__event)(input_number(in, 1) % (LW__EV_NOT_ADOPTED + 1));
     flags = input_number(in, 1);
     run->now_us += (int64_t)input_number(in, 2) * (flags & 1 ? MS : 1);
     step.now_us = run->now_us;

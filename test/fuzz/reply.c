@@ -203,6 +203,7 @@ static void check_page(const struct lw__reply *reply)
 static void check_reply(const struct lw__reply *reply)
 {
     struct lw__released released;
+    struct lw__adopted adopted;
     bool renewed[COUNT];
 
     check_tree(reply, 1);
@@ -218,6 +219,12 @@ static void check_reply(const struct lw__reply *reply)
     }
     if (lw__decode_rw_released(reply, &released)) {
         CHECK(released.holds_left >= 0 && released.holds_left <= LUA_MAX);
+    }
+    (void)lw__decode_detached(reply, &renewed[0]);
+    for (int rw = 0; rw < 2; rw++) {
+        if (lw__decode_adopted(reply, rw, &adopted)) {
+            CHECK(adopted.fence <= 1ull << 53 && (rw || *adopted.owner == '\0'));
+        }
     }
     if (lw__decode_renewed(reply, COUNT, renewed)) {
         CHECK(lw__reply_count(reply) == COUNT || lw__reply_integer(reply) == COUNT);

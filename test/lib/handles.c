@@ -91,11 +91,9 @@ static void on_lost(struct lw_lock *lock, int reason, void *arg)
     }
 }
 
-static void on_released(struct lw_lock *lock, int status, void *arg)
+static void gave_up(struct lw_lock *lock, int status, struct hold *hold, const char *what)
 {
-    struct hold *hold = arg;
-
-    if (!is_fair(hold, lock, "released")) {
+    if (!is_fair(hold, lock, what)) {
         return;
     }
     if (!hold->releasing) {
@@ -108,7 +106,7 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
     hold->releasing = false;
     hold->released = status;
     hold->released_ms = now_ms();
-    stage_note("%s released %s", hold->label, status_name(status));
+    stage_note("%s %s %s", hold->label, what, status_name(status));
     if (lw_lock_state(lock) != LW_DONE || lw_lock_remaining_ms(lock) != 0) {
         stage_complain("rule 5: %s is in state %d when released", hold->label,
                        (int)lw_lock_state(lock));
@@ -116,6 +114,16 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
     if (hold->then != NULL) {
         hold->then(hold, AT_RELEASED);
     }
+}
+
+static void on_released(struct lw_lock *lock, int status, void *arg)
+{
+    gave_up(lock, status, arg, "released");
+}
+
+static void on_detached(struct lw_lock *lock, int status, void *arg)
+{
+    gave_up(lock, status, arg, "detached");
 }
 
 static void on_renewed(struct lw_lock *lock, int status, void *arg)
@@ -174,8 +182,8 @@ void on_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms, void *arg)
 
 /* ---- the calls ---- */
 
-static int try_ask(struct hold *hold, const char *name,
-                   const struct lw_acquire_options *wanted)
+static int try_request(struct hold *hold, const char *name, const char *token,
+                       bool adopts, const struct lw_acquire_options *wanted)
 {
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
 
@@ -190,10 +198,18 @@ static int try_ask(struct hold *hold, const char *name,
     hold->margin_ms = options.margin_ms;
     hold->asked_ms = now_ms();
     players_in_call++;
-    int result =
-        lw_acquire(hold->peer->client, name, &options, on_result, hold, &hold->lock);
+    int result = adopts ? lw_adopt(hold->peer->client, name, token, &options, on_result,
+                                   hold, &hold->lock)
+                        : lw_acquire(hold->peer->client, name, &options, on_result, hold,
+                                     &hold->lock);
     players_in_call--;
     return result;
+}
+
+static int try_ask(struct hold *hold, const char *name,
+                   const struct lw_acquire_options *wanted)
+{
+    return try_request(hold, name, NULL, false, wanted);
 }
 
 static struct hold *new_hold(struct peer *peer, const char *label)
@@ -245,29 +261,70 @@ struct hold *take(struct peer *peer, const char *label, const char *name)
 }
 
 /* `ret` must stay as it was, and no callback may come; `lock` stays NULL for that. */
-void ask_refused(struct peer *peer, const char *name,
-                 const struct lw_acquire_options *options, int error, const char *text)
+static void request_refused(struct peer *peer, const char *name, const char *token,
+                            bool adopts, const struct lw_acquire_options *options,
+                            int error, const char *text)
 {
     struct hold *hold = new_hold(peer, "refused");
+    const char *call = adopts ? "lw_adopt" : "lw_acquire";
 
     peer->error[0] = '\0';
-    int result = try_ask(hold, name, options);
+    int result = try_request(hold, name, token, adopts, options);
     if (result != error) {
-        stage_fail("lw_acquire \"%s\": %s, not %s: %s", name != NULL ? name : "(null)",
+        stage_fail("%s \"%s\": %s, not %s: %s", call, name != NULL ? name : "(null)",
                    status_name(result), status_name(error), peer->error);
     }
     if (hold->lock != NULL) {
-        stage_fail("lw_acquire \"%s\" touched *ret", name != NULL ? name : "(null)");
+        stage_fail("%s \"%s\" touched *ret", call, name != NULL ? name : "(null)");
     }
     if (strstr(peer->error, text) == NULL) {
-        stage_fail("lw_acquire \"%s\": \"%s\" does not say \"%s\"",
+        stage_fail("%s \"%s\": \"%s\" does not say \"%s\"", call,
                    name != NULL ? name : "(null)", peer->error, text);
     }
+}
+
+void ask_refused(struct peer *peer, const char *name,
+                 const struct lw_acquire_options *options, int error, const char *text)
+{
+    request_refused(peer, name, NULL, false, options, error, text);
+}
+
+void adopt_refused(struct peer *peer, const char *name, const char *token,
+                   const struct lw_acquire_options *options, int error, const char *text)
+{
+    request_refused(peer, name, token, true, options, error, text);
+}
+
+struct hold *adopt_hold(struct peer *peer, const char *label, const char *name,
+                        const char *token, const struct lw_acquire_options *options)
+{
+    struct hold *hold = new_hold(peer, label);
+    int result = try_request(hold, name, token, true, options);
+
+    if (result != LW_OK) {
+        stage_complain("lw_adopt %s: %s: %s", label, status_name(result), peer->error);
+    } else if (lw_lock_state(hold->lock) != LW_WAITING ||
+               *lw_lock_token(hold->lock) != '\0') {
+        stage_complain("rule 5: %s does not wait after lw_adopt", label);
+    }
+    return hold;
 }
 
 void wait_queued(const char *name, long long members)
 {
     UNTIL(redis_int("ZCARD %s", queue_of(name)) == members);
+}
+
+static void check_given_up(const struct hold *hold, int result, const char *call)
+{
+    if (result != LW_OK) {
+        stage_complain("%s %s: %s", call, hold->label, status_name(result));
+    } else if (lw_lock_state(hold->lock) != LW_RELEASING ||
+               lw_lock_remaining_ms(hold->lock) != 0) {
+        stage_complain("rule 5: %s is in state %d, %lld ms, after %s", hold->label,
+                       (int)lw_lock_state(hold->lock),
+                       (long long)lw_lock_remaining_ms(hold->lock), call);
+    }
 }
 
 void let_go(struct hold *hold)
@@ -276,13 +333,27 @@ void let_go(struct hold *hold)
     players_in_call++;
     int result = lw_release(hold->lock, on_released, hold);
     players_in_call--;
-    if (result != LW_OK) {
-        stage_complain("lw_release %s: %s", hold->label, status_name(result));
-    } else if (lw_lock_state(hold->lock) != LW_RELEASING ||
-               lw_lock_remaining_ms(hold->lock) != 0) {
-        stage_complain("rule 5: %s is in state %d, %lld ms, after lw_release",
-                       hold->label, (int)lw_lock_state(hold->lock),
-                       (long long)lw_lock_remaining_ms(hold->lock));
+    check_given_up(hold, result, "lw_release");
+}
+
+void detach_hold(struct hold *hold, int64_t keep_ms)
+{
+    hold->releasing = true;
+    players_in_call++;
+    int result = lw_detach(hold->lock, keep_ms, on_detached, hold);
+    players_in_call--;
+    check_given_up(hold, result, "lw_detach");
+}
+
+void detach_refused(struct hold *hold, int64_t keep_ms, int error, const char *text)
+{
+    hold->peer->error[0] = '\0';
+    players_in_call++;
+    int result = lw_detach(hold->lock, keep_ms, on_detached, hold);
+    players_in_call--;
+    if (result != error || strstr(hold->peer->error, text) == NULL) {
+        stage_complain("lw_detach %s: %s (%s), not %s (%s)", hold->label,
+                       status_name(result), hold->peer->error, status_name(error), text);
     }
 }
 

@@ -103,6 +103,14 @@ void wait_queued(const char *name, long long members);
 
 void let_go(struct hold *hold); /* lw_release, accepted */
 void let_go_refused(struct hold *hold, int error);
+/* lw_detach, accepted: "A detached OK"; or refused, and errbuf must have `text`. */
+void detach_hold(struct hold *hold, int64_t keep_ms);
+void detach_refused(struct hold *hold, int64_t keep_ms, int error, const char *text);
+/* lw_adopt, accepted, or refused; NULL: the default options. */
+struct hold *adopt_hold(struct peer *peer, const char *label, const char *name,
+                        const char *token, const struct lw_acquire_options *options);
+void adopt_refused(struct peer *peer, const char *name, const char *token,
+                   const struct lw_acquire_options *options, int error, const char *text);
 void extend(struct hold *hold, uint32_t lease_ms); /* lw_renew, accepted */
 void extend_refused(struct hold *hold, uint32_t lease_ms, int error);
 void drop(struct hold *hold); /* lw_lock_free */

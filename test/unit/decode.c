@@ -549,6 +549,59 @@ static void test_a_renewal_answers_for_each(void **state)
     assert_false(decoded(as_renewed_none, "$-1\r\n"));
 }
 
+static bool detached;
+static struct lw__adopted adopted;
+static char adopted_owner[8];
+
+static bool as_detached(const struct lw__reply *reply)
+{
+    return lw__decode_detached(reply, &detached);
+}
+
+static bool as_adopted(const struct lw__reply *reply)
+{
+    return lw__decode_adopted(reply, false, &adopted);
+}
+
+static bool as_adopted_rw(const struct lw__reply *reply)
+{
+    bool good = lw__decode_adopted(reply, true, &adopted);
+
+    (void)snprintf(adopted_owner, sizeof(adopted_owner), "%s", adopted.owner);
+    return good;
+}
+
+static void test_a_detach_and_an_adoption(void **state)
+{
+    static const char *const wrong[] = {":-3\r\n",     "$-1\r\n",
+                                        "+OK\r\n",     "*0\r\n",
+                                        "$1\r\n1\r\n", ":9007199254740993\r\n"};
+
+    (void)state;
+    assert_true(decoded(as_detached, ":1\r\n") && detached);
+    assert_true(decoded(as_detached, ":0\r\n") && !detached);
+    assert_false(decoded(as_detached, ":2\r\n"));
+    assert_false(decoded(as_detached, ":-1\r\n"));
+    assert_false(decoded(as_detached, "$-1\r\n"));
+    assert_true(decoded(as_adopted, ":0\r\n") && adopted.kind == LW__ADOPTED);
+    assert_true(decoded(as_adopted, ":1700000000000000\r\n"));
+    assert_true(adopted.fence == 1700000000000000 && *adopted.owner == '\0');
+    assert_true(decoded(as_adopted, ":-1\r\n") && adopted.kind == LW__ADOPTED_NOT_HELD);
+    assert_true(decoded(as_adopted, ":-2\r\n"));
+    assert_int_equal(adopted.kind, LW__ADOPTED_OTHER_KIND);
+    assert_true(decoded(as_adopted_rw, ":-1\r\n"));
+    assert_int_equal(adopted.kind, LW__ADOPTED_NOT_HELD);
+    CHECK(as_adopted_rw, 1, "5", "'anna");
+    assert_true(array_decoded(as_adopted_rw, 2, (const char *[]){"5", "'anna"}));
+    assert_true(adopted.fence == 5 && strcmp(adopted_owner, "anna") == 0);
+    assert_false(array_decoded(as_adopted_rw, 2, (const char *[]){"0", "'anna"}));
+    assert_false(decoded(as_adopted_rw, ":5\r\n"));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        assert_false(decoded(as_adopted, wrong[i]));
+        assert_false(decoded(as_adopted_rw, wrong[i]));
+    }
+}
+
 /* ---- errors ---- */
 
 /* what an error is to say, after what a server wrapped around it */
@@ -615,6 +668,7 @@ int main(void)
         cmocka_unit_test(test_a_page_has_a_cursor_and_names),
         cmocka_unit_test(test_a_read_write_release_counts_what_is_left),
         cmocka_unit_test(test_a_renewal_answers_for_each),
+        cmocka_unit_test(test_a_detach_and_an_adoption),
         cmocka_unit_test(test_an_error_in_a_script_says_what_its_command_said),
     };
 

@@ -302,6 +302,38 @@ static void test_what_is_said_while_a_slot_moves(void **state)
     expect(&out, "GET lockwire:client:" UUID);
 }
 
+static void test_detaching_and_adopting(void **state)
+{
+    struct lw__buffer out = {0};
+    struct lw__rw any = {true, 0, ""}, anna = {false, 3, "anna"};
+    struct lw__adopt_args args = {.name = "job",
+                                  .previous = "old",
+                                  .token = token,
+                                  .site = {"lockwire:fence", "%d x"},
+                                  .lease_ms = 1000};
+
+    (void)state;
+    lw__encode_detach(&out, false, "job", &token, false, 500);
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- 500", SHA(MUTEX_DETACH));
+    lw__encode_detach(&out, false, "job", &token, true, -30000);
+    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- -30000", SHA(RW_DETACH));
+    lw__encode_adopt(&out, false, &args);
+    expect(&out, "EVALSHA %s 2 job lockwire:fence old " UUID ":7:2000- 1000 -",
+           SHA(MUTEX_ADOPT));
+    args.fence = true;
+    lw__encode_adopt(&out, false, &args);
+    expect(&out, "EVALSHA %s 2 job lockwire:fence old " UUID ":7:2000- 1000 f",
+           SHA(MUTEX_ADOPT));
+    args.rw = &any;
+    lw__encode_adopt(&out, false, &args);
+    expect(&out, "EVALSHA %s 2 job lockwire:fence old " UUID ":7:2000- 1000 w~",
+           SHA(RW_ADOPT));
+    args.rw = &anna;
+    lw__encode_adopt(&out, false, &args);
+    expect(&out, "EVALSHA %s 2 job lockwire:fence old " UUID ":7:2000- 1000 r~anna",
+           SHA(RW_ADOPT));
+}
+
 static void test_the_hint_after_a_break(void **state)
 {
     static const char token[] = UUID ":7:2000-",
@@ -519,6 +551,7 @@ int main(void)
         cmocka_unit_test(test_a_read_write_lock_is_asked_for),
         cmocka_unit_test(test_a_drop_is_a_script_or_the_server_s_own_command),
         cmocka_unit_test(test_what_is_said_while_a_slot_moves),
+        cmocka_unit_test(test_detaching_and_adopting),
         cmocka_unit_test(test_the_hint_after_a_break),
         cmocka_unit_test(test_a_step_through_all_keys),
         cmocka_unit_test(test_a_release_of_each_kind),

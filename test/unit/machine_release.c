@@ -52,6 +52,43 @@ static void test_first_sent_before_D_and_after(void **state)
                 "9950 released -> RELEASED ENOTHELD, END, ended\n");
 }
 
+/* A token that was detached stays, so that its absence shows that it was not, or that
+ * another client has released or adopted it since. */
+static void test_a_token_that_should_stay_and_is_gone(void **state)
+{
+    (void)state;
+    trace_check("0 start -> try, acquiring\n"
+                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+                "900 release detaches -> release, releasing\n"
+                "901 unknown unlinked -> release_due due=10900\n"
+                "2000 retry_now -> release, releasing\n"
+                "2001 released -> RELEASED ENOTHELD, END, ended\n");
+    trace_check("0 start -> try, acquiring\n"
+                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+                "10 lost_locally at=500 -> expired D=500 due=500\n"
+                "100 release detaches -> release, releasing\n"
+                "101 unknown unlinked -> release_due due=10100\n"
+                "200 retry_now -> release, releasing\n"
+                "201 released -> RELEASED ENOTHELD, END, ended\n");
+    trace_check("0 start -> try, acquiring\n"
+                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+                "900 release detaches -> release, releasing\n"
+                "901 unknown unlinked -> release_due due=10900\n"
+                "2000 retry_now -> release, releasing\n"
+                "2001 released released -> RELEASED OK, END, ended\n");
+}
+
+/* An attempt without a reply may have adopted the lock. */
+static void test_an_adoption_fails(void **state)
+{
+    (void)state;
+    trace_check("0 start script -> acquire, acquiring\n"
+                "1 unknown -> queued due=51\n"
+                "51 due -> acquire, acquiring\n"
+                "52 not_adopted -> FAIL ENOTHELD, release, releasing\n"
+                "53 released -> RELEASED ENOTHELD, END, ended\n");
+}
+
 /* What was unknown of the ask says nothing of the release. */
 static void test_an_unknown_ask_is_no_unknown_release(void **state)
 {
@@ -215,6 +252,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sent_again_and_not_ours),
         cmocka_unit_test(test_first_sent_before_D_and_after),
+        cmocka_unit_test(test_a_token_that_should_stay_and_is_gone),
+        cmocka_unit_test(test_an_adoption_fails),
         cmocka_unit_test(test_an_unknown_ask_is_no_unknown_release),
         cmocka_unit_test(test_a_release_ends_with_its_lease),
         cmocka_unit_test(test_released_but_more_to_do),

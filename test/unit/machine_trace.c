@@ -42,6 +42,7 @@ static const char *const events[] = {
     [LW__EV_REACQUIRE] = "reacquire",
     [LW__EV_UNDELIVERED] = "undelivered",
     [LW__EV_LOST_LOCALLY] = "lost_locally",
+    [LW__EV_NOT_ADOPTED] = "not_adopted",
     [LW__EV_SHORTEN] = "shorten",
     [LW__EV_LEASE_SET] = "lease_set",
 };
@@ -121,6 +122,7 @@ static bool *flag_of(struct lw__input *in, const char *word)
         {LW__EV_DEADLOCK, "released", &in->deadlock.released},
         {LW__EV_RELEASED, "released", &in->released.released},
         {LW__EV_NOT_GRANTED, "set", &in->not_granted.set_done},
+        {LW__EV_RELEASE, "detaches", &in->release.detaches},
     };
 
     for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
@@ -242,6 +244,9 @@ static struct lw__input usual(const struct trace *trace, enum lw__event event)
         break;
     case LW__EV_LEASE_SET:
         in.lease_set.lease_us = m->lease_us;
+        break;
+    case LW__EV_NOT_ADOPTED:
+        in.not_adopted.status = LW_ENOTHELD;
         break;
     case LW__EV_RENEWED:
         in.renewed.wanted_us = INT64_MAX;

@@ -1,0 +1,813 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * lw_detach, lw_adopt and at_least_ms in every mode that has them: a lock stays in Redis
+ * without its holder, another client takes it over, and a reply that is lost, a loss or a
+ * wait in between changes nothing of that. Needs nothing beyond test/lib.
+ *
+ * Happy path: A holds and detaches; B waits; C adopts A's token, and releases; B holds.
+ */
+#include "groups.h"
+#include "players.h"
+#include "proxy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LONG_MS 600000
+
+static const enum lw_mode modes[] = {LW_MUTEX, LW_EXCLUSIVE, LW_SHARED};
+enum { MODES = sizeof(modes) / sizeof(modes[0]) };
+
+static struct peer *a, *b, *c;
+
+static void three_clients(void)
+{
+    a = peer_ready("a", NULL);
+    b = peer_ready("b", NULL);
+    c = peer_ready("c", NULL);
+}
+
+static const char *token_of(const struct hold *hold)
+{
+    static char texts[4][96];
+    static int next;
+    char *text = texts[next++ % 4];
+
+    (void)snprintf(text, sizeof(texts[0]), "%s", lw_lock_token(hold->lock));
+    assert_true(*text);
+    return text;
+}
+
+static void assert_ttl(const char *name, long long ms)
+{
+    assert_int_in_range(redis_int("PTTL %s", name), ms - STAGE_WAIT_MS, ms);
+}
+
+/* B waits for a lock that excludes it. */
+static struct hold *wait_for(const char *name, enum lw_mode mode)
+{
+    enum lw_mode its = mode == LW_MUTEX ? LW_MUTEX : LW_EXCLUSIVE;
+    struct hold *B = ask_with(b, "B", name, asking(.mode = its, .wait_ms = -1));
+
+    UNTIL(redis_int("ZCARD lockwire:2:%s:{%s}", its == LW_MUTEX ? "queue" : "rwqueue",
+                    name) == 1);
+    return B;
+}
+
+/* ---- the life of a detached lock ---- */
+
+static void a_detached_lock_is_adopted(void **state)
+{
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i])), *B, *C, *D;
+        const char *token;
+        uint64_t renewed;
+
+        EXPECT("A granted");
+        B = wait_for("x", modes[i]);
+        token = token_of(A);
+        renewed = peer_stats(a).renewed;
+        detach_hold(A, LONG_MS);
+        EXPECT("A detached OK");
+        assert_ttl("x", LONG_MS);
+        assert_int_equal(lw_lock_state(A->lock), LW_DONE);
+        assert_string_equal(lw_lock_token(A->lock), token);
+        C = adopt_hold(c, "C", "x", token, asking(.mode = modes[i]));
+        EXPECT("C granted");
+        assert_held_by_redis(C);
+        assert_true(C->fence > A->fence);
+        assert_string_not_equal(lw_lock_token(C->lock), token);
+        D = adopt_hold(a, "D", "x", token, asking(.mode = modes[i]));
+        EXPECT("D ENOTHELD");
+        extend(C, 0);
+        EXPECT("C renewed OK");
+        assert_int_equal(peer_stats(a).renewed, renewed);
+        let_go(C);
+        EXPECT_SET("C released OK; B granted");
+        assert_true(B->fence > C->fence);
+        let_go(B);
+        EXPECT("B released OK");
+        drop(A);
+        drop(B);
+        drop(C);
+        drop(D);
+        assert_int_equal(redis_int("EXISTS x"), 0);
+    }
+}
+
+static void waiters_get_it_when_it_ends(void **state)
+{
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        struct hold *A =
+            ask_with(a, "A", "x", asking(.mode = modes[i], .lease_ms = LONG_MS));
+        struct hold *B;
+        int64_t detached_ms;
+
+        EXPECT("A granted");
+        B = wait_for("x", modes[i]);
+        detached_ms = now_ms();
+        detach_hold(A, 700); /* shorter */
+        EXPECT("A detached OK; B granted");
+        assert_true(B->result_ms >= detached_ms + 700);
+        let_go(B);
+        EXPECT("B released OK");
+        drop(A);
+        drop(B);
+    }
+}
+
+/* The lease would end, or be renewed, several times in that time. */
+static void nothing_renews_it(void **state)
+{
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i], .lease_ms = 300));
+        struct hold *B;
+        uint64_t renewed;
+        int64_t detached_ms;
+
+        EXPECT("A granted");
+        UNTIL(peer_stats(a).renewed > 0);
+        B = wait_for("x", modes[i]);
+        renewed = peer_stats(a).renewed;
+        detached_ms = now_ms();
+        detach_hold(A, 1500); /* longer */
+        EXPECT("A detached OK; B granted");
+        assert_true(B->result_ms >= detached_ms + 1500);
+        assert_int_equal(peer_stats(a).renewed, renewed);
+        let_go(B);
+        EXPECT("B released OK");
+        drop(A);
+        drop(B);
+    }
+}
+
+static void it_may_keep_its_lease(void **state)
+{
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        struct hold *A =
+            ask_with(a, "A", "x", asking(.mode = modes[i], .lease_ms = LONG_MS));
+
+        EXPECT("A granted");
+        detach_hold(A, 0);
+        EXPECT("A detached OK");
+        assert_ttl("x", LONG_MS);
+        redis_ok("DEL x");
+        drop(A);
+    }
+}
+
+static void an_adopter_that_dies_leaves_it_for_its_lease(void **state)
+{
+    struct hold *A, *C;
+
+    (void)state;
+    three_clients();
+    A = take(a, "A", "x");
+    detach_hold(A, 1000);
+    EXPECT("A granted; A detached OK");
+    C = adopt_hold(c, "C", "x", token_of(A), asking(.lease_ms = LONG_MS));
+    EXPECT("C granted");
+    peer_free(c); /* its lock expires with the lease */
+    drop(C);
+    assert_ttl("x", LONG_MS);
+    redis_ok("DEL x");
+    stage.notes_may_stay = true;
+}
+
+static void owners_and_other_holds_stay(void **state)
+{
+    struct hold *A, *B, *C;
+
+    (void)state;
+    three_clients();
+    A = ask_with(a, "A", "x", asking(.mode = LW_SHARED, .owner = "anna"));
+    B = ask_with(b, "B", "x", asking(.mode = LW_SHARED, .owner = "anna"));
+    EXPECT_SET("A granted; B granted");
+    detach_hold(A, LONG_MS);
+    EXPECT("A detached OK");
+    C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = LW_SHARED, .owner = "bob"));
+    EXPECT("C EINVAL");
+    assert_non_null(strstr(lw_lock_errstr(C->lock), "owner"));
+    assert_int_equal(lw_lock_error(C->lock), LW_EINVAL);
+    drop(C);
+    C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = LW_EXCLUSIVE));
+    EXPECT("C EINVAL");
+    drop(C);
+    C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = LW_SHARED));
+    EXPECT("C granted");
+    assert_string_equal(lw_lock_owner(C->lock), "anna");
+    assert_string_equal(redis_text("HGET x mode"), redis_text("HGET x mode"));
+    let_go(B);
+    EXPECT("B released STILLHELD");
+    let_go(C);
+    EXPECT("C released OK");
+}
+
+/* The owner of a hold without `owner` is its token. It stays when the token changes. */
+static void a_default_owner_stays(void **state)
+{
+    struct hold *A, *C, *D;
+
+    (void)state;
+    three_clients();
+    A = ask_with(a, "A", "x", asking(.mode = LW_EXCLUSIVE));
+    EXPECT("A granted");
+    detach_hold(A, LONG_MS);
+    EXPECT("A detached OK");
+    C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = LW_EXCLUSIVE));
+    EXPECT("C granted");
+    assert_string_equal(lw_lock_owner(C->lock), token_of(A));
+    detach_hold(C, LONG_MS);
+    EXPECT("C detached OK");
+    D = adopt_hold(b, "D", "x", token_of(C), asking(.mode = LW_EXCLUSIVE));
+    EXPECT("D granted");
+    assert_string_equal(lw_lock_owner(D->lock), token_of(A));
+    let_go(D);
+    EXPECT("D released OK");
+    assert_int_equal(redis_int("EXISTS x"), 0);
+}
+
+/* Interop: the token is the value of a plain key. */
+static void a_plain_script_releases_it(void **state)
+{
+    struct hold *A;
+
+    (void)state;
+    three_clients();
+    A = take(a, "A", "x");
+    detach_hold(A, LONG_MS);
+    EXPECT("A granted; A detached OK");
+    assert_int_equal(redis_int("EVAL %s 1 x %s",
+                               "if redis.call('GET', KEYS[1]) == ARGV[1] then "
+                               "return redis.call('DEL', KEYS[1]) end return 0",
+                               token_of(A)),
+                     1);
+    adopt_hold(c, "C", "x", token_of(A), NULL);
+    EXPECT("C ENOTHELD");
+}
+
+/* ---- calls that are refused ---- */
+
+static void invalid_arguments_are_refused(void **state)
+{
+    static const char id[] = "3f1c0a9b-7d5e-4468-8a1b-0123456789ab";
+    struct hold *A, *R;
+    char token[96];
+
+    (void)state;
+    three_clients();
+    A = take(a, "A", "x");
+    detach_refused(A, -1, LW_EINVAL, "keep_ms -1 is not between 0 and 2147483647");
+    detach_refused(A, 1LL << 31, LW_EINVAL, "keep_ms 2147483648");
+    assert_int_equal(lw_lock_state(A->lock), LW_HELD);
+    R = ask_with(a, "R", "y", asking(.mode = LW_REDISSON));
+    EXPECT("A granted; R granted");
+    detach_refused(R, 0, LW_EINVAL, "LW_REDISSON cannot be detached");
+    adopt_refused(a, "y", token_of(A), asking(.mode = LW_REDISSON), LW_EINVAL,
+                  "LW_REDISSON cannot be adopted");
+    adopt_refused(a, "y", token_of(R), NULL, LW_EINVAL, "a token of LW_REDISSON");
+    adopt_refused(a, "x", NULL, NULL, LW_EINVAL, "token is NULL");
+    adopt_refused(a, "x", "", NULL, LW_EINVAL, "token is empty");
+    adopt_refused(a, "x", "nonsense", NULL, LW_EINVAL, "no lock token");
+    adopt_refused(a, "", token_of(A), NULL, LW_EINVAL, "name");
+    (void)snprintf(token, sizeof(token), "%s:7:2000", id);
+    adopt_refused(a, "x", token, NULL, LW_EINVAL, "another version");
+    for (int i = 0; i < 6; i++) {
+        static const char *const rests[] = {":7:2000", ":7:02000-", ":7:-",
+                                            "::2000-", ":7:2000- ", ":7:60001-"};
+
+        (void)snprintf(token, sizeof(token), "%s%s%s", id, rests[i], i == 0 ? "--" : "");
+        adopt_refused(a, "x", token, NULL, LW_EINVAL, "no lock token");
+    }
+    ask_refused(a, "y", asking(.at_least_ms = 1000, .max_hold_ms = 999), LW_EINVAL,
+                "at_least_ms 1000 is above max_hold_ms 999");
+    ask_refused(a, "y", asking(.at_least_ms = 1u << 31), LW_EINVAL, "at_least_ms");
+    ask_refused(a, "y", asking(.at_least_ms = 1, .mode = LW_REDISSON), LW_EINVAL,
+                "LW_REDISSON");
+    let_go(A);
+    let_go(R);
+    EXPECT_SET("A released OK; R released OK");
+    detach_refused(A, 0, LW_ENOTHELD, "");
+}
+
+static void a_key_of_another_kind_is_not_adopted(void **state)
+{
+    struct hold *A, *B, *C;
+
+    (void)state;
+    three_clients();
+    A = take(a, "A", "x");
+    B = ask_with(b, "B", "y", asking(.mode = LW_SHARED));
+    EXPECT("A granted; B granted");
+    detach_hold(A, LONG_MS);
+    detach_hold(B, LONG_MS);
+    EXPECT_SET("A detached OK; B detached OK");
+    C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = LW_SHARED));
+    EXPECT("C EINVAL");
+    assert_non_null(strstr(lw_lock_errstr(C->lock), "no read-write lock"));
+    C = adopt_hold(c, "C", "y", token_of(B), NULL);
+    EXPECT("C EINVAL");
+    assert_non_null(strstr(lw_lock_errstr(C->lock), "no mutex"));
+    C = adopt_hold(c, "C", "y", token_of(A), asking(.mode = LW_SHARED));
+    EXPECT("C ENOTHELD"); /* the token of another name */
+    assert_ttl("x", LONG_MS);
+    assert_ttl("y", LONG_MS);
+    redis_ok("DEL x y");
+}
+
+/* ---- losses, renewals, other handles of the client ---- */
+
+static void what_is_lost_is_not_detached(void **state)
+{
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i]));
+
+        EXPECT("A granted");
+        redis_ok("DEL x");
+        detach_hold(A, LONG_MS);
+        EXPECT("A detached ENOTHELD");
+        assert_int_equal(redis_int("EXISTS x"), 0);
+        drop(A);
+    }
+}
+
+static void a_pending_renewal_is_canceled(void **state)
+{
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        struct hold *A =
+            ask_with(a, "A", "x", asking(.mode = modes[i], .lease_ms = LONG_MS));
+
+        EXPECT("A granted");
+        extend(A, LONG_MS);
+        detach_hold(A, 1000);
+        EXPECT("A renewed ECANCELED; A detached OK");
+        assert_true(redis_int("PTTL x") <= 1000); /* or it has ended */
+        redis_ok("DEL x");
+        drop(A);
+    }
+}
+
+/* Another handle of the same client would be passed the lock locally. */
+static void no_handle_of_the_client_gets_it(void **state)
+{
+    struct peer *many = peer_ready("m", client_of(.local_turns = 16));
+    struct hold *A = take(many, "A", "x"), *B = ask(many, "B", "x", -1), *C;
+
+    (void)state;
+    EXPECT("A granted");
+    detach_hold(A, LONG_MS);
+    EXPECT("A detached OK");
+    wait_queued("x", 1);
+    assert_int_equal(B->result, PENDING);
+    C = ask(many, "C", "x", 0);
+    EXPECT("C EBUSY");
+    drop(C);
+    C = adopt_hold(many, "C", "x", token_of(A), NULL);
+    EXPECT("C granted");
+    let_go(C);
+    EXPECT_SET("C released OK; B granted");
+}
+
+static void the_client_closes_or_ends(void **state)
+{
+    struct hold *A;
+    const char *token;
+
+    (void)state;
+    three_clients();
+    A = take(a, "A", "x");
+    EXPECT("A granted");
+    token = token_of(A);
+    detach_hold(A, LONG_MS);
+    peer_close(a);
+    EXPECT("A detached OK; a closed");
+    assert_ttl("x", LONG_MS);
+    A = adopt_hold(b, "A", "x", token, NULL);
+    EXPECT("A granted");
+    token = token_of(A);
+    detach_hold(A, LONG_MS);
+    drop(A); /* finishes silently */
+    UNTIL(redis_int("PTTL x") > LONG_MS - STAGE_WAIT_MS);
+    A = adopt_hold(b, "A", "x", token, NULL);
+    EXPECT("A granted");
+}
+
+/* ---- replies that do not come ---- */
+
+/* From now on the server knows the scripts, and executes them at their first sending. */
+static void teach(enum lw_mode mode)
+{
+    struct hold *A = ask_with(a, "A", "taught", asking(.mode = mode)), *C;
+
+    EXPECT("A granted");
+    detach_hold(A, LONG_MS);
+    EXPECT("A detached OK");
+    C = adopt_hold(c, "C", "taught", token_of(A), asking(.mode = mode));
+    EXPECT("C granted");
+    let_go(C);
+    EXPECT("C released OK");
+    drop(A);
+    drop(C);
+}
+
+static struct peer *behind(struct proxy *proxy, const char *label)
+{
+    struct peer *peer = peer_start_at(
+        label, proxy->url,
+        client_of(.local_turns = 1, .backoff_min_ms = 10, .backoff_max_ms = 50));
+
+    peer_wait_ready(peer);
+    return peer;
+}
+
+static void a_lost_reply_to_a_detach(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        teach(modes[i]);
+    }
+    for (int i = 0; i < MODES; i++) {
+        struct peer *far = behind(proxy, "f");
+        struct hold *A = ask_with(far, "A", "x", asking(.mode = modes[i]));
+
+        EXPECT("A granted");
+        proxy_swallow(proxy, COMMANDS, TO_CLIENT, true);
+        detach_hold(A, LONG_MS);
+        UNTIL(redis_int("PTTL x") > LONG_MS - STAGE_WAIT_MS); /* executed */
+        proxy_swallow(proxy, COMMANDS, TO_CLIENT, false);
+        proxy_cut(proxy, COMMANDS);
+        EXPECT("A detached OK");
+        assert_ttl("x", LONG_MS);
+        redis_ok("DEL x");
+        drop(A);
+        peer_free(far);
+        stage.notes_may_stay = true;
+    }
+}
+
+/* Sent again, it finds that the token is gone. Whether it was detached is unknown. */
+static void a_lost_reply_and_an_adopter_in_between(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        teach(modes[i]);
+    }
+    for (int i = 0; i < MODES; i++) {
+        struct peer *far = behind(proxy, "f");
+        struct hold *A = ask_with(far, "A", "x", asking(.mode = modes[i])), *C;
+
+        EXPECT("A granted");
+        proxy_swallow(proxy, COMMANDS, TO_CLIENT, true);
+        detach_hold(A, 300000);
+        UNTIL(redis_int("PTTL x") > 300000 - STAGE_WAIT_MS);
+        C = adopt_hold(c, "C", "x", token_of(A),
+                       asking(.mode = modes[i], .lease_ms = LONG_MS));
+        EXPECT("C granted");
+        proxy_swallow(proxy, COMMANDS, TO_CLIENT, false);
+        proxy_cut(proxy, COMMANDS);
+        EXPECT("A detached ENOTHELD");
+        assert_ttl("x", LONG_MS); /* the adopter's lease is whole */
+        assert_held_by_redis(C);
+        let_go(C);
+        EXPECT("C released OK");
+        drop(A);
+        drop(C);
+        peer_free(far);
+        stage.notes_may_stay = true;
+    }
+}
+
+static void a_lost_reply_to_an_adoption(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        teach(modes[i]);
+    }
+    for (int i = 0; i < MODES; i++) {
+        struct peer *far = behind(proxy, "f");
+        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i])), *C;
+        const char *token;
+
+        EXPECT("A granted");
+        token = token_of(A);
+        detach_hold(A, LONG_MS);
+        EXPECT("A detached OK");
+        proxy_swallow(proxy, COMMANDS, TO_CLIENT, true);
+        C = adopt_hold(far, "C", "x", token, asking(.mode = modes[i], .wait_ms = -1));
+        if (modes[i] == LW_MUTEX) {
+            UNTIL(strcmp(redis_text("GET x"), token) != 0);
+        } else {
+            UNTIL(redis_int("HEXISTS x h:%s", token) == 0);
+        }
+        proxy_swallow(proxy, COMMANDS, TO_CLIENT, false);
+        proxy_cut(proxy, COMMANDS);
+        EXPECT("C granted");
+        assert_held_by_redis(C);
+        let_go(C);
+        EXPECT("C released OK");
+        assert_int_equal(redis_int("EXISTS x"), 0);
+        drop(A);
+        drop(C);
+        peer_free(far);
+        stage.notes_may_stay = true;
+    }
+}
+
+/* Whoever adopts and gives up before the reply has released the lock. */
+static void an_adoption_that_was_given_up_is_released(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+    struct peer *far = behind(proxy, "f");
+    struct hold *A, *C;
+
+    (void)state;
+    three_clients();
+    A = take(a, "A", "x");
+    detach_hold(A, LONG_MS);
+    EXPECT("A granted; A detached OK");
+    proxy_hold(proxy, COMMANDS, TO_SERVER, true);
+    C = adopt_hold(far, "C", "x", token_of(A), asking(.wait_ms = -1));
+    stage_run_for(20);
+    drop(C);
+    proxy_hold(proxy, COMMANDS, TO_SERVER, false);
+    UNTIL(redis_int("EXISTS x") == 0);
+}
+
+/* The grant came too late to be believed: the same token is asked for again. */
+static void a_late_grant_is_asked_for_again(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+    struct peer *far = behind(proxy, "f");
+    struct hold *A, *C;
+
+    (void)state;
+    three_clients();
+    A = take(a, "A", "x");
+    detach_hold(A, LONG_MS);
+    EXPECT("A granted; A detached OK");
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
+    C = adopt_hold(far, "C", "x", token_of(A), asking(.wait_ms = -1, .lease_ms = 500));
+    stage_run_for(600);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    EXPECT("C granted");
+    assert_held_by_redis(C);
+    let_go(C);
+    EXPECT("C released OK");
+}
+
+static void without_a_server(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+    struct peer *far = behind(proxy, "f");
+    struct hold *A, *C, *D;
+
+    (void)state;
+    three_clients();
+    A = take(a, "A", "x");
+    detach_hold(A, LONG_MS);
+    EXPECT("A granted; A detached OK");
+    proxy_refuse(proxy, true);
+    proxy_cut(proxy, COMMANDS);
+    UNTIL(!far->up);
+    C = adopt_hold(far, "C", "x", token_of(A), NULL);
+    EXPECT("C ECONN");
+    D = adopt_hold(far, "D", "x", token_of(A), asking(.wait_ms = -1));
+    proxy_refuse(proxy, false);
+    EXPECT("D granted");
+    drop(C);
+    let_go(D);
+    EXPECT("D released OK");
+}
+
+/* ---- at_least_ms ---- */
+
+static void a_lock_is_held_for_a_minimum_time(void **state)
+{
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        struct hold *A =
+            ask_with(a, "A", "x", asking(.mode = modes[i], .at_least_ms = 1200));
+        struct hold *B;
+        int64_t asked_ms = now_ms();
+
+        EXPECT("A granted");
+        B = wait_for("x", modes[i]);
+        let_go(A);
+        EXPECT("A released OK; B granted");
+        assert_true(B->result_ms >= asked_ms + 1200);
+        let_go(B);
+        EXPECT("B released OK");
+        drop(A);
+        drop(B);
+    }
+}
+
+static void after_the_minimum_time_it_is_released(void **state)
+{
+    struct hold *A;
+
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        A = ask_with(a, "A", "x", asking(.mode = modes[i], .at_least_ms = 50));
+        EXPECT("A granted");
+        stage_run_for(60);
+        let_go(A);
+        EXPECT("A released OK");
+        assert_int_equal(redis_int("EXISTS x"), 0);
+        drop(A);
+    }
+}
+
+static void freed_and_closed_it_stays_as_well(void **state)
+{
+    struct hold *A;
+
+    (void)state;
+    three_clients();
+    A = ask_with(a, "A", "x", asking(.at_least_ms = LONG_MS));
+    EXPECT("A granted");
+    drop(A);
+    UNTIL(redis_int("PTTL x") > LONG_MS - STAGE_WAIT_MS);
+    A = ask(a, "A", "x", 0);
+    EXPECT("A EBUSY");
+    assert_true(lw_lock_retry_ms(A->lock) > LONG_MS - STAGE_WAIT_MS);
+    drop(A);
+    ask_with(b, "B", "y", asking(.at_least_ms = LONG_MS));
+    EXPECT("B granted");
+    peer_close(b);
+    EXPECT("b closed");
+    assert_ttl("y", LONG_MS);
+    redis_ok("DEL x y");
+}
+
+static void a_grant_that_is_not_delivered_does_not_count(void **state)
+{
+    struct hold *A;
+
+    (void)state;
+    three_clients();
+    A = ask_with(a, "A", "x", asking(.at_least_ms = LONG_MS));
+    drop(A);
+    A = take(b, "A", "x");
+    EXPECT("A granted");
+    let_go(A);
+    EXPECT("A released OK");
+}
+
+/* The next handle of the client has a minimum of its own, or none. */
+static void handles_of_one_client_wait_as_well(void **state)
+{
+    struct peer *many = peer_ready("m", client_of(.local_turns = 16));
+    int64_t asked_ms = now_ms();
+    struct hold *A = ask_with(many, "A", "x", asking(.at_least_ms = 1000)),
+                *B = ask(many, "B", "x", -1), *C;
+
+    (void)state;
+    EXPECT("A granted");
+    let_go(A);
+    EXPECT("A released OK; B granted");
+    assert_true(B->result_ms >= asked_ms + 1000);
+    C = ask(many, "C", "x", -1);
+    let_go(B);
+    EXPECT_SET("B released OK; C granted");
+    let_go(C);
+    EXPECT("C released OK");
+    assert_int_equal(redis_int("EXISTS x"), 0);
+}
+
+static void a_detach_for_less_keeps_the_minimum(void **state)
+{
+    struct hold *A;
+
+    (void)state;
+    three_clients();
+    A = ask_with(a, "A", "x", asking(.at_least_ms = LONG_MS));
+    EXPECT("A granted");
+    detach_hold(A, 10);
+    EXPECT("A detached OK");
+    assert_ttl("x", LONG_MS);
+    redis_ok("DEL x");
+    A = ask_with(a, "A", "x", asking(.at_least_ms = LONG_MS, .lease_ms = 1000));
+    EXPECT("A granted");
+    detach_hold(A, 0);
+    EXPECT("A detached OK");
+    assert_ttl("x", LONG_MS);
+    redis_ok("DEL x");
+}
+
+static void a_keep_holds_for_a_minimum_time(void **state)
+{
+    struct lw_keep *keep = NULL;
+
+    (void)state;
+    three_clients();
+    assert_int_equal(lw_keep_new(a->client, "x", asking(.at_least_ms = LONG_MS), NULL,
+                                 NULL, NULL, &keep),
+                     0);
+    UNTIL(lw_lock_state(lw_keep_lock(keep)) == LW_HELD);
+    lw_keep_free(keep);
+    UNTIL(redis_int("PTTL x") > LONG_MS - STAGE_WAIT_MS);
+    redis_ok("DEL x");
+}
+
+static int all_status;
+
+static void on_all(struct lw_all *all, int status, void *arg)
+{
+    (void)all, (void)arg;
+    all_status = status;
+}
+
+/* Names that are held only for a part of the acquisition are not kept. */
+static void names_acquired_as_one_count_together(void **state)
+{
+    static const char *const names[] = {"x", "y", "z"};
+    struct lw_all *all = NULL;
+    struct hold *B;
+
+    (void)state;
+    three_clients();
+    B = take(b, "B", "y");
+    EXPECT("B granted");
+    all_status = PENDING;
+    assert_int_equal(lw_acquire_all(a->client, names, 3, asking(.at_least_ms = LONG_MS),
+                                    on_all, NULL, NULL, &all),
+                     0);
+    UNTIL(all_status == LW_EBUSY);
+    lw_all_free(all);
+    UNTIL(redis_int("EXISTS x z") == 0);
+    let_go(B);
+    EXPECT("B released OK");
+    all_status = PENDING;
+    assert_int_equal(lw_acquire_all(a->client, names, 3, asking(.at_least_ms = LONG_MS),
+                                    on_all, NULL, NULL, &all),
+                     0);
+    UNTIL(all_status == LW_OK);
+    all_status = PENDING;
+    assert_int_equal(lw_all_release(all, on_all, NULL), 0);
+    UNTIL(all_status == LW_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_ttl(names[i], LONG_MS);
+    }
+    lw_all_free(all);
+    redis_ok("DEL x y z");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(a_detached_lock_is_adopted),
+        STAGE_TEST(waiters_get_it_when_it_ends),
+        STAGE_TEST(nothing_renews_it),
+        STAGE_TEST(it_may_keep_its_lease),
+        STAGE_TEST(an_adopter_that_dies_leaves_it_for_its_lease),
+        STAGE_TEST(owners_and_other_holds_stay),
+        STAGE_TEST(a_default_owner_stays),
+        STAGE_TEST(a_plain_script_releases_it),
+        STAGE_TEST(invalid_arguments_are_refused),
+        STAGE_TEST(a_key_of_another_kind_is_not_adopted),
+        STAGE_TEST(what_is_lost_is_not_detached),
+        STAGE_TEST(a_pending_renewal_is_canceled),
+        STAGE_TEST(no_handle_of_the_client_gets_it),
+        STAGE_TEST(the_client_closes_or_ends),
+        STAGE_TEST(a_lost_reply_to_a_detach),
+        STAGE_TEST(a_lost_reply_and_an_adopter_in_between),
+        STAGE_TEST(a_lost_reply_to_an_adoption),
+        STAGE_TEST(an_adoption_that_was_given_up_is_released),
+        STAGE_TEST(a_late_grant_is_asked_for_again),
+        STAGE_TEST(without_a_server),
+        STAGE_TEST(a_lock_is_held_for_a_minimum_time),
+        STAGE_TEST(after_the_minimum_time_it_is_released),
+        STAGE_TEST(freed_and_closed_it_stays_as_well),
+        STAGE_TEST(a_grant_that_is_not_delivered_does_not_count),
+        STAGE_TEST(handles_of_one_client_wait_as_well),
+        STAGE_TEST(a_detach_for_less_keeps_the_minimum),
+        STAGE_TEST(a_keep_holds_for_a_minimum_time),
+        STAGE_TEST(names_acquired_as_one_count_together),
+    };
+
+    return STAGE_RUN(tests);
+}
