@@ -295,6 +295,101 @@ static void what_has_moved_is_followed(void **state)
     }
 }
 
+/* From a hold by one client to one by the other; the slot moves where `moves` says so. */
+static struct hold *pass_by_token(struct hold *A, struct peer *to, enum lw_mode mode,
+                                  bool moves)
+{
+    struct hold *C;
+    char token[96];
+
+    (void)snprintf(token, sizeof(token), "%s", lw_lock_token(A->lock));
+    if (moves) {
+        cluster_move(slot_of(A), another(A));
+    }
+    detach_hold(A, 600000);
+    UNTIL(A->released != PENDING);
+    assert_int_equal(A->released, LW_OK);
+    if (moves) {
+        cluster_move(slot_of(A), another(A));
+    }
+    C = adopt_hold(to, "C", lw_lock_name(A->lock), token,
+                   asking(.mode = mode, .wait_ms = -1));
+    UNTIL(C->result != PENDING);
+    assert_int_equal(C->result, LW_OK);
+    assert_true(C->fence > A->fence);
+    assert_held(C);
+    return C;
+}
+
+static void locks_are_detached_and_adopted_at_each_master(void **state)
+{
+    struct peer *one, *other;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    other = client("b");
+    for (int i = 0; i < 3 * KINDS; i++) {
+        const struct kind *kind = &kinds[i / 3];
+        struct hold *A = hold_of(one, "A", name_at(i % 3, i / 3), kind, 0),
+                    *B = queue_behind(one, "B", A, kind),
+                    *C = pass_by_token(A, other, kind->holder, false);
+
+        hand_over(C, B);
+        drop(A);
+        drop(C);
+        end(B);
+    }
+}
+
+static void what_has_moved_is_detached_and_adopted(void **state)
+{
+    struct peer *one, *other;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    other = client("b");
+    for (int i = 0; i < KINDS; i++) {
+        struct hold *A = hold_of(one, "A", name_at(0, i), &kinds[i], 0),
+                    *C = pass_by_token(A, other, kinds[i].holder, true);
+
+        drop(A);
+        end(C);
+    }
+}
+
+/* Detaching needs the name's key alone. Adopting waits until the slot has moved. */
+static void what_is_on_its_way_is_detached_and_then_adopted(void **state)
+{
+    struct peer *one, *other;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    other = client("b");
+    for (int i = 0; i < KINDS; i++) {
+        struct hold *A = hold_of(one, "A", name_at(0, i), &kinds[i], 0), *C;
+        int slot = slot_of(A), to = another(A);
+
+        cluster_begin(slot, to);
+        cluster_carry_key(lw_lock_name(A->lock), to);
+        detach_hold(A, 600000);
+        UNTIL(A->released != PENDING);
+        assert_int_equal(A->released, LW_OK);
+        C = adopt_hold(other, "C", lw_lock_name(A->lock), lw_lock_token(A->lock),
+                       asking(.mode = kinds[i].holder, .wait_ms = -1));
+        stage_run_for(100);
+        cluster_carry(slot, to, -1);
+        cluster_end(slot, to);
+        UNTIL(C->result != PENDING);
+        assert_int_equal(C->result, LW_OK);
+        assert_held(C);
+        drop(A);
+        end(C);
+    }
+}
+
 static void what_has_moved_and_back_is_handed_over(void **state)
 {
     struct peer *one, *two, *other;
@@ -683,6 +778,9 @@ int main(void)
         STAGE_TEST(sets_are_acquired_while_slots_move),
         STAGE_TEST(sets_are_acquired_when_a_master_has_died),
         STAGE_TEST(what_has_moved_is_followed),
+        STAGE_TEST(locks_are_detached_and_adopted_at_each_master),
+        STAGE_TEST(what_has_moved_is_detached_and_adopted),
+        STAGE_TEST(what_is_on_its_way_is_detached_and_then_adopted),
         STAGE_TEST(what_has_moved_and_back_is_handed_over),
         STAGE_TEST(what_has_moved_as_a_whole_is_followed),
         STAGE_TEST(what_moves_is_renewed_and_released),

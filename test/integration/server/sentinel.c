@@ -218,6 +218,43 @@ static void a_failover_by_order_is_followed_by_both_links(void **state)
     answers_as_the_master(a, replica_port);
 }
 
+/* In each mode a lock is detached at one master and adopted at the next one. */
+static void a_detached_lock_is_adopted_at_the_new_master(void **state)
+{
+    static const enum lw_mode modes[] = {LW_MUTEX, LW_EXCLUSIVE, LW_SHARED};
+    static const char *const labels[] = {"A", "B", "C"}, *const names[] = {"x", "y", "z"};
+    struct hold *old[3], *adopted[3], *late;
+    struct peer *a, *b;
+
+    (void)state;
+    watch();
+    a = start("a");
+    b = start("b");
+    for (int i = 0; i < 3; i++) {
+        old[i] = ask_with(a, labels[i], names[i], asking(.mode = modes[i]));
+        UNTIL(old[i]->result == LW_OK);
+        detach_hold(old[i], 600000);
+        UNTIL(old[i]->released == LW_OK);
+    }
+    replicate();
+    server_kill(&stage.server);
+    for (int i = 0; i < 3; i++) { /* waits for the new master */
+        adopted[i] = adopt_hold(b, labels[i], names[i], lw_lock_token(old[i]->lock),
+                                asking(.mode = modes[i], .wait_ms = -1));
+    }
+    UNTIL(is_at_the_replica(b));
+    for (int i = 0; i < 3; i++) {
+        UNTIL(adopted[i]->result != PENDING);
+        assert_int_equal(adopted[i]->result, LW_OK);
+        assert_true(adopted[i]->fence > old[i]->fence);
+        let_go(adopted[i]);
+        UNTIL(adopted[i]->released == LW_OK);
+    }
+    late = adopt_hold(b, "L", "x", lw_lock_token(old[0]->lock), asking(.wait_ms = -1));
+    UNTIL(late->result == LW_ENOTHELD);
+    stage_clear_trace();
+}
+
 static void the_master_dies_and_its_replica_goes_on(void **state)
 {
     (void)state;
@@ -639,6 +676,7 @@ int main(void)
         STAGE_TEST(the_master_is_found_and_what_it_lacks_is_told),
         STAGE_TEST(a_switch_begins_the_master_s_time_anew),
         STAGE_TEST(a_failover_by_order_is_followed_by_both_links),
+        STAGE_TEST(a_detached_lock_is_adopted_at_the_new_master),
         STAGE_TEST(who_leads_a_failover_leads_nobody_to_the_old_master),
         STAGE_TEST(an_account_at_the_sentinel_is_enough),
         STAGE_TEST(a_foreign_sentinel_at_a_learnt_address_leads_nowhere),
