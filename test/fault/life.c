@@ -23,6 +23,11 @@
                                  .mode = LW_SHARED,                                      \
                                  .permits = 1})
 
+#define AT_LEAST                                                                         \
+    ((struct lw_acquire_options){.size = sizeof(struct lw_acquire_options),              \
+                                 .wait_ms = step_wait_ms,                                \
+                                 .at_least_ms = 100})
+
 static void wait_hold_and_lose(void)
 {
     struct player *first = step_ask(0, "m", MUTEX(step_wait_ms)), *second;
@@ -156,6 +161,45 @@ static void use_permits(void)
     step_drop(second);
 }
 
+static void pass_by_token(const char *name, const char *queue,
+                          struct lw_acquire_options options,
+                          struct lw_acquire_options waiter)
+{
+    struct player *first = step_ask(0, name, options), *second, *third;
+
+    step_await_result(first);
+    second = step_ask(1, name, waiter);
+    step_await_queued(second, queue);
+    options.wait_ms = step_wait_ms;
+    third = step_detach_and_adopt(first, 1, options);
+    if (third != NULL) {
+        step_await_result(third);
+        step_renew(third);
+        step_release(third);
+        step_drop(third);
+    }
+    step_await_result(second);
+    step_release(second);
+    step_drop(first);
+    step_drop(second);
+}
+
+static void pass_by_tokens(void)
+{
+    struct player *least;
+
+    pass_by_token("d", "lockwire:2:queue:{d}", MUTEX(step_wait_ms), MUTEX(step_wait_ms));
+    pass_by_token("e", "lockwire:2:rwqueue:{e}", OWNED(LW_SHARED, "one"),
+                  OWNED(LW_EXCLUSIVE, "two"));
+    pass_by_token("f", "lockwire:2:rwqueue:{f}", OWNED(LW_EXCLUSIVE, NULL),
+                  OWNED(LW_SHARED, "two"));
+    least = step_ask(0, "g", AT_LEAST);
+    step_await_result(least);
+    step_release(least);
+    step_drop(least);
+    step_await_end("g");
+}
+
 static void be_redisson(void)
 {
     struct player *first = step_ask(0, "j", OWNED(LW_REDISSON, "one")), *again, *other;
@@ -236,6 +280,11 @@ int life_upgrade(const char *url, int64_t wait_ms)
 int life_semaphore(const char *url, int64_t wait_ms)
 {
     return live(url, wait_ms, use_permits);
+}
+
+int life_detached(const char *url, int64_t wait_ms)
+{
+    return live(url, wait_ms, pass_by_tokens);
 }
 
 int life_redisson(const char *url, int64_t wait_ms)

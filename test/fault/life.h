@@ -18,7 +18,7 @@
  * wait_ms: how long each acquisition waits at most. */
 typedef int life_function(const char *url, int64_t wait_ms);
 life_function life_mutex, life_turns, life_readwrite, life_upgrade, life_semaphore,
-    life_redisson, life_inquiries, life_keep, life_several;
+    life_detached, life_redisson, life_inquiries, life_keep, life_several;
 /* A server whose name cannot be resolved: nothing but waiting in vain. */
 life_function life_in_vain;
 /* One client that takes one lock, and nothing else. */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PLAYERS 12
+#define PLAYERS 16
 #define LEASE_MS 400
 #define LONG_LEASE_MS 10000 /* where all must go well, on a slow machine as well */
 #define BRIEF_LEASE_MS 100  /* of what is not renewed, */
@@ -239,7 +239,9 @@ static uint32_t lease_ms(bool brief)
     return brief ? BRIEF_LEASE_MS : LEASE_MS;
 }
 
-struct player *step_ask(int client, const char *name, struct lw_acquire_options options)
+/* Adopts if `token` is not NULL. */
+static struct player *request(int client, const char *name, const char *token,
+                              struct lw_acquire_options options)
 {
     struct player *player = &life.players[life.count++];
 
@@ -255,9 +257,16 @@ struct player *step_ask(int client, const char *name, struct lw_acquire_options 
     if (life.clients[client] == NULL) {
         return player;
     }
-    called(lw_acquire(life.clients[client], name, &options, on_result, player,
-                      &player->lock));
+    called(token != NULL ? lw_adopt(life.clients[client], name, token, &options,
+                                    on_result, player, &player->lock)
+                         : lw_acquire(life.clients[client], name, &options, on_result,
+                                      player, &player->lock));
     return player;
+}
+
+struct player *step_ask(int client, const char *name, struct lw_acquire_options options)
+{
+    return request(client, name, NULL, options);
 }
 
 void step_await_result(const struct player *player)
@@ -313,6 +322,29 @@ void step_release(struct player *player)
         stage_fail("a release was refused");
     }
     AWAIT(player->released != PENDING);
+}
+
+/* A detach needs no memory, either; the text of a token does. */
+struct player *step_detach_and_adopt(struct player *player, int client,
+                                     struct lw_acquire_options options)
+{
+    char token[96] = "";
+
+    if (!holds(player)) {
+        return NULL;
+    }
+    (void)snprintf(token, sizeof(token), "%s", lw_lock_token(player->lock));
+    life_calls++;
+    if (lw_detach(player->lock, lease_ms(false), on_released, player) != LW_OK) {
+        stage_fail("a detach was refused");
+    }
+    AWAIT(player->released != PENDING);
+    return *token ? request(client, player->name, token, options) : NULL;
+}
+
+void step_await_end(const char *key)
+{
+    AWAIT(!redis_has("EXISTS", key));
 }
 
 void step_drop(struct player *player)

@@ -42,6 +42,11 @@ void step_renew(struct player *player);
 void step_await_loss(const struct player *player, const char *key);
 void step_lose(struct player *player, const char *key); /* the key is deleted */
 void step_release(struct player *player);
+/* Detached, and adopted by a client, as a player of its own; NULL if the first one does
+ * not hold. */
+struct player *step_detach_and_adopt(struct player *player, int client,
+                                     struct lw_acquire_options options);
+void step_await_end(const char *key); /* until Redis has it no longer */
 void step_drop(struct player *player);
 /* It is kept, lost and gained again, whatever failed on the way, unless nothing can be
  * had any more. */

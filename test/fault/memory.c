@@ -32,6 +32,7 @@ LIFE(turns)
 LIFE(readwrite)
 LIFE(upgrade)
 LIFE(semaphore)
+LIFE(detached)
 LIFE(redisson)
 LIFE(inquiries)
 LIFE(keep)
@@ -162,6 +163,8 @@ int main(void)
         STAGE_TEST(upgrade__all_allocations_fail),
         STAGE_TEST(semaphore__one_allocation_fails),
         STAGE_TEST(semaphore__all_allocations_fail),
+        STAGE_TEST(detached__one_allocation_fails),
+        STAGE_TEST(detached__all_allocations_fail),
         STAGE_TEST(redisson__one_allocation_fails),
         STAGE_TEST(redisson__all_allocations_fail),
         STAGE_TEST(inquiries__one_allocation_fails),
