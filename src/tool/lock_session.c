@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* run, lead and hold: acquire a lock, hold it for a command or a script, release it.
- * Single-threaded and never blocking, so that the lock is renewed as long as it is held.
+/* run, lead, hold and take: acquire a lock, hold it for a command or a script, release
+ * it; or leave it to others. Single-threaded and never blocking, so that the lock is
+ * renewed as long as it is held.
  *
  * A session requests the lock; `held` is called; session_release releases it and closes
  * the client, which ends the loop. run starts the command in `held`, and releases when no
  * process of it is left. hold prints the fencing token, and releases at the end of the
  * standard input. lead holds by lw_keep_new, which acquires the lock again after each
- * loss.
+ * loss. take detaches the lock in `held`, prints its token, and exits. With --token run
+ * and take adopt the lock in place of acquiring it.
  *
  * A wait that times out, a server that refuses, or a signal ends a session that waits.
  *
@@ -24,6 +26,7 @@
 #include "options.h"
 #include "report.h"
 #include "signals.h"
+#include "status_format.h"
 #include "subcommands.h"
 #include "system.h"
 #include "wait_status.h"
@@ -69,7 +72,7 @@ struct session {
     void *arg;
     struct event_base *base;
     struct lw_client *client;
-    struct lw_lock *lock; /* run, hold; else NULL */
+    struct lw_lock *lock; /* run, hold, take; else NULL */
     struct lw_all *all;   /* run with --and; else NULL */
     struct lw_keep *keep; /* lead; else NULL */
     struct wait_status wait_status;
@@ -298,6 +301,12 @@ static int failure_code(struct session *session, int status)
     case LW_EDEADLOCK:
         report("cannot lock '%s': deadlock: another reader is waiting to write", name);
         break;
+    case LW_ENOTHELD:
+        report("cannot lock '%s': not held by the given --token", name);
+        break;
+    case LW_EINVAL:
+        report("cannot lock '%s': %s", name, errstr);
+        break;
     case LW_ETIMEOUT:
         if (error == LW_OK) {
             report("timed out waiting for '%s'", name);
@@ -433,6 +442,7 @@ static int acquire(struct session *session)
     acquire.at_risk = options->on_lost != NULL ? handle_risk : NULL;
     acquire.max_hold_ms = options->max_hold_ms;
     acquire.margin_ms = (uint32_t)options->margin_ms;
+    acquire.at_least_ms = (uint32_t)options->at_least_ms;
     if (options->subcommand == LEAD) {
         return lw_keep_new(session->client, options->name, &acquire, on_gained,
                            on_keep_lost, session, &session->keep);
@@ -441,6 +451,10 @@ static int acquire(struct session *session)
         return acquire_all(session, &acquire);
     }
     acquire.lost = on_lost;
+    if (options->token != NULL) {
+        return lw_adopt(session->client, options->name, options->token, &acquire,
+                        on_acquired, session, &session->lock);
+    }
     return lw_acquire(session->client, options->name, &acquire, on_acquired, session,
                       &session->lock);
 }
@@ -639,6 +653,7 @@ static void run_on_held(struct session *session)
     struct job_plan plan = {.argv = options->command,
                             .name = options->name,
                             .fence = session->fence,
+                            .token = lw_lock_token(session_lock(session)),
                             .url = options->embedded ? options->url : NULL,
                             .direct = options->direct,
                             .grace_ms = options->grace_ms,
@@ -842,4 +857,111 @@ int hold(const struct options *options)
     close_input(&hold);
     session_close(&hold.session);
     return hold.session.interrupted && code == EXIT_SIGNAL + SIGINT ? -SIGINT : code;
+}
+
+/* ---- take ---- */
+
+struct take {
+    struct session session;
+    int64_t detached_ms; /* when the lock was detached */
+};
+
+static void on_given_back(struct lw_client *client, int status, const char *why,
+                          void *arg)
+{
+    struct session *session = arg;
+
+    (void)client;
+    if (status != LW_OK && status != LW_ENOTHELD) {
+        report("'%s' stays locked until its lease expires: %s%s%s",
+               session->options->name, lw_strerror(status), *why ? ": " : "", why);
+    }
+    session_end(session, EXIT_SYSTEM);
+}
+
+/* Writes the token. Returns false, after a report, if it could not be written. */
+static bool print_token(const struct take *take)
+{
+    const struct session *session = &take->session;
+    const char *token = lw_lock_token(session->lock);
+    int64_t left_ms = session->options->lease_ms - (system_now_ms() - take->detached_ms);
+    char *line;
+
+    if (*token == '\0') {
+        report("%s", lw_strerror(LW_ENOMEM));
+        return false;
+    }
+    if (!session->options->json) {
+        (void)puts(token);
+        return report_flush();
+    }
+    line = status_json_taken(session->options->name, token, lw_lock_fence(session->lock),
+                             left_ms);
+    if (line == NULL) {
+        report("%s", lw_strerror(LW_ENOMEM));
+        return false;
+    }
+    (void)puts(line);
+    free(line);
+    return report_flush();
+}
+
+static void on_detached(struct lw_lock *lock, int status, void *arg)
+{
+    struct take *take = arg;
+    struct session *session = &take->session;
+    const char *name = session->options->name, *errstr = lw_lock_errstr(lock);
+
+    if (status == LW_OK && print_token(take)) {
+        session_end(session, EXIT_SUCCESS);
+    } else if (status == LW_OK) { /* no one else knows the token */
+        if (lw_break(session->client, name, lw_lock_token(lock), on_given_back,
+                     session) != 0) {
+            session_end(session, EXIT_SYSTEM);
+        }
+    } else if (status == LW_ENOTHELD) {
+        report("'%s' was lost before its lease could be set", name);
+        session_end(session, EXIT_LOST);
+    } else {
+        report("the lease of '%s' could not be set; it stays locked until its lease "
+               "expires: %s%s%s",
+               name, lw_strerror(status), *errstr ? ": " : "", errstr);
+        session_end(session, status == LW_EREDIS ? EXIT_REFUSED : EXIT_NO_SERVER);
+    }
+}
+
+static void take_on_held(struct session *session)
+{
+    struct take *take = session->arg;
+    int error;
+
+    take->detached_ms = system_now_ms();
+    error = lw_detach(session->lock, session->options->lease_ms, on_detached, take);
+    if (error != 0) { /* lost in the same turn of the loop */
+        session_release(session, exit_code_for(error, LW_OK, EXIT_BUSY));
+    }
+}
+
+static void take_on_lost(struct session *session)
+{
+    session_abandon(session, session->lost_code);
+}
+
+/* The lock is being detached: its token is still to be written. */
+static void take_on_signal(struct session *session, int number, bool from_terminal)
+{
+    (void)session, (void)number, (void)from_terminal;
+}
+
+int take(const struct options *options)
+{
+    static const struct session_events events = {NULL, take_on_held, take_on_lost,
+                                                 take_on_signal};
+    struct take take = {.session = {.options = options, .events = &events}};
+    int code;
+
+    take.session.arg = &take;
+    code = session_run(&take.session, "lockwire-take");
+    session_close(&take.session);
+    return take.session.interrupted && code == EXIT_SIGNAL + SIGINT ? -SIGINT : code;
 }

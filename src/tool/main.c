@@ -32,11 +32,8 @@ static bool open_standard_descriptors(void)
 static int dispatch(const struct options *options, struct embedded *server)
 {
     static int (*const functions[SUBCOMMANDS])(const struct options *options) = {
-        [HOLD] = hold,
-        [STATUS] = status,
-        [WATCH] = watch,
-        [LIST] = list,
-        [BREAK] = break_lock};
+        [HOLD] = hold,   [TAKE] = take, [RELEASE] = release, [STATUS] = status,
+        [WATCH] = watch, [LIST] = list, [BREAK] = break_lock};
 
     return functions[options->subcommand] != NULL
                ? functions[options->subcommand](options)
@@ -69,13 +66,15 @@ static void on_fatal(int error)
 static bool catches_signals(enum subcommand subcommand)
 {
     return subcommand == RUN || subcommand == LEAD || subcommand == HOLD ||
-           subcommand == WATCH;
+           subcommand == TAKE || subcommand == WATCH;
 }
 
 static char password[PASSWORD_MAX + 1], sentinel_password[PASSWORD_MAX + 1];
+static char token[PASSWORD_MAX + 1];
 
-/* Returns 0, or the exit code after a report. */
-static int read_passwords(struct options *options)
+/* Reads the passwords and the token that are in files. Returns 0, or the exit code after
+ * a report. */
+static int read_secrets(struct options *options)
 {
     int code = 0;
 
@@ -87,6 +86,11 @@ static int read_passwords(struct options *options)
         code = password_read("--sentinel-password-file", options->sentinel_password_file,
                              sentinel_password);
         options->sentinel_password = sentinel_password;
+    }
+    if (code == 0 && options->token_file != NULL) {
+        code = password_read(options->subcommand == RELEASE ? "TOKEN" : "--token",
+                             options->token_file, token);
+        options->token = token;
     }
     return code;
 }
@@ -103,7 +107,7 @@ int main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    code = read_passwords(&options); /* signals still end a long read */
+    code = read_secrets(&options); /* signals still end a long read */
     if (code != 0) {
         return code;
     }

@@ -117,6 +117,28 @@ static int parse_max_hold(const char *text, struct options *options)
                       "at least 100ms", &options->max_hold_ms);
 }
 
+static int parse_at_least(const char *text, struct options *options)
+{
+    return parse_time(options, "--at-least", text, 0, INT32_MAX, "at most 596h",
+                      &options->at_least_ms);
+}
+
+/* A token that is read from elsewhere is in no process list. */
+static int parse_token(const char *text, struct options *options)
+{
+    options->token = options->token_file = NULL;
+    if (strcmp(text, "-") == 0 || text[0] == '@') {
+        options->token_file = text[0] == '@' ? text + 1 : text;
+    } else {
+        options->token = text;
+    }
+    if (*text == '\0' || strcmp(text, "@") == 0) {
+        return refuse(options->subcommand, "%s is empty",
+                      options->subcommand == RELEASE ? "TOKEN" : "--token");
+    }
+    return CONTINUE;
+}
+
 static int parse_interval(const char *text, struct options *options)
 {
     return parse_time(options, "--interval", text, MIN_INTERVAL_MS, INT32_MAX,
@@ -260,12 +282,6 @@ static int check_sentinel(const struct options *options)
         return refuse(options->subcommand,
                       "--sentinel-user needs --sentinel-password-file");
     }
-    if (file != NULL && strcmp(file, "-") == 0 && options->password_file != NULL &&
-        strcmp(options->password_file, "-") == 0) {
-        return refuse(options->subcommand,
-                      "only one of --password-file and --sentinel-password-file can be "
-                      "the standard input (-)");
-    }
     return CONTINUE;
 }
 
@@ -296,6 +312,29 @@ static int check_map(const struct options *options)
     return CONTINUE;
 }
 
+/* Only one secret can be the first line of the standard input. */
+static int check_standard_input(const struct options *options)
+{
+    const char *files[] = {options->password_file, options->sentinel_password_file,
+                           options->token_file};
+    const char *names[] = {"--password-file", "--sentinel-password-file",
+                           options->subcommand == RELEASE ? "TOKEN" : "--token"};
+    const char *first = NULL;
+
+    for (int i = 0; i < 3; i++) {
+        if (files[i] == NULL || strcmp(files[i], "-") != 0) {
+            continue;
+        }
+        if (first != NULL) {
+            return refuse(options->subcommand,
+                          "only one of %s and %s can be the standard input (-)", first,
+                          names[i]);
+        }
+        first = names[i];
+    }
+    return CONTINUE;
+}
+
 static int check_server(struct options *options)
 {
     const char *environment = getenv("LOCKWIRE_URL");
@@ -321,6 +360,9 @@ static int check_server(struct options *options)
     result = check_sentinel(options);
     if (result == CONTINUE) {
         result = check_map(options);
+    }
+    if (result == CONTINUE) {
+        result = check_standard_input(options);
     }
     return result == CONTINUE ? check_tls(options) : result;
 }
@@ -386,6 +428,46 @@ static int check_guard(const struct options *options)
                       options->lease_ms, options->guard_ms, most,
                       (int64_t)options->lease_ms + GUARD_SPARE_MS);
     }
+    if (options->at_least_ms > most) {
+        return refuse(options->subcommand,
+                      "--at-least %" PRId64 "ms is too long for --guard %" PRId64
+                      "ms: use --at-least %" PRId64 "ms or less, or --guard %" PRId64
+                      "ms or more",
+                      options->at_least_ms, options->guard_ms, most,
+                      options->at_least_ms + GUARD_SPARE_MS);
+    }
+    return CONTINUE;
+}
+
+static int check_at_least(const struct options *options)
+{
+    if (options->at_least_ms > 0 && options->mode == LW_REDISSON) {
+        return refuse(options->subcommand, "--at-least is not for --redisson");
+    }
+    if (options->max_hold_ms > 0 && options->at_least_ms > options->max_hold_ms) {
+        return refuse(options->subcommand,
+                      "--at-least %" PRId64 "ms is longer than --max-hold %" PRId64 "ms",
+                      options->at_least_ms, options->max_hold_ms);
+    }
+    return CONTINUE;
+}
+
+static bool has_token(const struct options *options)
+{
+    return options->token != NULL || options->token_file != NULL;
+}
+
+static int check_token(const struct options *options)
+{
+    if (!has_token(options)) {
+        return CONTINUE;
+    }
+    if (options->mode == LW_REDISSON) {
+        return refuse(options->subcommand, "--token is not for --redisson");
+    }
+    if (options->more_count > 0) {
+        return refuse(options->subcommand, "--token and --and exclude each other");
+    }
     return CONTINUE;
 }
 
@@ -424,10 +506,11 @@ static int check_holding(struct options *options)
     if (options->on_lost != NULL && *options->on_lost == '\0') {
         return refuse(options->subcommand, "--on-lost is empty");
     }
-    if (check_more_names(options) != CONTINUE || check_guard(options) != CONTINUE) {
+    if (check_more_names(options) != CONTINUE || check_guard(options) != CONTINUE ||
+        check_at_least(options) != CONTINUE || check_token(options) != CONTINUE) {
         return EXIT_USAGE;
     }
-    return check_times(options);
+    return options->subcommand == TAKE ? CONTINUE : check_times(options);
 }
 
 static int check_command(char **words, int count, struct options *options)
@@ -448,16 +531,18 @@ static int check_command(char **words, int count, struct options *options)
 
 static int check_alone(char **words, int count, const struct options *options)
 {
+    if (options->subcommand == RELEASE && !has_token(options)) {
+        return refuse(RELEASE, "release: the TOKEN is missing");
+    }
     if (count > 0) {
         return refuse(options->subcommand, "%s: unexpected argument '%s' after %s",
                       usage_names[options->subcommand], words[0],
-                      options->subcommand == LIST ? "PATTERN" : "NAME");
+                      options->subcommand == LIST      ? "PATTERN"
+                      : options->subcommand == RELEASE ? "TOKEN"
+                                                       : "NAME");
     }
     if (options->subcommand == LIST && options->name != NULL && *options->name == '\0') {
         return refuse(LIST, "PATTERN is empty");
-    }
-    if (options->token != NULL && *options->token == '\0') {
-        return refuse(options->subcommand, "--token is empty");
     }
     return CONTINUE;
 }
@@ -474,6 +559,8 @@ static int help(const char *text, struct options *options)
 #define IN(subcommand) (1U << (subcommand))
 #define ALL (IN(SUBCOMMANDS) - 1)
 #define HOLDERS (IN(RUN) | IN(LEAD) | IN(HOLD))
+#define TAKERS (HOLDERS | IN(TAKE))
+#define WAITERS (IN(RUN) | IN(HOLD) | IN(TAKE))
 #define TEXT(field) required_argument, NULL, offsetof(struct options, field)
 #define FLAG(field) no_argument, NULL, offsetof(struct options, field)
 #define PARSED(function) required_argument, function, 0
@@ -489,18 +576,18 @@ static const struct spec {
     size_t field;
 } specs[] = {
     {"and", '&', IN(RUN), PARSED(parse_and)},
-    {"wait", 'w', IN(RUN) | IN(HOLD), PARSED(parse_wait)},
-    {"nonblock", 'n', IN(RUN) | IN(HOLD), CALL(parse_nonblock)},
-    {"nb", 'n', IN(RUN) | IN(HOLD), CALL(parse_nonblock)},
-    {"conflict-exit-code", 'E', IN(RUN) | IN(HOLD), PARSED(parse_busy_code)},
-    {"max-waiting", 'M', HOLDERS, PARSED(parse_max_waiting)},
-    {"lease", 'l', HOLDERS, PARSED(parse_lease)},
+    {"wait", 'w', WAITERS, PARSED(parse_wait)},
+    {"nonblock", 'n', WAITERS, CALL(parse_nonblock)},
+    {"nb", 'n', WAITERS, CALL(parse_nonblock)},
+    {"conflict-exit-code", 'E', WAITERS, PARSED(parse_busy_code)},
+    {"max-waiting", 'M', TAKERS, PARSED(parse_max_waiting)},
+    {"lease", 'l', TAKERS, PARSED(parse_lease)},
     {"grace", 'g', HOLDERS, PARSED(parse_grace)},
     {"max-hold", 'm', HOLDERS, PARSED(parse_max_hold)},
     {"on-lost", 'O', HOLDERS, TEXT(on_lost)},
     {"keep-running", 'k', IN(RUN), FLAG(keep_running)},
-    {"exclusive", 'x', HOLDERS, CALL(parse_exclusive)},
-    {"shared", 's', HOLDERS, CALL(parse_shared)},
+    {"exclusive", 'x', TAKERS, CALL(parse_exclusive)},
+    {"shared", 's', TAKERS, CALL(parse_shared)},
     {"redisson", 'J', HOLDERS, CALL(parse_redisson)},
     /* the abbreviations of --redis, although there is --redisson */
     {"r", 'r', HOLDERS, TEXT(url)},
@@ -516,13 +603,14 @@ static const struct spec {
     {"o", 'o', HOLDERS, TEXT(owner)},
     {"k", 'K', IN(RUN), TEXT(tls_key)},
     {"ke", 'K', IN(RUN), TEXT(tls_key)},
-    {"owner", 'o', HOLDERS, TEXT(owner)},
-    {"permits", 'p', HOLDERS, PARSED(parse_permits)},
-    {"verbose", 'v', HOLDERS, FLAG(verbose)},
+    {"owner", 'o', TAKERS, TEXT(owner)},
+    {"permits", 'p', TAKERS, PARSED(parse_permits)},
+    {"verbose", 'v', TAKERS, FLAG(verbose)},
     {"direct", 'd', IN(RUN) | IN(LEAD), FLAG(direct)},
-    {"json", 'j', IN(STATUS) | IN(WATCH) | IN(LIST), FLAG(json)},
+    {"at-least", 'a', IN(RUN) | IN(LEAD), PARSED(parse_at_least)},
+    {"json", 'j', IN(TAKE) | IN(STATUS) | IN(WATCH) | IN(LIST), FLAG(json)},
     {"wide", 'W', IN(STATUS) | IN(LIST), FLAG(wide)},
-    {"token", 't', IN(BREAK), TEXT(token)},
+    {"token", 't', IN(RUN) | IN(TAKE) | IN(BREAK), PARSED(parse_token)},
     {"foreign", 'f', IN(BREAK), FLAG(foreign)},
     {"interval", 'i', IN(WATCH), PARSED(parse_interval)},
     {"redis", 'r', ALL, TEXT(url)},
@@ -590,9 +678,9 @@ static bool has_command(enum subcommand subcommand)
 /* As flock(1) has them. */
 static const char *short_options(enum subcommand subcommand)
 {
-    return subcommand == RUN || subcommand == HOLD ? "-:hsxenw:E:"
-           : subcommand == LEAD                    ? "-:hsxe"
-                                                   : "-:h";
+    return IN(subcommand) & WAITERS ? "-:hsxenw:E:"
+           : subcommand == LEAD     ? "-:hsxe"
+                                    : "-:h";
 }
 
 /* Returns the option that getopt_long has just read from this word. */
@@ -612,10 +700,27 @@ static int check_arguments(char **words, int count, struct options *options)
     int result = has_command(options->subcommand) ? check_command(words, count, options)
                                                   : check_alone(words, count, options);
 
-    if (result == CONTINUE && options->subcommand == HOLD) {
+    if (result == CONTINUE &&
+        (options->subcommand == HOLD || options->subcommand == TAKE)) {
         result = check_holding(options);
     }
     return result == CONTINUE ? check_server(options) : result;
+}
+
+/* Returns true if the next word is NAME, or TOKEN of release. */
+static bool wants_word(const struct options *options)
+{
+    return options->name == NULL ||
+           (options->subcommand == RELEASE && !has_token(options));
+}
+
+static int take_word(const char *word, struct options *options)
+{
+    if (options->name != NULL) {
+        return parse_token(word, options);
+    }
+    options->name = word;
+    return CONTINUE;
 }
 
 static int parse(int argc, char **argv, struct options *options)
@@ -629,22 +734,23 @@ static int parse(int argc, char **argv, struct options *options)
     opterr = 0;
     while ((option = getopt_long(argc, argv, short_options(subcommand), long_options,
                                  NULL)) != -1) {
-        if (option == 1 && options->name != NULL) { /* the first word of COMMAND */
+        if (option == 1 && !wants_word(options)) { /* the first word of COMMAND */
             optind--;
             break;
         }
-        if (option == 1) {
-            options->name = optarg;
-        } else {
-            result = parse_option(option, option_text(argv[at], letter), options);
-            if (result != CONTINUE) {
-                return result;
-            }
+        result = option == 1
+                     ? take_word(optarg, options)
+                     : parse_option(option, option_text(argv[at], letter), options);
+        if (result != CONTINUE) {
+            return result;
         }
         at = optind;
     }
-    if (options->name == NULL && optind < argc) {
-        options->name = argv[optind++];
+    while (optind < argc && wants_word(options)) { /* behind "--" */
+        result = take_word(argv[optind++], options);
+        if (result != CONTINUE) {
+            return result;
+        }
     }
     if (options->name == NULL && subcommand != LIST) {
         return refuse(subcommand, "%s: the lock's NAME is missing",

@@ -12,7 +12,18 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum subcommand { RUN, LEAD, HOLD, STATUS, WATCH, LIST, BREAK, SUBCOMMANDS };
+enum subcommand {
+    RUN,
+    LEAD,
+    HOLD,
+    TAKE,
+    RELEASE,
+    STATUS,
+    WATCH,
+    LIST,
+    BREAK,
+    SUBCOMMANDS
+};
 
 #define MAX_MORE_NAMES 15 /* --and */
 #define MAX_MAPS 256      /* --map */
@@ -32,7 +43,10 @@ struct options {
     int map_count;
     bool embedded;    /* main starts a server */
     int64_t guard_ms; /* 0: no guard */
-    /* run, lead, hold */
+    /* run, take, release, break: a token, or NULL. If it was given as @FILE or -, it is
+     * read from `token_file` by main, and NULL before. */
+    const char *token, *token_file;
+    /* run, lead, hold, take */
     enum lw_mode mode;
     const char *owner; /* or NULL */
     uint32_t permits;
@@ -50,12 +64,12 @@ struct options {
     int more_count;
     bool keep_running; /* a loss does not end the command */
     /* run, lead */
-    bool direct;    /* a single process, no process group */
-    char **command; /* NULL-terminated */
-    bool json;      /* status, watch, list */
-    bool wide;      /* status, list: nothing is cut */
+    int64_t at_least_ms; /* 0: no minimum */
+    bool direct;         /* a single process, no process group */
+    char **command;      /* NULL-terminated */
+    bool json;           /* take, status, watch, list */
+    bool wide;           /* status, list: nothing is cut */
     /* break */
-    const char *token; /* or NULL */
     bool foreign;
     /* watch */
     int64_t interval_ms;

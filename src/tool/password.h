@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Passwords from the first line of a file, which neither the process list nor the
- * environment shows. No message repeats any part of them. */
+/* Passwords, and tokens, from the first line of a file, which neither the process list
+ * nor the environment shows. No message repeats any part of them. */
 #ifndef LW_TOOL_PASSWORD_H
 #define LW_TOOL_PASSWORD_H
 #include <stddef.h>

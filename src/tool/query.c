@@ -34,9 +34,10 @@ static void report_query(const struct query *query, int error, bool link_up,
 {
     bool list = query->options->subcommand == LIST;
 
-    report_failure(list                                  ? "list the locks"
-                   : query->options->subcommand == BREAK ? "break"
-                                                         : "inspect",
+    report_failure(list                                    ? "list the locks"
+                   : query->options->subcommand == BREAK   ? "break"
+                   : query->options->subcommand == RELEASE ? "release"
+                                                           : "inspect",
                    list ? NULL : query->options->name, error, link_up, why);
 }
 

@@ -263,18 +263,26 @@ static void put_seen(struct json *json, const struct lw_inspection *seen,
         master == NULL);
 }
 
-/* Adds the time of day, as in RFC 3339. */
-static void put_now(struct json *json)
+/* Adds the time of day in `in_ms` from now, as in RFC 3339. */
+static void put_time(struct json *json, const char *key, int64_t in_ms)
 {
     char second[30], text[60];
     struct timespec now;
     struct tm utc;
+    int64_t ms;
 
     clock_gettime(CLOCK_REALTIME, &now);
+    ms = now.tv_nsec / 1000000 + in_ms;
+    now.tv_sec += (time_t)(ms / 1000);
     gmtime_r(&now.tv_sec, &utc);
     (void)strftime(second, sizeof(second), "%Y-%m-%dT%H:%M:%S", &utc);
-    (void)snprintf(text, sizeof(text), "%s.%03ldZ", second, now.tv_nsec / 1000000);
-    put_text(json, "time", text);
+    (void)snprintf(text, sizeof(text), "%s.%03dZ", second, (int)(ms % 1000));
+    put_text(json, key, text);
+}
+
+static void put_now(struct json *json)
+{
+    put_time(json, "time", 0);
 }
 
 static char *take_text(struct json *json, int flags)
@@ -328,6 +336,18 @@ char *status_json_outage(const char *name, const char *outage, const char *why,
     put_text(&json, "outage", outage);
     put_text(&json, "why", why);
     put_number(&json, "age_ms", age_ms, age_ms >= 0);
+    return take_text(&json, COMPACT);
+}
+
+char *status_json_taken(const char *name, const char *token, uint64_t fence,
+                        int64_t left_ms)
+{
+    struct json json = {json_object_new_object()};
+
+    put_text(&json, "name", name);
+    put_text(&json, "token", token);
+    put_number(&json, "fence", (int64_t)fence, fence > 0);
+    put_time(&json, "until", left_ms);
     return take_text(&json, COMPACT);
 }
 

@@ -41,6 +41,11 @@ char *status_json_line(const struct lw_inspection *seen, const struct lw_master 
 char *status_json_outage(const char *name, const char *outage, const char *why,
                          int64_t age_ms);
 
+/* Returns a line for a lock that was taken, to be freed, or NULL. `left_ms` is the rest
+ * of its time. */
+char *status_json_taken(const char *name, const char *token, uint64_t fence,
+                        int64_t left_ms);
+
 /* "10.0.0.1:6379", "[::1]:6379" */
 void status_endpoint(const struct lw_master *master, char *text, size_t size);
 /* "redis 10.0.0.1:6379, master" */

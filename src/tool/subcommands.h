@@ -2,7 +2,7 @@
 /* The subcommands. Each returns the exit code of lockwire, and has reported everything.
  * -SIGINT means that this process is to end by that signal, because a key of the terminal
  * sent it, so that a calling script ends as well. signals_catch must have been called,
- * except for status, break and list. */
+ * except for release, status, break and list. */
 #ifndef LW_TOOL_SUBCOMMANDS_H
 #define LW_TOOL_SUBCOMMANDS_H
 struct embedded;
@@ -11,6 +11,8 @@ struct options;
 /* run and lead. `server` is the embedded server at options->url, or NULL. */
 int run(const struct options *options, struct embedded *server);
 int hold(const struct options *options);
+int take(const struct options *options);
+int release(const struct options *options);
 int status(const struct options *options);
 int watch(const struct options *options);
 int list(const struct options *options);

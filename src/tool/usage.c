@@ -10,13 +10,16 @@
 #include "options.h"
 
 const char *const usage_names[SUBCOMMANDS] = {
-    [RUN] = "run",     [LEAD] = "lead",   [HOLD] = "hold", [STATUS] = "status",
-    [BREAK] = "break", [WATCH] = "watch", [LIST] = "list"};
+    [RUN] = "run",       [LEAD] = "lead",   [HOLD] = "hold",
+    [STATUS] = "status", [TAKE] = "take",   [RELEASE] = "release",
+    [BREAK] = "break",   [WATCH] = "watch", [LIST] = "list"};
 
 static const char *const synopses[SUBCOMMANDS] = {
     [RUN] = "lockwire run NAME [OPTION...] -- COMMAND [ARG...]",
     [LEAD] = "lockwire lead NAME [OPTION...] -- COMMAND [ARG...]",
     [HOLD] = "lockwire hold NAME [OPTION...]",
+    [TAKE] = "lockwire take NAME [--lease TIME] [--json] [OPTION...]",
+    [RELEASE] = "lockwire release NAME TOKEN [OPTION...]",
     [STATUS] = "lockwire status NAME [--json] [--wide] [OPTION...]",
     [WATCH] = "lockwire watch NAME [--interval TIME] [--json] [OPTION...]",
     [LIST] = "lockwire list [PATTERN] [--json] [--wide] [OPTION...]",
@@ -31,6 +34,8 @@ static const char about[] =
     "  lead       leader election: run a command while holding a lock, and again\n"
     "             after each loss\n"
     "  hold       hold a lock until the standard input ends, for scripts\n"
+    "  take       acquire a lock, print its token, and leave the lock held\n"
+    "  release    release a lock by its token\n"
     "  status     show the holders and the waiters of a lock\n"
     "  watch      follow the holders and the waiters of a lock\n"
     "  list       list the held locks\n"
@@ -72,6 +77,65 @@ static const char hold_intro[] =
     "The input is read and discarded. If it ends before the lock is held, the wait\n"
     "ends as if it had timed out. A file, /dev/null or a closed input, which would\n"
     "end at once, is refused with 64.\n";
+
+static const char take_intro[] =
+    "Waits for the lock NAME, and exits with 0 while it stays held: for the time of\n"
+    "--lease, without renewal. Its token is written to the standard output. Whoever\n"
+    "has the token can release the lock, prolong it or run a command under it, from\n"
+    "any host; nothing else is needed, so keep it secret. For example:\n"
+    "\n"
+    "    token=$(lockwire take deploy --lease 1h) || exit\n"
+    "    token=$(lockwire take deploy --lease 1h --token \"$token\")    # prolong\n"
+    "    lockwire run deploy --token \"$token\" -- ./deploy.sh          # or:\n"
+    "    lockwire release deploy \"$token\"\n"
+    "\n"
+    "With --token the lock gets a new token; the old one is gone. A command\n"
+    "that works under the lock after its time has ended may not be alone: only a\n"
+    "fencing token (--json) can reject its writes.\n";
+
+static const char take_output[] =
+    "Output:\n"
+    "  --json         a line with an object: name, token, fence (the fencing token),\n"
+    "                 and until (when the lock ends, if it is not released before)\n";
+
+static const char taking[] =
+    "Holding:\n"
+    "  --lease TIME   how long the lock stays held (default 30s, at least 100ms)\n";
+
+static const char token_option[] =
+    "  --token TOKEN  take over the lock from TOKEN, which `lockwire take` has\n"
+    "                 printed, in place of waiting for the lock. With @FILE, or -\n"
+    "                 for the standard input, TOKEN is the first line of that, so\n"
+    "                 that the process list does not show it. --wait is then how\n"
+    "                 long an outage of the server is waited out. If TOKEN does not\n"
+    "                 hold the lock, the exit code is 70\n";
+
+static const char at_least[] =
+    "  --at-least TIME\n"
+    "                 minimum time to hold the lock, from its grant on. If COMMAND\n"
+    "                 ends earlier, lockwire exits, and the lock stays held for the\n"
+    "                 rest. So a short job of cron runs once, although the clocks of\n"
+    "                 its hosts differ. At most --max-hold\n";
+
+static const char release_intro[] =
+    "Releases the lock NAME if TOKEN holds it, and hands it to the first waiter.\n"
+    "TOKEN is that of `lockwire take` or of LOCKWIRE_TOKEN, or the value of a key\n"
+    "that another library has set. With @FILE, or - for the standard input, TOKEN is\n"
+    "the first line of that, so that the process list does not show it. If a program\n"
+    "still works under the lock, this is a `lockwire break`.\n";
+
+static const char release_codes[] = "Exit codes:\n"
+                                    "  The exit code is 0 if the lock was released, or:\n"
+                                    "   70  TOKEN does not hold the lock (any longer)\n";
+
+static const char take_codes[] =
+    "Exit codes:\n"
+    "  The exit code is 0 if the lock was taken, or:\n"
+    "   64  usage error                    71  system error (output, memory)\n"
+    "   69  cannot connect to the server   75  lock busy, or wait timed out\n"
+    "   70  --token does not hold, or      77  refused by the server (password ...)\n"
+    "       the lock was lost at once\n"
+    "  128 + n  signal n arrived while waiting for the lock\n";
 
 static const char status_intro[] =
     "Shows the holders and the waiters of the lock NAME, the remaining time of each\n"
@@ -180,19 +244,23 @@ static const char several[] =
     "                 and is terminated if any of them is lost. Mutexes only. The\n"
     "                 order does not matter: commands that share locks never deadlock\n";
 
-static const char kind[] =
-    "Kind of lock:\n"
-    "  Without an option the lock is a mutex. All users of a NAME must use the same\n"
-    "  kind of lock.\n"
-    "  -x, -e, --exclusive\n"
-    "                 a lock that is re-entrant for its owner; also the write side of\n"
-    "                 a read-write lock\n"
-    "  -s, --shared   the read side of a read-write lock\n"
-    "  --permits N    with --shared: a semaphore; enter only while fewer than N\n"
-    "                 owners hold the lock\n"
-    "  --owner OWNER  with --exclusive or --shared: the owner, which may enter again\n"
+#define KIND                                                                             \
+    "Kind of lock:\n"                                                                    \
+    "  Without an option the lock is a mutex. All users of a NAME must use the same\n"   \
+    "  kind of lock.\n"                                                                  \
+    "  -x, -e, --exclusive\n"                                                            \
+    "                 a lock that is re-entrant for its owner; also the write side of\n" \
+    "                 a read-write lock\n"                                               \
+    "  -s, --shared   the read side of a read-write lock\n"                              \
+    "  --permits N    with --shared: a semaphore; enter only while fewer than N\n"       \
+    "                 owners hold the lock\n"                                            \
+    "  --owner OWNER  with --exclusive or --shared: the owner, which may enter again\n"  \
     "                 from any process; 1 to 128 printable bytes without spaces\n"
+
+static const char kind[] = KIND
     "  --redisson     Redisson's RLock of the same name; has no fencing token\n";
+
+static const char kind_to_take[] = KIND;
 
 static const char status_output[] =
     "Output:\n"
@@ -225,7 +293,8 @@ static const char list_output[] =
 static const char break_options[] =
     "Which holder:\n"
     "  --token TOKEN  break the lock only if TOKEN holds it (see `lockwire status\n"
-    "                 --wide`). Safer, since the holder may have changed since then\n"
+    "                 --wide`). Safer, since the holder may have changed since then.\n"
+    "                 @FILE, or - for the standard input: the first line of that\n"
     "  --foreign      also break a plain string that was written by another library\n"
     "                 or by lockwire before 0.2, that has no TTL, or that is too long\n"
     "                 to be shown. Such a key may not be a lock at all\n";
@@ -375,23 +444,28 @@ static const char environment[] = URL_ENVIRONMENT "\n";
 
 static const char job_environment[] = URL_ENVIRONMENT
     " COMMAND gets LOCKWIRE_NAME, LOCKWIRE_FENCE (the fencing\n"
-    "  token, larger than that of every earlier holder; not set with --redisson)\n"
-    "  and, with an embedded server, LOCKWIRE_URL.\n";
+    "  token, larger than that of every earlier holder; not set with --redisson),\n"
+    "  LOCKWIRE_TOKEN (the token that holds the lock, with --and the first one) and,\n"
+    "  with an embedded server, LOCKWIRE_URL.\n";
 
 static const char several_environment[] =
     "  With --and, COMMAND also gets LOCKWIRE_FENCE_2, LOCKWIRE_FENCE_3 and so on:\n"
     "  the fencing tokens of the further locks, in the order given.\n";
 
 /* clang-format off */
-static const char *const sections[SUBCOMMANDS + 1][18] = {
-    [RUN] = {run_intro, waiting, verbose, holding, job_options, on_lost, keep_running,
-             kind, several, server, times, run_codes, refused_later, processes,
-             if_lost_in_run, job_environment, several_environment},
-    [LEAD] = {lead_intro, lead_waiting, verbose, holding, job_options, on_lost, kind,
-              server, times, lead_codes, refused_later, processes, if_lost,
+static const char *const sections[SUBCOMMANDS + 1][20] = {
+    [RUN] = {run_intro, waiting, verbose, holding, at_least, token_option, job_options,
+             on_lost, keep_running, kind, several, server, times, run_codes,
+             refused_later, processes, if_lost_in_run, job_environment,
+             several_environment},
+    [LEAD] = {lead_intro, lead_waiting, verbose, holding, at_least, job_options, on_lost,
+              kind, server, times, lead_codes, refused_later, processes, if_lost,
               job_environment},
     [HOLD] = {hold_intro, waiting, verbose, holding, hold_grace, on_lost, kind, server,
               times, hold_codes, refused_later, if_lost, environment},
+    [TAKE] = {take_intro, take_output, waiting, verbose, taking, token_option,
+              kind_to_take, server, times, take_codes, environment},
+    [RELEASE] = {release_intro, server, release_codes, server_codes, environment},
     [STATUS] = {status_intro, status_output, server, status_codes, server_codes,
                 environment},
     [WATCH] = {watch_intro, watch_output, server, times, watch_codes, server_codes,

@@ -1,0 +1,334 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`lockwire take`, `lockwire release`, `--token` and `--at-least` at a real server and in a cluster.
+
+Happy path: take prints a token and exits, the lock stays held; the token is prolonged, a command
+runs under it, or it is released; then it holds no more.
+"""
+import datetime
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from clustered import Clustered
+from support import COMMAND, LIMIT, ToolTest, until
+
+TOKEN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+:[0-9]+-\n")
+KINDS = ((), ("-x",), ("-s",), ("-s", "--permits", "2"), ("-x", "--owner", "anna"))
+HOUR = 3600 * 1000
+SPARE = 2 * LIMIT * 1000
+
+
+class TakeTest(ToolTest):
+    def setUp(self):
+        super().setUp()
+        self.server = self.redis()
+        self.environment["LOCKWIRE_URL"] = self.server.url
+
+    def run_(self, *words, input_=None, **more):
+        """Exit code, output and messages of one that ends by itself."""
+        if input_ is not None:
+            more["stdin"] = subprocess.PIPE
+        process = self.spawn(COMMAND, *words, **more)
+        out, err = process.communicate(input_, timeout=LIMIT)
+        return process.returncode, out, err
+
+    def good(self, *words, **more):
+        code, out, err = self.run_(*words, **more)
+        self.assertEqual((code, err), (0, ""), words)
+        return out
+
+    def bad(self, code, said, *words, **more):
+        got, out, err = self.run_(*words, **more)
+        self.assertEqual((got, out), (code, ""), f"{words}: {err}")
+        self.assertIn(said, err)
+
+    def take(self, *options):
+        out = self.good("take", "job", *options)
+        self.assertRegex(out, TOKEN)
+        return out.rstrip("\n")
+
+    def left(self, name="job"):
+        return self.server("PTTL", name)
+
+    def assert_left(self, ms, name="job"):
+        left = self.left(name)
+        self.assertTrue(ms - SPARE < left <= ms, left)
+
+
+class Life(TakeTest):
+    def test_taken_prolonged_and_released(self):
+        for kind in KINDS:
+            token = self.take("--lease", "1h", *kind)
+            self.assert_left(HOUR)
+            self.assertEqual(self.run_("run", "job", "-n", "-x", "--", "true")[0], 75)
+            prolonged = self.take("--lease", "2h", "--token", token, *kind)
+            self.assertNotEqual(prolonged, token)
+            self.assert_left(2 * HOUR)
+            self.bad(70, "not held by the given --token", "take", "job", "--token", token, *kind)
+            self.bad(70, "not held by the given TOKEN", "release", "job", token)
+            self.assert_left(2 * HOUR)
+            self.assertEqual(self.good("release", "job", prolonged), "")
+            self.assertEqual(self.server("EXISTS", "job"), 0)
+            self.bad(70, "not held", "release", "job", prolonged)
+
+    def test_a_shorter_lease_ends_earlier(self):
+        token = self.take("--lease", "1h")
+        begun = time.monotonic()
+        self.take("--lease", "700ms", "--token", token)
+        self.good("run", "job", "--", "true")  # waits for it
+        self.assertGreaterEqual(time.monotonic() - begun, 0.7)
+
+    def test_a_command_under_the_token(self):
+        for kind in KINDS:
+            token = self.take("--lease", "1h", *kind)
+            out = self.good("run", "job", "--token", token, *kind, "--", "sh", "-c",
+                            'echo "$LOCKWIRE_NAME $LOCKWIRE_TOKEN $LOCKWIRE_FENCE"')
+            name, new, fence = out.split()
+            self.assertEqual(name, "job")
+            self.assertRegex(new + "\n", TOKEN)
+            self.assertNotEqual(new, token)
+            self.assertGreater(int(fence), 1 << 50)
+            self.assertEqual(self.server("EXISTS", "job"), 0)
+            self.bad(70, "not held by the given --token", "run", "job", "--token", token, *kind,
+                     "--", "touch", self.path("ran"))
+        self.assertFalse(os.path.exists(self.path("ran")))
+
+    def test_waiters_get_it_in_turn(self):
+        token = self.take("--lease", "1h")
+        waiter = self.spawn(COMMAND, "run", "job", "--", "echo", "ran")
+        until(lambda: self.server("ZCARD", "lockwire:2:queue:{job}") == 1, "it queues")
+        token = self.take("--lease", "1h", "--token", token)  # the queue stays
+        self.assertEqual(self.server("ZCARD", "lockwire:2:queue:{job}"), 1)
+        self.assertIsNone(waiter.poll())
+        self.good("release", "job", token)
+        self.assertEqual(self.end_of(waiter), (0, "ran\n", ""))
+
+    def test_waiting_and_the_code_of_a_conflict(self):
+        token = self.take("--lease", "1h")
+        self.bad(75, "held by another client", "take", "job", "-n")
+        self.bad(9, "timed out", "take", "job", "-w", "100ms", "-E", "9")
+        waiter = self.spawn(COMMAND, "take", "job", "--lease", "2h")
+        until(lambda: self.server("ZCARD", "lockwire:2:queue:{job}") == 1, "it queues")
+        self.good("release", "job", token)
+        code, out, err = self.end_of(waiter)
+        self.assertEqual((code, err), (0, ""))
+        self.assertRegex(out, TOKEN)
+        self.assert_left(2 * HOUR)
+        waiter = self.spawn(COMMAND, "take", "job")
+        until(lambda: self.server("ZCARD", "lockwire:2:queue:{job}") == 1, "it queues")
+        waiter.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(waiter)[0], 128 + signal.SIGTERM)
+
+    def test_json(self):
+        before = datetime.datetime.now(datetime.timezone.utc)
+        fences = []
+        for kind in KINDS:
+            taken = json.loads(self.good("take", "job", "--json", "--lease", "1h", *kind))
+            self.assertEqual(list(taken), ["name", "token", "fence", "until"])
+            self.assertEqual(taken["name"], "job")
+            until_ = datetime.datetime.fromisoformat(taken["until"].replace("Z", "+00:00"))
+            after = datetime.datetime.now(datetime.timezone.utc)
+            hour = datetime.timedelta(hours=1, seconds=1)
+            self.assertTrue(before < until_ <= after + hour, taken["until"])
+            fences.append(taken["fence"])
+            self.good("release", "job", taken["token"])
+        self.assertEqual(fences, sorted(set(fences)))
+
+    def test_an_output_that_is_closed(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            process = subprocess.Popen([COMMAND, "take", "job", "--lease", "1h"], stdout=full,
+                                       stderr=subprocess.PIPE, env=self.environment, text=True)
+            _, err = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 71, err)
+        self.assertIn("standard output", err)
+        self.assertEqual(self.server("EXISTS", "job"), 0)  # nobody could release it
+
+
+class FromElsewhere(TakeTest):
+    """The token stands in no process list."""
+
+    def test_a_file(self):
+        path = self.path("token")
+        with open(path, "w", encoding="ascii") as file:
+            self.assertEqual(subprocess.run([COMMAND, "take", "job"], stdout=file, check=True,
+                                            env=self.environment, timeout=LIMIT).returncode, 0)
+        with open(path + "2", "w", encoding="ascii") as file:
+            file.write(self.good("take", "job", "--token", "@" + path))
+        with open(path + "3", "w", encoding="ascii") as file:
+            file.write(self.good("run", "job", "--token", f"@{path}2", "--", "echo", "ran"))
+        token = self.take("--lease", "1h")
+        with open(path, "w", encoding="ascii") as file:
+            file.write(token)  # without a newline
+        self.bad(64, "cannot read the file", "release", "job", "@" + self.path("none"))
+        self.good("release", "job", "@" + path)
+
+    def test_the_standard_input(self):
+        token = self.take("--lease", "1h")
+        out = self.good("take", "job", "--lease", "1h", "--token", "-", input_=token + "\n")
+        out = self.good("run", "job", "--token", "-", "--", "cat", input_=out + "the rest\n")
+        self.assertEqual(out, "the rest\n")
+        token = self.take("--lease", "1h")
+        self.good("release", "job", "-", input_=token + "\nmore\n")
+        self.assertEqual(self.server("EXISTS", "job"), 0)
+        self.bad(64, "is empty", "release", "job", "-", input_="")
+        self.bad(64, "only one of", "release", "job", "-", "--password-file", "-")
+        self.bad(64, "only one of", "run", "job", "--token", "-", "--password-file", "-", "--",
+                 "true")
+
+    def test_break_reads_one_as_well(self):
+        token = self.take("--lease", "1h")
+        self.good("break", "job", "--token", "-", input_=token + "\n")
+        self.assertEqual(self.server("EXISTS", "job"), 0)
+
+
+class Interop(TakeTest):
+    COMPARE_AND_DELETE = ("if redis.call('GET', KEYS[1]) == ARGV[1] then "
+                          "return redis.call('DEL', KEYS[1]) end return 0")
+
+    def test_a_plain_script_releases_what_was_taken(self):
+        token = self.take("--lease", "1h")
+        self.assertEqual(self.server("GET", "job"), token)
+        self.assertEqual(self.server("EVAL", self.COMPARE_AND_DELETE, 1, "job", token), 1)
+        self.bad(70, "not held", "release", "job", token)
+
+    def test_what_another_library_has_taken_is_released(self):
+        self.assertEqual(self.server("SET", "job", "its own token", "NX", "PX", HOUR), "OK")
+        self.bad(70, "not held", "release", "job", "another")
+        self.good("release", "job", "its own token")
+        self.assertEqual(self.server("EXISTS", "job"), 0)
+
+
+class AtLeast(TakeTest):
+    def test_two_hosts_run_a_short_job_once(self):
+        path = self.path("log")
+        words = ("run", "job", "-n", "--at-least", "1h", "--", "sh", "-c", f"echo ran >> {path}")
+        self.good(*words)
+        self.assert_left(HOUR)
+        self.assertEqual(self.run_(*words)[0], 75)
+        with open(path, encoding="ascii") as file:
+            self.assertEqual(file.read(), "ran\n")
+
+    def test_every_kind(self):
+        for kind in KINDS:
+            self.good("run", "job", "--at-least", "1h", *kind, "--", "true")
+            self.assert_left(HOUR)
+            self.server("DEL", "job")
+
+    def test_the_time_counts_from_the_grant(self):
+        begun = time.monotonic()
+        self.good("run", "job", "--at-least", "800ms", "--", "true")
+        self.assertLess(self.left(), 801)
+        self.good("run", "job", "--", "true")
+        self.assertGreaterEqual(time.monotonic() - begun, 0.8)
+        self.good("run", "job", "--at-least", "10ms", "--", "sleep", "0.05")
+        self.assertEqual(self.server("EXISTS", "job"), 0)
+
+    def test_a_command_that_fails_or_is_ended(self):
+        self.assertEqual(self.run_("run", "job", "--at-least", "1h", "--", "false")[0], 1)
+        self.assert_left(HOUR)
+        self.server("DEL", "job")
+        process = self.spawn(COMMAND, "run", "job", "--at-least", "1h", "--", "sh", "-c",
+                             "echo > held; exec sleep 1000", cwd=self.folder)
+        self.wait_for_file("held")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
+        self.assert_left(HOUR)
+
+    def test_with_several_locks(self):
+        self.good("run", "job", "--and", "other", "--at-least", "1h", "--", "true")
+        self.assert_left(HOUR)
+        self.assert_left(HOUR, "other")
+
+    def test_lead(self):
+        code = self.run_("lead", "job", "--at-least", "1h", "--", "sh", "-c", "exit 3")[0]
+        self.assertEqual(code, 3)
+        self.assert_left(HOUR)
+
+
+class Usage(TakeTest):
+    def refused(self, said, *words):
+        self.bad(64, said, *words)
+        self.assertEqual(self.server("DBSIZE"), 0)
+
+    def test_arguments(self):
+        token = "3f1c0a9b-7d5e-4468-8a1b-0123456789ab:7:2000"
+        self.refused("the lock's NAME is missing", "take")
+        self.refused("the lock's NAME is missing", "release")
+        self.refused("the TOKEN is missing", "release", "job")
+        self.refused("TOKEN is empty", "release", "job", "")
+        self.refused("TOKEN is empty", "release", "job", "@")
+        self.refused("--token is empty", "take", "job", "--token", "")
+        self.refused("unexpected argument 'more' after TOKEN", "release", "job", token, "more")
+        self.refused("unexpected argument 'more' after NAME", "take", "job", "more")
+        self.refused("token is a token of another version", "take", "job", "--token", token)
+        self.refused("no lock token", "run", "job", "--token", "nonsense", "--", "true")
+        self.refused("a token of LW_REDISSON", "run", "job", "--token", token[:38], "--", "true")
+        self.refused("--token is not for --redisson", "run", "job", "--token", token, "--redisson",
+                     "--", "true")
+        self.refused("--token and --and exclude each other", "run", "job", "--token", token,
+                     "--and", "other", "--", "true")
+        self.refused("unknown or ambiguous option --redisson", "take", "job", "--redisson")
+        self.refused("unknown or ambiguous option --token", "lead", "job", "--token", token, "--",
+                     "true")
+        self.refused("--lease '1ms': must be between", "take", "job", "--lease", "1ms")
+
+    def test_at_least(self):
+        run = ("run", "job", "--", "true")
+        self.refused("--at-least 2000ms is longer than --max-hold 1000ms", "run", "job",
+                     "--at-least", "2", "--max-hold", "1", *run[2:])
+        self.refused("--at-least '597h': must be at most 596h", "run", "job", "--at-least", "597h",
+                     *run[2:])
+        self.refused("--at-least is not for --redisson", "run", "job", "--redisson", "--at-least",
+                     "1s", *run[2:])
+        self.refused("--at-least 40000ms is too long for --guard 45000ms: use --at-least 33000ms "
+                     "or less, or --guard 52000ms or more", "run", "job", "--guard", "45",
+                     "--at-least", "40", *run[2:])
+        self.refused("unknown or ambiguous option --at-least", "hold", "job", "--at-least", "1s")
+
+    def test_the_token_of_another_kind_or_name(self):
+        token = self.take("--lease", "1h")
+        self.bad(64, "no read-write lock", "run", "job", "-x", "--token", token, "--", "true")
+        self.bad(70, "not held", "run", "other", "--token", token, "--", "true")
+        self.good("release", "job", token)
+        token = self.take("--lease", "1h", "-s")
+        self.bad(64, "no mutex", "run", "job", "--token", token, "--", "true")
+        self.bad(64, "another mode", "take", "job", "-x", "--token", token)
+        self.bad(64, "owner", "take", "job", "-s", "--owner", "bob", "--token", token)
+        self.assert_left(HOUR)
+
+
+class Servers(TakeTest):
+    def test_without_a_server(self):
+        token = self.take("--lease", "1h")
+        self.server.kill()
+        self.assertEqual(self.run_("take", "job", "-n")[0], 69)
+        self.assertEqual(self.run_("take", "job", "--token", token, "-w", "300ms")[0], 69)
+        self.assertEqual(self.run_("release", "job", token)[0], 69)
+
+    def test_a_server_that_refuses(self):
+        token = self.take("--lease", "1h")
+        self.server("CONFIG", "SET", "requirepass", "right")
+        self.assertEqual(self.run_("take", "job", "--token", token)[0], 77)
+        self.assertEqual(self.run_("release", "job", token)[0], 77)
+
+    def test_in_a_cluster(self):
+        cluster = Clustered()
+        self.addCleanup(cluster.stop)
+        self.environment["LOCKWIRE_URL"] = cluster.url
+        for kind in KINDS:
+            token = self.take("--lease", "1h", *kind)
+            token = self.take("--lease", "1h", "--token", token, *kind)
+            self.assertEqual(self.good("run", "job", "--token", token, *kind, "--", "echo", "ran"),
+                             "ran\n")
+            self.bad(70, "not held", "release", "job", token)
+            self.good("run", "job", "--at-least", "300ms", *kind, "--", "true")
+            self.good("run", "job", "-x" if kind else "--verbose", "--", "true")
+
+
+if __name__ == "__main__":
+    unittest.main()
