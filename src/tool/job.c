@@ -449,7 +449,8 @@ static bool set_environment(const struct job_plan *plan)
     }
     return set_fence("LOCKWIRE_FENCE", plan->fence) &&
            setenv("LOCKWIRE_NAME", plan->name, 1) == 0 &&
-           setenv("LOCKWIRE_TOKEN", plan->token, 1) == 0 &&
+           (plan->token != NULL && *plan->token ? setenv("LOCKWIRE_TOKEN", plan->token, 1)
+                                                : unsetenv("LOCKWIRE_TOKEN")) == 0 &&
            (plan->url == NULL || setenv("LOCKWIRE_URL", plan->url, 1) == 0);
 }
 

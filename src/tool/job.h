@@ -31,7 +31,7 @@ struct job_plan {
     const char *name; /* LOCKWIRE_NAME */
     uint64_t fence;   /* LOCKWIRE_FENCE; 0: the variable is removed */
     uint64_t more_fences[JOB_MORE_FENCES]; /* LOCKWIRE_FENCE_2 to _16, likewise */
-    const char *token;                     /* LOCKWIRE_TOKEN */
+    const char *token;                     /* LOCKWIRE_TOKEN; NULL, "": removed */
     const char *url;                       /* LOCKWIRE_URL; NULL: unchanged */
     bool direct;             /* a single process, without a group and a watchdog */
     int64_t grace_ms;        /* from SIGTERM to SIGKILL */
