@@ -37,6 +37,7 @@
 
 #define CONTENDED_US (1000 * LW__MS)
 #define EXTEND_US (20000 * LW__MS) /* of the two minutes that a queue lives */
+#define LINGER_US (60000 * LW__MS) /* beyond a lease that was kept as it was */
 #define FAST_RELEASE_US (20 * LW__MS)
 #define SLOW_RELEASE_ONE_IN 32
 
@@ -44,7 +45,13 @@
 
 static void timer_due(void *arg)
 {
-    lw__claim_event(arg, LW__EV_DUE);
+    struct lw__claim *claim = arg;
+
+    if (claim->machine.phase == LW__ENDED) {
+        claim->client->events->ended(claim);
+    } else {
+        lw__claim_event(claim, LW__EV_DUE);
+    }
 }
 
 /* `lease_ms` is the machine's first lease. */
@@ -147,6 +154,21 @@ bool lw__claim_stays(const struct lw__claim *claim)
 {
     return !lw__machine_asks(claim->machine.phase) &&
            claim->held.stays_until_us > lw__now_us();
+}
+
+bool lw__claim_linger(struct lw__claim *claim)
+{
+    int64_t until = claim->held.stays_until_us;
+
+    if (!lw__claim_stays(claim) || claim->client->closing) {
+        return false;
+    }
+    if (until == LW__NEVER) {
+        claim->held.stays_until_us = until = lw__now_us() + claim->machine.lease_us +
+                                             LINGER_US;
+    }
+    lw__timer_set(claim->client->loop, &claim->timer, until);
+    return true;
 }
 
 /* ---- the server's clock ---- */
@@ -969,6 +991,9 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
     bool asked = lw__machine_asks(claim->machine.phase);
     struct lw__output out;
 
+    if (claim->machine.phase == LW__ENDED) { /* it lingers */
+        return;
+    }
     input->now_us = lw__now_us();
     input->jitter = lw__random_between(&claim->client->random, -1000, 1000);
     input->linked = lw__node_is_up(claim->name->node);

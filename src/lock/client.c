@@ -272,6 +272,7 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
             }
         }
     }
+    lw__turns_close(client);
     lw__list_close(client);
     lw__inspect_close(client);
     lw__identity_withdraw(client);

@@ -594,6 +594,8 @@ void lw__turns_retry_slot(struct lw_client *client, const struct lw__node *node,
                           unsigned slot);
 /* Slots have moved: updates the node of each name. */
 void lw__turns_remap_all(struct lw_client *client);
+/* The client closes: claims that have ended are kept no longer. */
+void lw__turns_close(struct lw_client *client);
 void lw__turns_link_down(struct lw_client *client, const struct lw__node *node);
 
 /* ---- ending.c ---- */
@@ -669,6 +671,10 @@ void lw__claim_message(void *arg, const char *text, size_t length);
 struct lw__token lw__claim_token(const struct lw__claim *claim);
 /* Returns true if the claim's token has to stay in Redis after its release. */
 bool lw__claim_stays(const struct lw__claim *claim);
+/* Keeps a claim that has ended, and whose token stays in Redis, until it does not: a late
+ * message about the token must not release it as an unknown one. `ended` is called again
+ * then. Returns false if the claim need not be kept. */
+bool lw__claim_linger(struct lw__claim *claim);
 
 static inline struct lw__claim *lw__claim_of(struct lw__command *command)
 {

@@ -527,8 +527,8 @@ static void leave_claim(struct lw_lock *lock, int status)
     }
 }
 
-/* No handle holds the claim any longer, and its token stays in Redis. `detaches`: the caller
- * wants to know whether it is there. */
+/* No handle holds the claim any longer, and its token stays in Redis. `detaches`: the
+ * caller wants to know whether it is there. */
 static void detach(struct lw__claim *claim, bool detaches)
 {
     struct lw__input input = {.event = LW__EV_RELEASE, .release = {detaches}};
@@ -842,12 +842,34 @@ static void ended(struct lw__claim *claim)
         if (holder->later == LW__LATER_WHEN_GONE && !lw__timer_is_set(&holder->timer)) {
             lw__notify_lock(holder, LW__NOTICE_LATER, LW_OK);
         }
+        claim->holder = NULL;
     }
     released(claim, LW_EUNKNOWN); /* if a handle's release is still pending */
     requeue_waiters(claim);
     lw__renewal_forget(claim);
+    if (lw__claim_linger(claim)) {
+        return;
+    }
     lw__claim_free(claim);
     lw__ending_drained(client);
+}
+
+void lw__turns_close(struct lw_client *client)
+{
+    struct lw__name *name = lw__name_after(client, NULL), *next;
+
+    for (; name != NULL; name = next) {
+        struct lw__claim *claim, *after;
+
+        lw__name_ref(name);
+        DL_FOREACH_SAFE(name->claims, claim, after) {
+            if (claim->machine.phase == LW__ENDED) {
+                lw__claim_free(claim);
+            }
+        }
+        next = lw__name_after(client, name);
+        lw__name_unref(client, name);
+    }
 }
 
 const struct lw__claim_events lw__turns_events = {

@@ -214,7 +214,8 @@ static void check_overtaken(const struct op *op)
                                                 2 * world.plan.request_timeout_ms * MS +
                                                 world.plan.name_lag_us + 10 * SECOND;
 
-    if (world.calm_us == NEVER || world.plan.kinds[op->name] != KIND_MUTEX) {
+    if (world.calm_us == NEVER || world.plan.kinds[op->name] != KIND_MUTEX ||
+        op->adopted) {
         return;
     }
     for (struct op *other = world.ops; other != NULL; other = other->next) {
@@ -258,7 +259,21 @@ void check_done(const struct op *op, int status)
     case LW_OK:
         check_granted(op);
         break;
+    case LW_ENOTHELD:
+        if (!op->adopted) {
+            violation("op %u: acquires, and is answered that it is not held", op->id);
+        }
+        break;
+    case LW_EINVAL: /* a stranger has the key */
+        if (!op->adopted || !world.plan.every_us[FAULT_STRANGER] ||
+            op->options.mode == LW_MUTEX) {
+            violation("op %u: invalid", op->id);
+        }
+        break;
     case LW_EBUSY:
+        if (op->adopted) {
+            violation("op %u: adopts, and is answered that it is busy", op->id);
+        }
         if (!once) {
             violation("op %u: busy, though it waits", op->id);
         }

@@ -12,11 +12,13 @@
 
 #include "lock/lock_private.h"
 #include "redis/format.h"
+#include "scripts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define LEAST_US (2 * MS) /* what a minimum time is counted less exactly by */
 #define UNSEEN_US                                                                        \
     (20 * MS) /* a hold that may be released without a look at the queue                 \
                */
@@ -294,12 +296,18 @@ static void check_keys_of(const struct model_server *server,
     }
 }
 
+static bool has_token(const struct op *op, struct bytes token)
+{
+    return *op->token && bytes_equal(bytes_of(op->token), token);
+}
+
 /* Remembers who was released, for what it will be told. Who held for a while looks at the
  * queue: somebody may have come to wait unseen. */
 static void note_release(struct bytes token, bool dropped)
 {
     for (struct op *op = world.ops; op != NULL; op = op->next) {
-        if (op->state != OP_RELEASING || op->options.mode != LW_MUTEX ||
+        op->let_go = op->let_go || (op->detaches && has_token(op, token));
+        if (op->state != OP_RELEASING || op->options.mode != LW_MUTEX || op->detaches ||
             !bytes_equal(bytes_of(lw_lock_owner(op->lock)), token)) {
             continue;
         }
@@ -309,6 +317,57 @@ static void note_release(struct bytes token, bool dropped)
         if (dropped && op->release_us - op->granted_us > UNSEEN_US) {
             violation("op %u: held for %.3f ms and released without a look at the queue",
                       op->id, (double)(op->release_us - op->granted_us) / 1000);
+        }
+    }
+}
+
+/* ---- detaching ---- */
+
+static bool is_script(const struct model_script_run *run, enum lw__script_id id)
+{
+    return strcmp(run->sha1, lw__scripts[id].sha1) == 0;
+}
+
+/* The token stays, and is renewed no more: a command of an earlier connection may still
+ * come. */
+static void note_detached(const struct model_script_run *run)
+{
+    bool detaches = is_script(run, LW__SCRIPT_MUTEX_DETACH) ||
+                    is_script(run, LW__SCRIPT_RW_DETACH);
+    bool renews = is_script(run, LW__SCRIPT_MUTEX_RENEW) ||
+                  is_script(run, LW__SCRIPT_RW_RENEW) ||
+                  is_script(run, LW__SCRIPT_RW_KEEPALIVE);
+
+    for (struct op *op = world.ops; op != NULL && (detaches || renews); op = op->next) {
+        for (int i = 0; op->detaches && i < run->arg_count; i++) {
+            if (!has_token(op, run->args[i])) {
+                continue;
+            }
+            if (renews && op->detached && op->host->up_us < op->release_us) {
+                violation("op %u: %s is renewed after it was detached", op->id,
+                          op->token);
+            }
+            op->detached = op->detached || (detaches && begins(run->reply, ":1"));
+        }
+    }
+}
+
+/* A hold with a minimum time is not released before. An operator may break it. */
+static void check_minimum(struct bytes token)
+{
+    const struct op *const lists[] = {world.ops, world.past};
+
+    if (world.plan.every_us[FAULT_BREAK]) {
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        for (const struct op *op = lists[i]; op != NULL; op = op->next) {
+            if (op->options.at_least_ms && has_token(op, token) &&
+                world.now_us < op->granted_us + op->options.at_least_ms * MS - LEAST_US) {
+                violation("op %u: %s is released %.3f ms after its grant, not %u", op->id,
+                          op->token, (double)(world.now_us - op->granted_us) / 1000,
+                          (unsigned)op->options.at_least_ms);
+            }
         }
     }
 }
@@ -366,7 +425,9 @@ static void on_script(struct model_server *server, const struct model_script_run
     }
     if (is_release(run)) {
         note_release(run->args[0], is_drop(run));
+        check_minimum(run->args[0]);
     }
+    note_detached(run);
     note_alone(run);
     look_from(server);
     if (!only_reads(run)) {

@@ -48,7 +48,7 @@ static void tell_watch(struct call *call, struct bytes value,
                                      const struct model_script_run *),
                        const char *reply)
 {
-    struct model_script_run run = {&call->argv[1], &value, 1, 1, bytes_of(reply)};
+    struct model_script_run run = {&call->argv[1], &value, 1, 1, bytes_of(reply), ""};
 
     if (watch && call->conn) {
         watch(call->server, &run);

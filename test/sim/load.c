@@ -201,7 +201,7 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
         violation("op %u: a release callback too many", op->id);
     }
     if (status != LW_OK && status != LW_ENOTHELD && status != LW_EUNKNOWN &&
-        status != LW_EREDIS && (status != LW_STILLHELD || op->options.owner == NULL)) {
+        status != LW_EREDIS && (status != LW_STILLHELD || !*op->owner)) {
         violation("op %u: released with %d", op->id, status);
     }
     /* an operator's break, or a message heard twice, may have done it instead */
@@ -281,6 +281,89 @@ static void renew(struct op *op)
     }
 }
 
+/* ---- detaching ---- */
+
+#define LEFTS 16 /* tokens of detached locks that may be adopted */
+
+static struct left {
+    unsigned name, uses;
+    enum lw_mode mode;
+    char owner[16], token[80];
+} lefts[LEFTS];
+static unsigned left_count;
+
+/* Two may adopt it. */
+static void leave_token(const struct op *op)
+{
+    struct left *left =
+        &lefts[left_count < LEFTS ? left_count++ : rng_below(&world.rng, LEFTS)];
+
+    *left = (struct left){.name = op->name, .mode = op->options.mode};
+    memcpy(left->owner, op->owner, sizeof(left->owner));
+    memcpy(left->token, op->token, sizeof(left->token));
+}
+
+static void on_detached(struct lw_lock *lock, int status, void *arg)
+{
+    struct op *op = arg;
+
+    trace("op %u is detached: %s", op->id, lw_strerror(status));
+    check_callback(op, "detached", false);
+    if (++op->released != 1 || !op->wants_release_call || lock != op->lock) {
+        violation("op %u: a detach's callback too many", op->id);
+    }
+    if (status != LW_OK && status != LW_ENOTHELD && status != LW_EUNKNOWN &&
+        status != LW_EREDIS) {
+        violation("op %u: detached with %d", op->id, status);
+    }
+    if (status == LW_OK && !op->detached && !op->let_go) {
+        violation("op %u: detached, but no server has done so", op->id);
+    }
+    dawdle();
+    if (!is_fatal(op)) {
+        finish_somehow(op);
+    }
+}
+
+/* Adopters may come before the callback does. */
+static void detach(struct op *op)
+{
+    int64_t keep_ms = chance(200) ? 0 : rng_between(&world.rng, 1, 5000);
+    struct host *before = world.current;
+    int status;
+
+    if (world.plan.guard_ms && keep_ms > world.plan.guard_ms - GUARD_SPARE_MS) {
+        keep_ms = world.plan.guard_ms - GUARD_SPARE_MS;
+    }
+    check_beliefs(); /* it ends one */
+    op->wants_release_call = chance(800);
+    op->state = OP_RELEASING;
+    op->release_us = world.now_us;
+    op->deadline_us = world.now_us + lw_lock_remaining_ms(op->lock) * MS;
+    op->detaches = true;
+    leave_token(op);
+    trace("op %u: detach %s for %lld ms", op->id, op->token, (long long)keep_ms);
+    enter(op);
+    status =
+        lw_detach(op->lock, keep_ms, op->wants_release_call ? on_detached : NULL, op);
+    leave(op, before);
+    if (status != 0) {
+        violation("op %u: lw_detach: %s", op->id, lw_strerror(status));
+    }
+    if (lw_lock_remaining_ms(op->lock) != 0) {
+        violation("op %u: detached, and believes to hold", op->id);
+    }
+    if (!op->wants_release_call) {
+        agenda_add(world.now_us + about(20 * MS), finish_late, op);
+    }
+}
+
+static bool may_detach(const struct op *op)
+{
+    return world.plan.detached && op->keep == NULL && op->set == NULL &&
+           op->options.mode != LW_REDISSON && chance(world.plan.detached);
+}
+
 static void let_go(void *arg)
 {
     struct op *op = arg;
@@ -294,6 +377,8 @@ static void let_go(void *arg)
         agenda_add(world.now_us + about(world.plan.hold_us), let_go, op);
     } else if (op->keep != NULL && !world.healed && chance(KEPT_ON)) {
         agenda_add(world.now_us + about(1 * SECOND), let_go, op);
+    } else if (may_detach(op)) {
+        detach(op);
     } else if (op->keep != NULL || chance(world.plan.freed)) {
         finish(op);
     } else {
@@ -378,6 +463,7 @@ void load_done(struct op *op, const struct lw_lock *lock, int status)
     op->state = OP_HELD;
     op->left_ms = lw_lock_remaining_ms(lock);
     op->granted_us = world.now_us;
+    (void)snprintf(op->token, sizeof(op->token), "%s", lw_lock_token(lock));
     dawdle();
     if (is_fatal(op)) {
         return;
@@ -461,6 +547,13 @@ static void draw_options(struct op *op)
     }
     if (chance(world.plan.unfenced)) {
         options->flags |= LW_NO_FENCE;
+    }
+    if (world.plan.detached && options->mode != LW_REDISSON &&
+        chance(world.plan.detached)) {
+        options->at_least_ms = (uint32_t)rng_between(
+            &world.rng, 1,
+            options->max_hold_ms > 0 && options->max_hold_ms < 2000 ? options->max_hold_ms
+                                                                    : 2000);
     }
     if (chance(500)) {
         options->at_risk = on_risk;
@@ -609,6 +702,7 @@ static void note_member(struct op *op, struct lw_lock *lock)
     op->state = OP_HELD;
     op->left_ms = lw_lock_remaining_ms(lock);
     op->granted_us = world.now_us;
+    (void)snprintf(op->token, sizeof(op->token), "%s", lw_lock_token(lock));
     op->renews = op->renewed = 1; /* its lease began before the set was held */
 }
 
@@ -699,6 +793,50 @@ static int begin_set(struct op *first)
 
 /* ---- the actors ---- */
 
+/* The adopter has the mode and the owner of the hold that it takes over. */
+static int adopt(struct op *op)
+{
+    unsigned at = (unsigned)rng_below(&world.rng, left_count);
+    struct left left = lefts[at];
+
+    if (++lefts[at].uses == 2) {
+        lefts[at] = lefts[--left_count];
+    }
+    op->adopted = true;
+    op->name = left.name;
+    op->options.mode = left.mode;
+    op->options.owner = chance(500) && *left.owner ? op->owner : NULL;
+    op->options.permits = world.plan.kinds[left.name] == KIND_SEMAPHORE ? PERMITS : 0;
+    memcpy(op->owner, left.owner, sizeof(op->owner));
+    trace("op %u: h%d adopts %s of %s in mode %d, lease %u, wait %lld", op->id,
+          op->host->id, left.token, load_name(op->name), op->options.mode,
+          (unsigned)op->options.lease_ms, (long long)op->options.wait_ms);
+    return lw_adopt(op->host->client, load_name(op->name), left.token, &op->options,
+                    on_done, op, &op->lock);
+}
+
+static void begin_adoption(struct host *host)
+{
+    struct host *before = world.current;
+    struct op *op;
+    int status;
+
+    check_beliefs();
+    op = op_new(host);
+    enter(op);
+    status = adopt(op);
+    leave(op, before);
+    if (status != 0) {
+        violation("op %u: lw_adopt: %s", op->id, lw_strerror(status));
+    }
+    if (op->done) {
+        violation("op %u: done inside lw_adopt", op->id);
+    }
+    if (chance(world.plan.abandoned)) {
+        agenda_add(world.now_us + about(world.plan.hold_us), abandon, op);
+    }
+}
+
 static void acquire(struct host *host)
 {
     struct host *before = world.current;
@@ -706,9 +844,17 @@ static void acquire(struct host *host)
     bool keeps, several;
     int status;
 
+    if (left_count > 0 && chance(500)) {
+        begin_adoption(host);
+        return;
+    }
     check_beliefs(); /* of the time before it is wanted */
     op = op_new(host);
     keeps = keeping_draw(&op->options);
+    if (op->options.max_hold_ms > 0 &&
+        op->options.at_least_ms > op->options.max_hold_ms) {
+        op->options.at_least_ms = (uint32_t)op->options.max_hold_ms;
+    }
     several = world.plan.sets && chance(world.plan.sets);
     trace("op %u: h%d %s %s in mode %d for %s, lease %u, wait %lld, margin %u, "
           "cap %lld%s%s",
@@ -752,6 +898,7 @@ static void next(void *arg)
 
 void load_begin(void)
 {
+    left_count = 0;
     for (unsigned i = 0; i < world.plan.hosts * world.plan.actors; i++) {
         struct op *op = must_alloc(sizeof(*op)); /* one that ended before time began */
 

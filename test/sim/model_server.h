@@ -181,6 +181,7 @@ struct model_script_run {
     const struct bytes *keys, *args;
     int key_count, arg_count;
     struct bytes reply; /* RESP */
+    const char *sha1;   /* of the script; "" for a command in its place */
 };
 
 /* Who looks on: may ask the server, and change nothing. */

@@ -600,6 +600,36 @@ SETS_MUTATIONS = [
       'all->stage == CLIMBING) {')),
 ]
 
+# Locks that are detached and adopted, in worlds that do so often.
+DETACH_MUTATIONS = [
+    ('an adopter keeps the old token',
+     ('scripts/mutex_adopt.lua',
+      "redis.call('SET', name, token:sub(1, -2) .. mark, 'PX', math.max(left, lease))",
+      "redis.call('PEXPIRE', name, math.max(left, lease))")),
+    ('an adopter of a hold keeps its token',
+     ('scripts/rw_adopt.lua', 'change(old, false)', '')),
+    ('an adopter believes whatever is answered',
+     ('src/lock', 'if (answer.kind != LW__ADOPTED) {',
+      'if (answer.kind == LW__ADOPTED_OTHER_KIND) {')),
+    ('an adopter has the number of the old holder',
+     ('scripts/rw_adopt.lua', 'local number, count = draw_fence(1), read_holds(owner)',
+      'local number, count = fence_of(owner) or draw_fence(1), read_holds(owner)')),
+    ('a detach that came too late is reported as done',
+     ('src/lock', 'm->first_sent_us < m->held_until_us && !m->detaches;',
+      'm->first_sent_us < m->held_until_us;')),
+    ('renewals go on after a detach',
+     ('src/lock', '    lw__renewal_forget(claim);\n    claim->releasing = silent ? NULL : lock;',
+      '    if (!stays) {\n        lw__renewal_forget(claim);\n    }\n'
+      '    claim->releasing = silent ? NULL : lock;')),
+    ('the minimum time is forgotten',
+     ('src/lock', 'if (lock->claim != NULL && at_least_ms > 0) {',
+      'if (lock->claim == NULL && at_least_ms > 0) {')),
+    ('a late message releases a lock that was detached',
+     ('src/lock', 'if (lw__claim_linger(claim)) {', 'if (claim == NULL) {')),
+    ('a detached lock is passed on within the client',
+     ('src/lock', 'if (!stays && claim->waiting != NULL &&', 'if (claim->waiting != NULL &&')),
+]
+
 # The guard, at real servers; each with the tests that show it.
 GUARD = 'test/integration/server/guard'
 GUARD_MUTATIONS = [
@@ -773,6 +803,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
     (SETS_MUTATIONS, SIM, ('--sets',)),
+    (DETACH_MUTATIONS, SIM, ('--detach',)),
     (GUARD_WORLD_MUTATIONS, SIM, ('--guard',)),
     (SENTINEL_UNIT_MUTATIONS, SENTINEL_UNIT, ()),
     (SENTINEL_REAL_MUTATIONS, SENTINEL_REAL, ('the_id_of_a_master*',)),

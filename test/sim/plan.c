@@ -11,10 +11,12 @@
 
 #define WATCHED 6   /* one seed of so many; the others are not changed by it */
 #define CLUSTERED 6 /* and as many, three later */
+#define DETACHED 8  /* one seed of so many detaches locks and adopts them */
 #define GUARDED 12  /* one seed of so many uses the guard, four later */
 #define KEPT 4      /* one seed of so many has keeps */
 
 bool plan_watches_all, plan_clusters_all, plan_sets_all, plan_guards_all;
+bool plan_detaches_all;
 
 static bool chance(unsigned in_thousand)
 {
@@ -566,5 +568,9 @@ void plan_draw(void)
     }
     if (plan_sets_all) {
         add_sets(plan);
+    }
+    if (plan_detaches_all || (world.seed % DETACHED == 2 && !plan->tame)) {
+        plan->tame = plan->quiet = false; /* which know of no lock without a holder */
+        plan->detached = (unsigned)ONE_OF(100, 300, 600);
     }
 }

@@ -200,7 +200,8 @@ static void set_arguments(lua_State *lua, const char *global, const struct bytes
 
 typedef void watch_fn(struct model_server *server, const struct model_script_run *run);
 
-static void show_run(const struct call *call, int key_count, watch_fn *watch)
+static void show_run(const struct call *call, const struct script *script, int key_count,
+                     watch_fn *watch)
 {
     struct model_script_run run = {
         .keys = call->argv + 3,
@@ -208,6 +209,7 @@ static void show_run(const struct call *call, int key_count, watch_fn *watch)
         .key_count = key_count,
         .arg_count = call->argc - 3 - key_count,
         .reply = buffer_view(call->reply),
+        .sha1 = script->sha1,
     };
 
     if (call->conn != NULL && watch != NULL) {
@@ -221,7 +223,7 @@ static void run_script(struct call *call, const struct script *script, int key_c
     lua_State *lua = engine->lua;
     struct script_run run = {.call = call, .database = *call->database};
 
-    show_run(call, key_count, call->server->watch.before);
+    show_run(call, script, key_count, call->server->watch.before);
     set_arguments(lua, "KEYS", call->argv + 3, key_count);
     set_arguments(lua, "ARGV", call->argv + 3 + key_count, call->argc - 3 - key_count);
     lua_settop(lua, 0);
@@ -237,7 +239,7 @@ static void run_script(struct call *call, const struct script *script, int key_c
         script_write_answer(lua, call->reply);
     }
     lua_settop(lua, 0);
-    show_run(call, key_count, call->server->watch.script);
+    show_run(call, script, key_count, call->server->watch.script);
 }
 
 static bool key_count(struct call *call, int *ret)

@@ -11,7 +11,8 @@
  * A further word, --sentinels, has hosts ask sentinels in all of them; without, one seed
  * in six does. With --cluster the servers are a cluster in all of them, as they are in
  * one of six without. With --sets many calls acquire several names at once. With --guard
- * all clients use the guard; without, one seed in twelve does.
+ * all clients use the guard; without, one seed in twelve does. With --detach locks are
+ * detached and adopted in all worlds, else in one of eight.
  */
 #include "world.h"
 
@@ -183,7 +184,9 @@ int main(int argc, char **argv)
         plan_clusters_all = strcmp(argv[3], "--cluster") == 0;
         plan_sets_all = strcmp(argv[3], "--sets") == 0;
         plan_guards_all = strcmp(argv[3], "--guard") == 0;
-        argc -= plan_watches_all || plan_clusters_all || plan_sets_all || plan_guards_all;
+        plan_detaches_all = strcmp(argv[3], "--detach") == 0;
+        argc -= plan_watches_all || plan_clusters_all || plan_sets_all ||
+                plan_guards_all || plan_detaches_all;
     }
     if (argc == 3 && strcmp(argv[1], "--seed") == 0 &&
         sscanf(argv[2], "%llu", &first) == 1) {
@@ -200,6 +203,7 @@ int main(int argc, char **argv)
         }
     }
     (void)fprintf(stderr, "usage: sim --seed N | --seeds A..B | --replay A..B "
-                          "[--sentinels | --cluster | --sets | --guard]\n");
+                          "[--sentinels | --cluster | --sets | --guard | "
+                          "--detach]\n");
     return 2;
 }

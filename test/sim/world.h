@@ -85,6 +85,7 @@ extern bool plan_watches_all;  /* not one seed in some: sentinels in all worlds 
 extern bool plan_clusters_all; /* a cluster in all of them */
 extern bool plan_sets_all;     /* calls of lw_acquire_all in all of them */
 extern bool plan_guards_all;   /* clients use the guard in all of them */
+extern bool plan_detaches_all; /* locks are detached and adopted in all of them */
 void plan_draw(void);
 
 struct plan {
@@ -106,8 +107,9 @@ struct plan {
     int64_t hold_us, think_us;
     unsigned margin, capped, unrenewed, unfenced, hasty; /* acquisitions that are so */
     unsigned freed, abandoned, extended;
-    unsigned kept; /* acquisitions that are a keep's */
-    unsigned sets; /* acquisitions of several names at once */
+    unsigned kept;     /* acquisitions that are a keep's */
+    unsigned sets;     /* acquisitions of several names at once */
+    unsigned detached; /* holds that are detached, or have a minimum time; adoptions */
     enum kind kinds[NAMES];
     unsigned owned;           /* read-write acquisitions for one of a few owners */
     unsigned inside;          /* calls made within callbacks */
@@ -319,7 +321,11 @@ struct op {
     unsigned warned; /* how often it was told that it is at risk, or that it is not */
     int lost_why;
     bool wants_release_call;
-    bool let_go; /* the server has released it, in time */
+    bool let_go;    /* the server has released it, in time */
+    char token[80]; /* once it is held */
+    bool adopted;   /* by lw_adopt */
+    bool detaches;  /* lw_detach was called, */
+    bool detached;  /* and a server has executed that */
 };
 
 void load_begin(void);

@@ -576,6 +576,46 @@ static void a_late_grant_is_asked_for_again(void **state)
     EXPECT("C released OK");
 }
 
+/* A message of the hand-over comes after the token was detached. A token that no handle
+ * has any longer is otherwise released. */
+static void a_late_message_does_not_release_it(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        struct peer *far = behind(proxy, "f");
+        struct hold *A = ask_with(
+                        a, "A", "x",
+                        asking(.mode = modes[i] == LW_MUTEX ? LW_MUTEX : LW_EXCLUSIVE,
+                               .lease_ms = 1000)),
+                    *B;
+        int messages = proxy->messages;
+
+        EXPECT("A granted");
+        B = ask_with(far, "B", "x", asking(.mode = modes[i], .wait_ms = -1));
+        UNTIL(redis_int("ZCARD lockwire:2:%s:{x}",
+                        modes[i] == LW_MUTEX ? "queue" : "rwqueue") == 1);
+        proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, true);
+        let_go(A);
+        EXPECT_SET("A released OK; B granted"); /* it polls */
+        detach_hold(B, LONG_MS);
+        EXPECT("B detached OK");
+        proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, false);
+        UNTIL(proxy->messages > messages);
+        B = ask_with(far, "B", "y", asking(.wait_ms = -1)); /* behind what it causes */
+        EXPECT("B granted");
+        let_go(B);
+        EXPECT("B released OK");
+        assert_ttl("x", LONG_MS);
+        redis_ok("DEL x");
+        drop(A);
+        peer_free(far);
+        stage.notes_may_stay = true;
+    }
+}
+
 static void without_a_server(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -798,6 +838,7 @@ int main(void)
         STAGE_TEST(a_lost_reply_to_an_adoption),
         STAGE_TEST(an_adoption_that_was_given_up_is_released),
         STAGE_TEST(a_late_grant_is_asked_for_again),
+        STAGE_TEST(a_late_message_does_not_release_it),
         STAGE_TEST(without_a_server),
         STAGE_TEST(a_lock_is_held_for_a_minimum_time),
         STAGE_TEST(after_the_minimum_time_it_is_released),
