@@ -114,8 +114,8 @@ static const char at_least[] =
     "  --at-least TIME\n"
     "                 minimum time to hold the lock, from its grant on. If COMMAND\n"
     "                 ends earlier, lockwire exits, and the lock stays held for the\n"
-    "                 rest. So a short job of cron runs once, although the clocks of\n"
-    "                 its hosts differ. At most --max-hold\n";
+    "                 rest. So a short job of cron with --nonblock runs once,\n"
+    "                 although the clocks of its hosts differ. At most --max-hold\n";
 
 static const char release_intro[] =
     "Releases the lock NAME if TOKEN holds it, and hands it to the first waiter.\n"
