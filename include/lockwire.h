@@ -491,7 +491,7 @@ struct lw_stats {
     uint64_t busy;          /* ended with LW_EBUSY */
     uint64_t timed_out;     /* ended with LW_ETIMEOUT */
     uint64_t failed;        /* ended with any other error */
-    uint64_t released;      /* releases, and frees of held handles */
+    uint64_t released;      /* releases, detaches, and frees of held handles */
     uint64_t lost_deadline; /* lost with LW_ELOST */
     uint64_t lost_taken;    /* lost with LW_ENOTHELD */
     uint64_t lost_max_hold; /* lost with LW_ETIMEOUT */

@@ -380,6 +380,25 @@ static void no_handle_of_the_client_gets_it(void **state)
     EXPECT_SET("C released OK; B granted");
 }
 
+/* While the detach has no reply the handle is as during a release. */
+static void calls_while_it_is_detached(void **state)
+{
+    struct hold *A;
+
+    (void)state;
+    three_clients();
+    A = take(a, "A", "x");
+    EXPECT("A granted");
+    detach_hold(A, LONG_MS);
+    let_go_refused(A, LW_EINVAL);
+    detach_refused(A, 0, LW_EINVAL, "");
+    extend_refused(A, 0, LW_EINVAL);
+    EXPECT("A detached OK");
+    let_go_refused(A, LW_ENOTHELD);
+    assert_ttl("x", LONG_MS);
+    redis_ok("DEL x");
+}
+
 static void the_client_closes_or_ends(void **state)
 {
     struct hold *A;
@@ -832,6 +851,7 @@ int main(void)
         STAGE_TEST(what_is_lost_is_not_detached),
         STAGE_TEST(a_pending_renewal_is_canceled),
         STAGE_TEST(no_handle_of_the_client_gets_it),
+        STAGE_TEST(calls_while_it_is_detached),
         STAGE_TEST(the_client_closes_or_ends),
         STAGE_TEST(a_lost_reply_to_a_detach),
         STAGE_TEST(a_lost_reply_and_an_adopter_in_between),

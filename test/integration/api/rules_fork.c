@@ -61,7 +61,10 @@ static void child_tries(struct peer *peer, struct hold *hold)
     if (lw_release(hold->lock, NULL, NULL) >= 0 ||
         lw_renew(hold->lock, 0, NULL, NULL) >= 0 ||
         lw_lock_remaining_ms(hold->lock) != 0 ||
+        lw_detach(hold->lock, 0, NULL, NULL) != LW_ECLOSED ||
         lw_acquire(peer->client, "y", NULL, (lw_lock_cb *)NULL, NULL, &lock) >= 0 ||
+        lw_adopt(peer->client, "y", "", NULL, (lw_lock_cb *)NULL, NULL, &lock) !=
+            LW_ECLOSED ||
         lw_inspect(peer->client, "y", on_nothing, NULL) >= 0 ||
         lw_client_close(peer->client, NULL, NULL) >= 0) {
         _exit(1);

@@ -88,6 +88,7 @@ static void waiting_release_is_EINVAL(void **state)
 
     (void)state;
     let_go_refused(A, LW_EINVAL);
+    detach_refused(A, 0, LW_EINVAL, "");
     assert_state(A, LW_WAITING);
     stage_expect_nothing(50);
     assert_int_equal(redis_int("ZCARD %s", queue_of("x")), 1);
@@ -160,6 +161,7 @@ static void releasing_release_is_EINVAL(void **state)
 
     (void)state;
     let_go_refused(A, LW_EINVAL);
+    detach_refused(A, 0, LW_EINVAL, "");
     EXPECT("A released OK");
     stage_expect_nothing(50);
 }
@@ -191,6 +193,7 @@ static void ended_release_and_renew_are_ENOTHELD_and_free_forgets(struct hold *A
 {
     assert_state(A, state);
     let_go_refused(A, LW_ENOTHELD);
+    detach_refused(A, 0, LW_ENOTHELD, "");
     extend_refused(A, 0, LW_ENOTHELD);
     extend_refused(A, 1000, LW_ENOTHELD);
     assert_state(A, state);
@@ -234,6 +237,7 @@ static void assert_inert(struct hold *hold)
 {
     assert_state(hold, LW_DONE);
     let_go_refused(hold, LW_ECLOSED);
+    detach_refused(hold, 0, LW_ECLOSED, "");
     extend_refused(hold, 0, LW_ECLOSED);
     assert_int_equal(lw_lock_remaining_ms(hold->lock), 0);
     assert_string_equal(lw_lock_name(hold->lock), "x");
@@ -300,7 +304,9 @@ static void client_closed_is_done_and_client_freed_is_ECLOSED(void **state)
     assert_state(A, LW_DONE);
     let_go_refused(A, LW_ENOTHELD);
     extend_refused(A, 0, LW_ENOTHELD);
+    detach_refused(A, 0, LW_ENOTHELD, "");
     assert_int_equal(lw_acquire(a->client, "y", NULL, NULL, NULL, &lock), LW_ECLOSED);
+    assert_int_equal(lw_adopt(a->client, "y", "", NULL, NULL, NULL, &lock), LW_ECLOSED);
     assert_null(lock);
     assert_int_equal(lw_client_close(a->client, NULL, NULL), LW_ECLOSED);
     EXPECT("a closed");
