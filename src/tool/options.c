@@ -621,7 +621,7 @@ static const struct spec {
     {"cert", 'C', ALL, TEXT(tls_cert)},
     {"key", 'K', ALL, TEXT(tls_key)},
     {"sni", 'S', ALL, TEXT(tls_server_name)},
-    {"map", 'M', ALL, PARSED(parse_map)},
+    {"map", 'T', ALL, PARSED(parse_map)},
     {"guard", 'G', ALL, PARSED(parse_guard)},
     {"help", 'h', ALL, CALL(help)},
 };
