@@ -363,7 +363,10 @@ static void a_pending_renewal_is_canceled(void **state)
 static void no_handle_of_the_client_gets_it(void **state)
 {
     struct peer *many = peer_ready("m", client_of(.local_turns = 16));
-    struct hold *A = take(many, "A", "x"), *B = ask(many, "B", "x", -1), *C;
+    struct hold *A = ask_with(many, "A", "x", asking(.flags = LW_NO_FENCE)),
+                *B =
+                    ask_with(many, "B", "x", asking(.flags = LW_NO_FENCE, .wait_ms = -1)),
+                *C;
 
     (void)state;
     EXPECT("A granted");
@@ -378,6 +381,24 @@ static void no_handle_of_the_client_gets_it(void **state)
     EXPECT("C granted");
     let_go(C);
     EXPECT_SET("C released OK; B granted");
+    assert_int_equal(peer_stats(many).passed, 0);
+}
+
+/* It remembers the token for as long as a late message could release it. */
+static void a_client_that_has_detached_closes_at_once(void **state)
+{
+    struct peer *slow =
+        peer_ready("s", client_of(.close_timeout_ms = 10 * STAGE_WAIT_MS));
+    struct hold *A = take(slow, "A", "x"), *B = take(slow, "B", "y");
+
+    (void)state;
+    EXPECT("A granted; B granted");
+    detach_hold(A, LONG_MS);
+    detach_hold(B, 0);
+    EXPECT_SET("A detached OK; B detached OK");
+    peer_close(slow);
+    EXPECT("s closed");
+    redis_ok("DEL x y");
 }
 
 /* While the detach has no reply the handle is as during a release. */
@@ -851,6 +872,7 @@ int main(void)
         STAGE_TEST(what_is_lost_is_not_detached),
         STAGE_TEST(a_pending_renewal_is_canceled),
         STAGE_TEST(no_handle_of_the_client_gets_it),
+        STAGE_TEST(a_client_that_has_detached_closes_at_once),
         STAGE_TEST(calls_while_it_is_detached),
         STAGE_TEST(the_client_closes_or_ends),
         STAGE_TEST(a_lost_reply_to_a_detach),
