@@ -923,13 +923,13 @@ LW_PUBLIC int lw_all_release(struct lw_all *all, lw_all_cb *done, void *arg);
  * are released and queues are left, in the background. */
 LW_PUBLIC void lw_all_free(struct lw_all *all);
 /* Returns the handle of the name with this index in `names`, or NULL if the name has none
- * at the moment. Use it for the getters and lw_renew, not for lw_release, lw_lock_free or
- * lw_lock_set_arg. While all names are held none is NULL. After a failure only the name
- * that caused it has a handle, for lw_lock_errstr and lw_lock_retry_ms; if the wait ended
- * between two attempts, none has. If lw_all_release completes with another status than
- * LW_OK, lw_lock_errstr has a text for each name that was not released, and lw_lock_error
- * of such a name may also be LW_ENOTHELD or LW_EUNKNOWN. Before `done` has been called,
- * do not keep a handle beyond one turn of the event loop. */
+ * at the moment. Use it for the getters and lw_renew, not for lw_release, lw_detach,
+ * lw_lock_free or lw_lock_set_arg. While all names are held none is NULL. After a failure
+ * only the name that caused it has a handle, for lw_lock_errstr and lw_lock_retry_ms; if
+ * the wait ended between two attempts, none has. If lw_all_release completes with another
+ * status than LW_OK, lw_lock_errstr has a text for each name that was not released, and
+ * lw_lock_error of such a name may also be LW_ENOTHELD or LW_EUNKNOWN. Before `done` has
+ * been called, do not keep a handle beyond one turn of the event loop. */
 LW_PUBLIC struct lw_lock *lw_all_lock(const struct lw_all *all, size_t index);
 /* Returns how long all names are certain to be held without another renewal, in ms: the
  * least of their lw_lock_remaining_ms. Returns 0 before `done` and after a release. */

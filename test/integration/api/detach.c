@@ -656,6 +656,76 @@ static void a_late_message_does_not_release_it(void **state)
     }
 }
 
+/* The hold is over for its caller, and the lock ends with its lease. */
+static void a_server_that_refuses(void **state)
+{
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i])), *C;
+
+        EXPECT("A granted");
+        redis_ok("ACL SETUSER default -pexpire");
+        detach_hold(A, LONG_MS);
+        EXPECT("A detached EREDIS");
+        assert_true(*lw_lock_errstr(A->lock));
+        assert_int_equal(lw_lock_error(A->lock), LW_EREDIS);
+        assert_ttl("x", 30000);
+        C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = modes[i], .wait_ms = -1));
+        EXPECT("C EREDIS");
+        redis_ok("ACL SETUSER default +pexpire");
+        drop(C);
+        C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = modes[i]));
+        EXPECT("C granted");
+        let_go(C);
+        EXPECT("C released OK");
+        drop(A);
+        drop(C);
+    }
+}
+
+/* A token that was not detached: its process has died. */
+static void the_token_of_a_dead_process_is_adopted(void **state)
+{
+    struct hold *A, *C;
+    const char *token;
+
+    (void)state;
+    three_clients();
+    A = ask_with(a, "A", "x", asking(.lease_ms = LONG_MS));
+    EXPECT("A granted");
+    token = token_of(A);
+    peer_free(a);
+    drop(A);
+    C = adopt_hold(c, "C", "x", token, NULL);
+    EXPECT("C granted");
+    let_go(C);
+    EXPECT("C released OK");
+    assert_int_equal(redis_int("EXISTS x"), 0);
+    stage.notes_may_stay = true;
+}
+
+/* As after a break: the holder learns of it when it renews. */
+static void the_token_of_a_living_holder_is_adopted(void **state)
+{
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i])), *C;
+
+        EXPECT("A granted");
+        C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = modes[i]));
+        EXPECT("C granted");
+        extend(A, 0);
+        EXPECT("A lost ENOTHELD; A renewed ELOST");
+        assert_held_by_redis(C);
+        let_go(C);
+        EXPECT("C released OK");
+        drop(A);
+        drop(C);
+    }
+}
+
 static void without_a_server(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -881,6 +951,9 @@ int main(void)
         STAGE_TEST(an_adoption_that_was_given_up_is_released),
         STAGE_TEST(a_late_grant_is_asked_for_again),
         STAGE_TEST(a_late_message_does_not_release_it),
+        STAGE_TEST(a_server_that_refuses),
+        STAGE_TEST(the_token_of_a_dead_process_is_adopted),
+        STAGE_TEST(the_token_of_a_living_holder_is_adopted),
         STAGE_TEST(without_a_server),
         STAGE_TEST(a_lock_is_held_for_a_minimum_time),
         STAGE_TEST(after_the_minimum_time_it_is_released),
