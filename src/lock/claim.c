@@ -152,7 +152,7 @@ struct lw__token lw__claim_token(const struct lw__claim *claim)
 
 bool lw__claim_stays(const struct lw__claim *claim)
 {
-    return !lw__machine_asks(claim->machine.phase) &&
+    return !lw__machine_asks(claim->machine.phase) && claim->held.stays_until_us != 0 &&
            claim->held.stays_until_us > lw__now_us();
 }
 

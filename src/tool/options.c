@@ -353,6 +353,12 @@ static int check_server(struct options *options)
             "--redis unix://FILE",
             options->url);
     }
+    if (options->embedded &&
+        (options->subcommand == TAKE || options->subcommand == RELEASE)) {
+        return refuse(options->subcommand,
+                      "%s: an " EMBEDDED " server, and all its locks, end with lockwire",
+                      usage_names[options->subcommand]);
+    }
     if (options->embedded && options->password_file != NULL) {
         return refuse(options->subcommand, "--password-file cannot be used with " EMBEDDED
                                            ", whose server has no password");

@@ -277,6 +277,10 @@ class Usage(TakeTest):
                      "true")
         self.refused("--lease '1ms': must be between", "take", "job", "--lease", "1ms")
 
+    def test_a_server_that_ends_with_the_command(self):
+        for words in (("take", "job"), ("release", "job", "token")):
+            self.refused("end with lockwire", *words, "--redis", "embedded:")
+
     def test_at_least(self):
         run = ("run", "job", "--", "true")
         self.refused("--at-least 2000ms is longer than --max-hold 1000ms", "run", "job",
