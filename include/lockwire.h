@@ -715,13 +715,16 @@ LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done
  * is 0. Waiters get the lock when that time has passed, or when the token is released:
  * with lw_break, `lockwire release`, or by comparing and deleting the key. With lw_adopt
  * a client takes it over. With at_least_ms the lock stays held for the longer of both
- * times. `done` (may be NULL) is called once, with: LW_OK        the token holds the
- * lock, and will not be renewed by this client LW_ENOTHELD  the token no longer holds the
- * lock LW_EREDIS    the server refuses; the lock ends with its lease LW_EUNKNOWN  no
- * reply within request_timeout_ms; this is retried in the background. The lock ends after
- * keep_ms or with its lease, whichever is later Not for the handles of lw_keep_lock and
- * lw_all_lock. Returns 0, LW_EINVAL (see errbuf; also with LW_REDISSON), or the value in
- * the table of states.
+ * times. Not for the handles of lw_keep_lock and lw_all_lock. `done` (may be NULL) is
+ * called once, with:
+ *   LW_OK         the token holds the lock, and will not be renewed by this client
+ *   LW_ENOTHELD   the token no longer holds the lock
+ *   LW_EREDIS     the server refuses, or guard_ms does not allow a longer lease after a
+ *                 failover; the lock ends with its lease
+ *   LW_EUNKNOWN   no reply within request_timeout_ms; this is retried in the background.
+ *                 The lock ends after keep_ms or with its lease, whichever is later
+ * Returns 0, LW_EINVAL (see errbuf; also with LW_REDISSON), or the value in the table of
+ * states.
  */
 LW_PUBLIC int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done,
                         void *arg);
@@ -736,12 +739,15 @@ LW_PUBLIC int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done,
  *
  * `token` is that of lw_lock_token or lw_inspect, from this or any other client.
  * `options` are those of lw_acquire (NULL: a mutex, try once), with the mode in which the
- * lock is held; not LW_REDISSON. permits has no effect. In LW_EXCLUSIVE and LW_SHARED the
- * hold keeps its owner (lw_lock_owner), which must be `owner` if that is given. wait_ms
- * is how long an outage of the server is waited out; while a cluster moves the name's
- * slot, the adoption waits, too. `done` is called once, with: LW_OK        the lock is
- * held LW_ENOTHELD  the token does not hold the lock (any longer) LW_EINVAL    the key is
- * another kind of lock, or the hold has another mode or owner: see lw_lock_errstr
+ * lock is held; not LW_REDISSON. permits and max_waiting have no effect. In LW_EXCLUSIVE
+ * and LW_SHARED the hold keeps its owner (lw_lock_owner), which must be `owner` if that
+ * is given. wait_ms is how long an outage of the server is waited out; the adoption also
+ * waits while a cluster moves the name's slot, and while no locks are granted because of
+ * guard_ms. `done` is called once, with:
+ *   LW_OK         the lock is held
+ *   LW_ENOTHELD   the token does not hold the lock (any longer)
+ *   LW_EINVAL     the key is another kind of lock, or the hold has another mode or owner:
+ *                 see lw_lock_errstr
  *   LW_ETIMEOUT, LW_ECONN, LW_EREDIS, LW_ENOMEM, LW_ECLOSED  as for lw_acquire
  * If the lock is adopted after all when `done` was called with an error, or after
  * lw_lock_free, it is released. Returns 0, LW_EINVAL (see errbuf; a token of another

@@ -903,12 +903,28 @@ static bool may_release_fast(struct lw__claim *claim)
            lw__random_between(&client->random, 1, SLOW_RELEASE_ONE_IN) != 1;
 }
 
+/* The caller of lw_detach relies on the lease, as on one that is renewed. */
+static bool may_detach(const struct lw__claim *claim)
+{
+    return !claim->machine.detaches || !lw__claim_stays(claim) ||
+           claim->held.stays_until_us == LW__NEVER ||
+           claim->held.stays_until_us <= claim->machine.deadline_us ||
+           lw__node_guard_may_extend(claim->name->node, claim->machine.deadline_us);
+}
+
 static void send_wanted(struct lw__claim *claim, unsigned actions)
 {
     struct lw__node *node = claim->name->node;
     const struct lw__command_type *type;
     const struct lw__node_fault *fault;
 
+    if (actions & LW__SEND_RELEASE && !may_detach(claim)) {
+        fail(claim, LW__ERR_REFUSED, LW_ECONN,
+             "the server was promoted, and the old master may still grant the lock when "
+             "its lease ends",
+             false);
+        return;
+    }
     if (actions & LW__SEND_RELEASE) {
         type = lw__claim_stays(claim)    ? &detach_type
                : may_release_fast(claim) ? &fast_release_type

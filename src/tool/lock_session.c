@@ -926,7 +926,9 @@ static void on_detached(struct lw_lock *lock, int status, void *arg)
         report("the lease of '%s' could not be set; it stays locked until its lease "
                "expires: %s%s%s",
                name, lw_strerror(status), *errstr ? ": " : "", errstr);
-        session_end(session, status == LW_EREDIS ? EXIT_REFUSED : EXIT_NO_SERVER);
+        session_end(session, status == LW_EREDIS
+                                 ? exit_code_for(status, lw_lock_error(lock), EXIT_BUSY)
+                                 : EXIT_NO_SERVER);
     }
 }
 

@@ -359,6 +359,47 @@ static void a_lease_that_ends_before_the_old_master_stops_is_not_extended(void *
     assert_int_equal(redis_int("EXISTS x"), 1);
 }
 
+/* Whoever has the token of a lock that was detached relies on its lease. */
+static void nor_by_a_detach(void **state)
+{
+    struct peer *a;
+    struct hold *A, *B, *C, *D, *E;
+    int ups;
+
+    (void)state;
+    stage.keys_may_stay = true;
+    promote();
+    guard_record_open_in(&stage.server, LONG_GUARD_MS, 0);
+    a = long_guarded("a");
+    A = ask_with(a, "A", "v", asking(.lease_ms = 30000));
+    B = ask_with(a, "B", "w", asking(.lease_ms = 6000));
+    C = ask_with(a, "C", "x", asking(.lease_ms = 6000, .mode = LW_SHARED));
+    D = ask_with(a, "D", "y", asking(.lease_ms = 6000));
+    E = ask_with(a, "E", "z", asking(.lease_ms = 6000));
+    EXPECT_SET("A granted; B granted; C granted; D granted; E granted");
+    detach_refused(A, LONG_GUARD_MS - 12000 + 1, LW_EINVAL,
+                   "keep_ms 33001 is not between");
+    ups = a->ups;
+    guard_record_open_in(&stage.server, LONG_GUARD_MS, LONG_GUARD_MS - 1000);
+    redis_ok("CLIENT KILL TYPE normal");
+    UNTIL(a->ups > ups);
+    detach_hold(A,
+                LONG_GUARD_MS - 12000); /* its lease ends behind the old master's time */
+    detach_hold(B, 30000);
+    detach_hold(C, 30000);
+    detach_hold(D, 1000);
+    detach_hold(E, 0);
+    EXPECT_SET("A detached OK; B detached EREDIS; C detached EREDIS; D detached OK; "
+               "E detached OK");
+    assert_says(B, "the server was promoted, and the old master may still grant");
+    assert_int_equal(lw_lock_error(B->lock), LW_ECONN);
+    assert_in_range(redis_int("PTTL v"), 30001, 33000);
+    assert_true(redis_int("PTTL w") <= 6000);
+    assert_true(redis_int("PTTL x") <= 6000);
+    assert_true(redis_int("PTTL y") <= 1000);
+    assert_true(redis_int("PTTL z") <= 6000);
+}
+
 /* A new master has no replicas at first, and refuses the guard's script. */
 static void a_lack_of_replicas_is_over_with_the_next_retry(void **state)
 {
@@ -885,6 +926,49 @@ static void a_read_write_lock_is_released_to_no_waiter(void **state)
     assert_true(B->fence > A->fence);
 }
 
+/* An adoption is a grant: the write of another one may be lost. */
+static void a_token_is_adopted_when_the_gate_opens(void **state)
+{
+    static const enum lw_mode modes[] = {LW_MUTEX, LW_EXCLUSIVE, LW_SHARED};
+    struct peer *a, *b;
+
+    (void)state;
+    close_for(0);
+    a = guarded("a");
+    b = guarded("b");
+    for (int i = 0; i < 3; i++) {
+        struct hold *A = ask_mode(a, "A", modes[i]), *B;
+        char token[96];
+
+        EXPECT("A granted");
+        (void)snprintf(token, sizeof(token), "%s", lw_lock_token(A->lock));
+        detach_hold(A, LEASE_MS);
+        EXPECT("A detached OK");
+        redis_ok("PEXPIRE x 600000"); /* so that it outlives the test's own time */
+        close_to(a, b);
+        B = adopt_hold(b, "B", "x", token,
+                       asking(.lease_ms = LEASE_MS, .mode = modes[i]));
+        EXPECT("B ECONN");
+        assert_says(B, "the server was restarted; no locks for ");
+        B = adopt_hold(b, "B", "x", token,
+                       asking(.wait_ms = -1, .lease_ms = LEASE_MS, .mode = modes[i],
+                              .max_waiting = 1));
+        stage_expect_nothing(CLOSED_MS / 4);
+        assert_closed();
+        if (modes[i] == LW_MUTEX) {
+            assert_string_equal(redis_text("GET x"), token);
+        } else {
+            assert_int_equal(redis_int("HEXISTS x h:%s", token), 1);
+        }
+        EXPECT("B granted");
+        assert_open();
+        assert_true(B->fence > A->fence);
+        assert_held_by_redis(B);
+        let_go(B);
+        EXPECT("B released OK");
+    }
+}
+
 /* Until the server has removed what an expired hold left in the hash. */
 static bool has_one_hold(void)
 {
@@ -1329,6 +1413,7 @@ int main(void)
         STAGE_TEST(a_promotion_closes_what_was_open),
         STAGE_TEST(a_promotion_that_the_server_forgets_is_waited_for),
         STAGE_TEST(a_lease_that_ends_before_the_old_master_stops_is_not_extended),
+        STAGE_TEST(nor_by_a_detach),
         STAGE_TEST(a_lack_of_replicas_is_over_with_the_next_retry),
         STAGE_TEST(a_hold_is_renewed_when_the_server_is_known),
         STAGE_TEST(the_uptime_counts_a_second_less),
@@ -1343,6 +1428,7 @@ int main(void)
         STAGE_TEST(a_waiter_that_leaves_serves_no_queue),
         STAGE_TEST(a_break_hands_over_to_nobody),
         STAGE_TEST(a_read_write_lock_is_released_to_no_waiter),
+        STAGE_TEST(a_token_is_adopted_when_the_gate_opens),
         STAGE_TEST(a_renewal_lets_in_no_waiter),
         STAGE_TEST(a_hand_over_is_believed_when_the_gate_opens),
         STAGE_TEST(two_guard_times_exclude_each_other),
