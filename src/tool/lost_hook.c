@@ -29,7 +29,8 @@ static bool set_environment(const struct lost_hook_event *event)
            setenv("LOCKWIRE_LOST_STATE",
                   event->state == LOST_HOOK_LOST ? "lost" : "at-risk", 1) == 0 &&
            (event->fence > 0 ? setenv("LOCKWIRE_FENCE", fence, 1)
-                             : unsetenv("LOCKWIRE_FENCE")) == 0;
+                             : unsetenv("LOCKWIRE_FENCE")) == 0 &&
+           unsetenv("LOCKWIRE_TOKEN") == 0; /* of another lockwire, around this one */
 }
 
 static _Noreturn void become_command(const char *command,

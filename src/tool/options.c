@@ -264,6 +264,8 @@ static bool has_scheme(const struct options *options, const char *scheme)
             begins(options->url + strlen("valkey"), scheme + strlen("redis")));
 }
 
+#define OR_VALKEY " (or with valkey in place of redis)"
+
 static int check_sentinel(const struct options *options)
 {
     const char *user = options->sentinel_user, *file = options->sentinel_password_file;
@@ -275,7 +277,7 @@ static int check_sentinel(const struct options *options)
         !has_scheme(options, "rediss-sentinel://")) {
         return refuse(options->subcommand,
                       "%s needs a URL that begins with redis-sentinel:// or "
-                      "rediss-sentinel://",
+                      "rediss-sentinel://" OR_VALKEY,
                       option);
     }
     if (user != NULL && file == NULL) {
@@ -290,7 +292,7 @@ static int check_tls(const struct options *options)
     if (tls_option(options) != NULL && !has_scheme(options, "rediss")) {
         return refuse(options->subcommand,
                       "%s needs a URL that begins with rediss://, rediss-sentinel:// or "
-                      "rediss-cluster://",
+                      "rediss-cluster://" OR_VALKEY,
                       tls_option(options));
     }
     if ((options->tls_cert != NULL) != (options->tls_key != NULL)) {
@@ -305,9 +307,10 @@ static int check_map(const struct options *options)
         !has_scheme(options, "rediss-sentinel://") &&
         !has_scheme(options, "redis-cluster://") &&
         !has_scheme(options, "rediss-cluster://")) {
-        return refuse(options->subcommand,
-                      "--map needs a URL that begins with redis-sentinel://, "
-                      "rediss-sentinel://, redis-cluster:// or rediss-cluster://");
+        return refuse(
+            options->subcommand,
+            "--map needs a URL that begins with redis-sentinel://, "
+            "rediss-sentinel://, redis-cluster:// or rediss-cluster://" OR_VALKEY);
     }
     return CONTINUE;
 }
@@ -600,7 +603,8 @@ static const struct spec {
     {"re", 'r', HOLDERS, TEXT(url)},
     {"red", 'r', HOLDERS, TEXT(url)},
     {"redi", 'r', HOLDERS, TEXT(url)},
-    /* those of --grace, --max-hold, --owner and --key, likewise */
+    /* those of --and, --grace, --max-hold, --owner and --key, likewise */
+    {"a", '&', IN(RUN), PARSED(parse_and)},
     {"g", 'g', HOLDERS, PARSED(parse_grace)},
     {"m", 'm', HOLDERS, PARSED(parse_max_hold)},
     {"ma", 'm', HOLDERS, PARSED(parse_max_hold)},

@@ -107,8 +107,9 @@ static const char token_option[] =
     "                 printed, in place of waiting for the lock. With @FILE, or -\n"
     "                 for the standard input, TOKEN is the first line of that, so\n"
     "                 that the process list does not show it. --wait is then how\n"
-    "                 long an outage of the server is waited out. If TOKEN does not\n"
-    "                 hold the lock, the exit code is 70\n";
+    "                 long an outage of the server is waited out, and --max-waiting\n"
+    "                 has no effect. If TOKEN does not hold the lock, the exit code\n"
+    "                 is 70\n";
 
 static const char at_least[] =
     "  --at-least TIME\n"
@@ -417,7 +418,8 @@ static const char processes[] =
     "  gets LOCKWIRE_NAME, LOCKWIRE_FENCE (not with --redisson),\n"                      \
     "  LOCKWIRE_LOST_REASON (a text) and LOCKWIRE_LOST_STATE, which is one of two\n"     \
     "  words: lost; or at-risk if a renewal is late, so that the lock is still\n"        \
-    "  held, but not for long. A lock may be at risk several times.\n"                   \
+    "  held, but not for long. A lock may be at risk several times. CMD gets no\n"       \
+    "  LOCKWIRE_TOKEN.\n"                                                                \
     "\n"                                                                                 \
     "  lockwire does not wait for CMD. If CMD hangs, all else goes on, and CMD\n"        \
     "  also survives lockwire; until it ends, it is not started again for the same\n"    \

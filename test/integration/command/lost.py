@@ -8,7 +8,6 @@ Usual course: the lock is taken away; CMD writes its environment into a file; th
 import os
 import signal
 import subprocess
-import time
 import unittest
 
 from support import COMMAND, LIMIT, ToolTest, alive, until
@@ -25,9 +24,9 @@ class LostTest(ToolTest):
         self.server = self.redis()
         self.environment["LOCKWIRE_URL"] = self.server.url
 
-    def run_(self, *options, script="exec sleep 1000", subcommand="run", **more):
+    def run_(self, *options, script="exec sleep 1000", subcommand="run", name="job", **more):
         """A command that holds the lock, and the pid of its program."""
-        process = self.spawn(COMMAND, subcommand, "job", *options, "--", "sh", "-c",
+        process = self.spawn(COMMAND, subcommand, name, *options, "--", "sh", "-c",
                              "echo $LOCKWIRE_FENCE > fence; echo $$ > held; " + script,
                              cwd=self.folder, **more)
         return process, int(self.wait_for_file("held"))
@@ -84,6 +83,30 @@ class OnLost(LostTest):
         self.assertEqual(notes[0][2], "the lease was not renewed yet")
         self.assertIn("could not be renewed in time", notes[1][2])
         self.assertRegex(err, r"the lock 'job' is at risk, \d+ ms are left\n")
+
+    def test_the_token_is_not_its_own(self):
+        """Nor that of another lockwire around this one."""
+        for more in ((), ("--token", "")):
+            if more:
+                taken = self.end_of(self.spawn(COMMAND, "take", "job"))[1]
+                more = ("--token", taken.strip())
+            process, _ = self.run_("--lease", "600ms", "--on-lost", 'echo "<$LOCKWIRE_TOKEN>" >&2',
+                                   *more, env={"LOCKWIRE_TOKEN": "outer"})
+            self.server("DEL", "job")
+            code, err = self.outcome(process)
+            self.assertEqual(code, 70, err)
+            while "<" not in err:
+                err += self.line_of(process.stderr)
+            self.assertIn("<>\n", err)
+            os.remove(self.path("held"))
+
+    def test_with_a_minimum_time(self):
+        """A lock that was taken away stays free."""
+        process, _ = self.run_("--lease", "600ms", "--at-least", "1h", "--on-lost", NOTE)
+        self.server("DEL", "job")
+        self.assertEqual(self.outcome(process)[0], 70)
+        self.assertEqual(self.losses()[0][:3], ("lost", "job", "the lock is not held"))
+        self.assertEqual(self.server("EXISTS", "job"), 0)
 
     def test_the_longest_hold_is_a_loss(self):
         process, _ = self.run_("--max-hold", "500ms", "--on-lost", NOTE)
@@ -171,9 +194,13 @@ class KeepRunning(LostTest):
     def test_an_outage_beyond_the_lease(self):
         """Nor does the watchdog end it."""
         process, pid = self.run_("--lease", "500ms", "--keep-running", "--on-lost", NOTE)
+        os.remove(self.path("held"))
+        later, ended = self.run_("--lease", "500ms", name="later")
+        self.addCleanup(later.send_signal, signal.SIGCONT)
+        later.send_signal(signal.SIGSTOP)
         self.server.pause()
         self.losses()
-        time.sleep(1.5) # lw-keeper would have ended it by then
+        until(lambda: not alive(ended), "lw-keeper ends a command that began later")
         self.assertTrue(alive(pid))
         self.server.resume()
         os.kill(pid, signal.SIGTERM)

@@ -141,6 +141,8 @@ class Usage(ToolTest):
         for words in (("--ma", "1h"), ("--max", "1h"), ("--max-", "1h"), ("--max-h", "1h"),
                       ("--max-w", "3"), ("--ow", "anna", "-x"), ("--on", "true")):
             self.check(69, "run", "x", *NOWHERE, "-n", *words, "--", "true")
+        self.assertIn("--and: 'x' is given twice\n",
+                      self.check(64, "run", "x", *NOWHERE, "--a", "x", "--", "true"))
         for key in ("--k", "--ke", "--key"):
             self.assertIn("--key needs a URL that begins with rediss://",
                           self.check(64, "run", "x", *NOWHERE, key, "file", "--", "true"))
@@ -156,6 +158,10 @@ class Usage(ToolTest):
         self.assertIn("--max-waiting is not for --redisson, which has no queue\n",
                       self.check(64, "run", "x", *NOWHERE, "--redisson", "--max-waiting", "1", "true"))
         self.check(69, "run", "x", *NOWHERE, "-n", "--max-waiting", "2147483647", "--", "true")
+        self.check(69, "take", "x", *NOWHERE, "-n", "--max-waiting", "3")
+        for subcommand, more in (("run", ("--", "true")), ("take", ())): # TOKEN as it is checked
+            said = self.check(64, subcommand, "x", *NOWHERE, "--max-waiting", "3", "--token", "y", *more)
+            self.assertIn("no lock token", said)
         self.assertIn("status: unknown or ambiguous option --max-waiting\n",
                       self.check(64, "status", "x", "--max-waiting", "1"))
 
