@@ -8,6 +8,7 @@ In the usual case the command works through the map, fails over, and reports bot
 the map it fails.
 """
 import json
+import subprocess
 import unittest
 
 from clustered import Clustered
@@ -72,6 +73,20 @@ class UnreachableMaster(MapTest):
         seen = json.loads(out)
         self.assertEqual((seen["server"], seen["role"]), (both, "master"))
         self.assertEqual((seen["master"]["host"], seen["master"]["port"]), (TEST_NET, 6379))
+
+    def test_every_subcommand(self):
+        token = self.ask(0, "take", "job", *self.map).split()[0] # warnings follow
+        token = self.ask(0, "take", "job", "--token", token, *self.map).split()[0]
+        self.ask(75, "run", "job", "-n", *self.map, "--", "true")
+        hold = self.spawn(COMMAND, "hold", "job", "-n", *self.map, stdin=subprocess.PIPE)
+        self.assertEqual(self.end_of(hold)[0], 75)
+        self.assertIn("job", self.ask(0, "list", *self.map))
+        watch = self.spawn(COMMAND, "watch", "job", *self.map)
+        self.assertIn("holds mutex", self.line_of(watch.stdout))
+        self.ask(0, "release", "job", token, *self.map)
+        self.ask(3, "lead", "job", *self.map, "--", "sh", "-c", "exit 3")
+        self.ask(0, "take", "job", *self.map)
+        self.ask(0, "break", "job", *self.map)
 
     def test_pairs_in_one_option_and_a_whole_host(self):
         self.ask(1, "status", "job", "--map",
@@ -217,8 +232,10 @@ class Refused(MapTest):
                 self.assertIn(told, self.ask(64, "status", "job", "--redis", scheme, *maps))
 
     def test_with_a_single_server(self):
-        self.assertIn("--map needs a URL that begins with redis-sentinel://",
-                      self.ask(64, "run", "job", "--map", "a=b", "--redis", "valkeys://h", "--", "true"))
+        for words in (("run", "job", "--", "true"), ("take", "job"), ("release", "job", "token")):
+            self.assertIn("--map needs a URL that begins with redis-sentinel://, rediss-sentinel://, "
+                          "redis-cluster:// or rediss-cluster:// (or with valkey in place of redis)\n",
+                          self.ask(64, words[0], "--map", "a=b", "--redis", "valkeys://h", *words[1:]))
 
     def test_too_many(self):
         self.assertIn("more than 256 times",

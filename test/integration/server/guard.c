@@ -1390,6 +1390,10 @@ static void leases_are_bounded_by_the_guard_time(void **state)
                 "lease_ms 30000 is above 3000, the most that guard_ms 15000 allows");
     keeper_refused(a, "x", asking(.lease_ms = 3001), LW_EINVAL, text);
     group_refused(a, names, 2, asking(.lease_ms = 3001), LW_EINVAL, text);
+    adopt_refused(a, "x", "3f1c0a9b-7d5e-4468-8a1b-0123456789ab:7:2000-",
+                  asking(.lease_ms = 3001), LW_EINVAL, text);
+    ask_refused(a, "x", asking(.lease_ms = 3000, .at_least_ms = 3001), LW_EINVAL,
+                "at_least_ms 3001 is above 3000, the longest lease");
     ask_refused(a, "x", asking(.lease_ms = 3000, .mode = LW_REDISSON), LW_EINVAL,
                 "LW_REDISSON is not supported with guard_ms 15000");
     A = ask_with(a, "A", "x", asking(.lease_ms = 3000));
