@@ -316,7 +316,7 @@ static void a_key_of_another_kind_is_not_adopted(void **state)
     C = adopt_hold(c, "C", "y", token_of(B), NULL);
     EXPECT("C EINVAL");
     assert_non_null(strstr(lw_lock_errstr(C->lock), "no mutex"));
-    C = adopt_hold(c, "C", "y", token_of(A), asking(.mode = LW_SHARED));
+    adopt_hold(c, "C", "y", token_of(A), asking(.mode = LW_SHARED));
     EXPECT("C ENOTHELD"); /* the token of another name */
     assert_ttl("x", LONG_MS);
     assert_ttl("y", LONG_MS);
@@ -440,7 +440,7 @@ static void the_client_closes_or_ends(void **state)
     detach_hold(A, LONG_MS);
     drop(A); /* finishes silently */
     UNTIL(redis_int("PTTL x") > LONG_MS - STAGE_WAIT_MS);
-    A = adopt_hold(b, "A", "x", token, NULL);
+    adopt_hold(b, "A", "x", token, NULL);
     EXPECT("A granted");
 }
 
