@@ -272,8 +272,8 @@ static void put_time(struct json *json, const char *key, int64_t in_ms)
     int64_t ms;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    ms = now.tv_nsec / 1000000 + in_ms;
-    now.tv_sec += (time_t)(ms / 1000);
+    ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + in_ms;
+    now.tv_sec = (time_t)(ms / 1000);
     gmtime_r(&now.tv_sec, &utc);
     (void)strftime(second, sizeof(second), "%Y-%m-%dT%H:%M:%S", &utc);
     (void)snprintf(text, sizeof(text), "%s.%03dZ", second, (int)(ms % 1000));

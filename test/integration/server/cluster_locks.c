@@ -342,6 +342,32 @@ static void locks_are_detached_and_adopted_at_each_master(void **state)
     }
 }
 
+static void so_many_wait_at_each_master(void **state)
+{
+    struct peer *one, *other;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    other = client("b");
+    for (int i = 0; i < 3 * KINDS; i++) {
+        const struct kind *kind = &kinds[i / 3];
+        const char *name = name_at(i % 3, i / 3);
+        struct hold *A = hold_of(one, "A", name, kind, 0),
+                    *B = queue_behind(other, "B", A, kind),
+                    *C = ask_with(one, "C", name,
+                                  asking(.mode = kind->waiter, .permits = kind->permits,
+                                         .wait_ms = -1, .max_waiting = 1));
+
+        UNTIL(C->result != PENDING);
+        assert_int_equal(C->result, LW_EBUSY);
+        hand_over(A, B);
+        drop(A);
+        drop(C);
+        end(B);
+    }
+}
+
 static void what_has_moved_is_detached_and_adopted(void **state)
 {
     struct peer *one, *other;
@@ -779,6 +805,7 @@ int main(void)
         STAGE_TEST(sets_are_acquired_when_a_master_has_died),
         STAGE_TEST(what_has_moved_is_followed),
         STAGE_TEST(locks_are_detached_and_adopted_at_each_master),
+        STAGE_TEST(so_many_wait_at_each_master),
         STAGE_TEST(what_has_moved_is_detached_and_adopted),
         STAGE_TEST(what_is_on_its_way_is_detached_and_then_adopted),
         STAGE_TEST(what_has_moved_and_back_is_handed_over),

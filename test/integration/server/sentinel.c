@@ -255,6 +255,53 @@ static void a_detached_lock_is_adopted_at_the_new_master(void **state)
     stage_clear_trace();
 }
 
+/* Returns how many wait at the replica, from 1 to 9. */
+static int count_waiters(void)
+{
+    int count = 9;
+
+    while (count > 0 &&
+           replica_says("EVAL return(tostring(redis.call('ZCARD',KEYS[1]))) 1 "
+                        "lockwire:2:queue:{x}",
+                        (char[]){(char)('0' + count), '\0'}) == 0) {
+        count--;
+    }
+    return count;
+}
+
+/* The queue is lost with the master, and another client has come first. B has had its
+ * place, and so is not refused. */
+static void a_limit_goes_on_at_the_new_master(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a"), *b = start("b");
+    struct hold *A = take(a, "A", "x"), *B;
+    const char *queue = queue_of("x");
+
+    EXPECT("A granted");
+    B = ask_with(b, "B", "x", asking(.wait_ms = -1, .max_waiting = 1));
+    wait_queued("x", 1);
+    replicate();
+    freeReplyObject(server_command(&replica, "CONFIG SET replica-read-only no"));
+    freeReplyObject(server_command(&replica, "DEL %s", queue));
+    freeReplyObject(
+        server_command(&replica,
+                       "ZADD %s 8000000000000000 3f1c0a9b-7d5e-4468-8a1b-0123456789ab:"
+                       "00000000000000000000001:2000-",
+                       queue)); /* its client is dead */
+    freeReplyObject(server_command(&replica, "PEXPIRE %s 120000", queue));
+    server_kill(&stage.server);
+    UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
+    UNTIL(count_waiters() == 2);
+    ask_with(a, "E", "x", asking(.wait_ms = -1, .max_waiting = 2));
+    EXPECT("E EBUSY");
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_true(B->fence > A->fence);
+}
+
 static void the_master_dies_and_its_replica_goes_on(void **state)
 {
     (void)state;
@@ -685,6 +732,7 @@ int main(void)
         STAGE_TEST(the_id_of_a_master_that_had_no_replica_is_asked_for_again),
         STAGE_TEST(sentinels_with_a_password_are_learnt),
         STAGE_TEST(the_master_dies_and_its_replica_goes_on),
+        STAGE_TEST(a_limit_goes_on_at_the_new_master),
         STAGE_TEST(sets_are_acquired_through_a_failover_by_order),
         STAGE_TEST(sets_are_acquired_when_the_master_has_died),
         STAGE_TEST(who_waits_as_redisson_does_is_woken_at_the_new_master),
