@@ -856,13 +856,17 @@ static void acquire(struct host *host)
         op->options.at_least_ms = (uint32_t)op->options.max_hold_ms;
     }
     several = world.plan.sets && chance(world.plan.sets);
-    trace("op %u: h%d %s %s in mode %d for %s, lease %u, wait %lld, margin %u, "
+    if (!keeps && !several && op->options.mode != LW_REDISSON && world.plan.limited &&
+        chance(world.plan.limited)) {
+        op->options.max_waiting = (uint32_t)rng_between(&world.rng, 1, 4);
+    }
+    trace("op %u: h%d %s %s in mode %d for %s, lease %u, wait %lld behind %u, margin %u, "
           "cap %lld%s%s",
           op->id, host->id, keeps ? "keeps" : "acquires",
           several ? "a set" : load_name(op->name), op->options.mode,
           *op->owner ? op->owner : "itself", (unsigned)op->options.lease_ms,
-          (long long)op->options.wait_ms, (unsigned)op->options.margin_ms,
-          (long long)op->options.max_hold_ms,
+          (long long)op->options.wait_ms, (unsigned)op->options.max_waiting,
+          (unsigned)op->options.margin_ms, (long long)op->options.max_hold_ms,
           op->options.flags & LW_NO_RENEW ? ", no renewal" : "",
           op->options.flags & LW_NO_FENCE ? ", no fence" : "");
     enter(op);

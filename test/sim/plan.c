@@ -12,6 +12,7 @@
 #define WATCHED 6   /* one seed of so many; the others are not changed by it */
 #define CLUSTERED 6 /* and as many, three later */
 #define DETACHED 8  /* one seed of so many detaches locks and adopts them */
+#define LIMITED 8   /* and as many have acquisitions with max_waiting, four later */
 #define GUARDED 12  /* one seed of so many uses the guard, four later */
 #define KEPT 4      /* one seed of so many has keeps */
 
@@ -572,5 +573,8 @@ void plan_draw(void)
     if (plan_detaches_all || (world.seed % DETACHED == 2 && !plan->tame)) {
         plan->tame = plan->quiet = false; /* which know of no lock without a holder */
         plan->detached = (unsigned)ONE_OF(100, 300, 600);
+    }
+    if (world.seed % LIMITED == 6 && !plan->tame) {
+        plan->limited = (unsigned)ONE_OF(100, 300, 600);
     }
 }

@@ -110,6 +110,7 @@ struct plan {
     unsigned kept;     /* acquisitions that are a keep's */
     unsigned sets;     /* acquisitions of several names at once */
     unsigned detached; /* holds that are detached, or have a minimum time; adoptions */
+    unsigned limited;  /* acquisitions that do not wait behind so many others */
     enum kind kinds[NAMES];
     unsigned owned;           /* read-write acquisitions for one of a few owners */
     unsigned inside;          /* calls made within callbacks */
