@@ -18,6 +18,8 @@
 #include <string.h>
 #include <syslog.h>
 
+#define OR_VALKEY " (or with valkey in place of redis)"
+
 /* ---- errbuf ---- */
 
 void lw__options_explain(struct lw_client *client, const char *format, ...)
@@ -142,7 +144,7 @@ static int check_tls(struct lw_client *client)
     if (!client->url.tls && first_tls_option(o) != NULL) {
         lw__options_explain(client,
                             "%s needs a URL that begins with rediss://, "
-                            "rediss-sentinel:// or rediss-cluster://",
+                            "rediss-sentinel:// or rediss-cluster://" OR_VALKEY,
                             first_tls_option(o));
     } else if (o->tls_key != NULL && o->tls_cert == NULL) {
         lw__options_explain(client, "tls_key is given without tls_cert");
@@ -164,7 +166,7 @@ static int check_sentinel(struct lw_client *client)
     if (given != NULL && client->url.service == NULL) {
         lw__options_explain(client,
                             "%s needs a URL that begins with redis-sentinel:// or "
-                            "rediss-sentinel://",
+                            "rediss-sentinel://" OR_VALKEY,
                             given);
     } else if (o->sentinel_username != NULL && o->sentinel_password == NULL) {
         lw__options_explain(client,
@@ -189,7 +191,8 @@ static int set_address_map(struct lw_client *client)
     if (client->url.service == NULL && !client->url.cluster) {
         lw__options_explain(client,
                             "address_map needs a URL that begins with redis-sentinel://, "
-                            "rediss-sentinel://, redis-cluster:// or rediss-cluster://");
+                            "rediss-sentinel://, redis-cluster:// or "
+                            "rediss-cluster://" OR_VALKEY);
         return LW_EINVAL;
     }
     status = lw__address_map_parse(text, &client->address_map, why, sizeof(why));

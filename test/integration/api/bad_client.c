@@ -74,7 +74,9 @@ static void client_option_out_of_range(void **state)
 static void client_address_map(void **state)
 {
     const char *sentinel = "redis-sentinel://h/s", *cluster = "valkey-cluster://h";
-    const char *needs = "address_map needs a URL that begins with redis-sentinel://";
+    const char *needs =
+        "address_map needs a URL that begins with redis-sentinel://, rediss-sentinel://, "
+        "redis-cluster:// or rediss-cluster:// (or with valkey in place of redis)";
 
     (void)state;
     client_refused(stage.server.url, client_of(.address_map = "a=b"), needs);
