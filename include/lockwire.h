@@ -54,7 +54,7 @@
  *  5. The state of a handle changes only in a call or right before a callback.
  *     lw_lock_remaining_ms is 0 from the deadline on, and from the call of lw_release,
  *     lw_detach or lw_client_close. It is also 0 once the server has reported that the
- * lock is not held, even before `lost` is called with LW_ENOTHELD.
+ *     lock is not held, even before `lost` is called with LW_ENOTHELD.
  *  6. `lost` is called at most once, and only for a held lock. The reason is LW_ELOST
  *     (the lease was not renewed in time), LW_ETIMEOUT (max_hold_ms has passed) or
  *     LW_ENOTHELD (the server reports that the lock is free or has another holder). With
@@ -317,8 +317,7 @@ struct lw_client_options {
     void *arg;
     /* Gets the reason, with the field or argument that is wrong, if lw_client_new,
      * lw_acquire, lw_adopt, lw_detach, lw_keep_new, lw_acquire_all, lw_inspect, lw_list
-     * or lw_break fails.
-     * Must live as long as the client. */
+     * or lw_break fails. Must live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
     /* The tls_ options are for rediss://, rediss-sentinel:// and rediss-cluster:// only.

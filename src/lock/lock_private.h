@@ -575,8 +575,7 @@ int lw__turns_adopt(struct lw_lock *lock, const char *token);
 /* Hands a held lock over locally, or releases it; or, if its token has to stay in Redis for
  * some time yet, detaches it. */
 void lw__turns_release(struct lw_lock *lock);
-/* Detaches the holder's token for `keep_us`, or for the rest of its lease if that is 0.
- */
+/* Detaches the holder's token for `keep_us`, or for the rest of its lease if it is 0. */
 void lw__turns_detach(struct lw_lock *lock, int64_t keep_us);
 /* Completes a pending release with LW_EUNKNOWN; it goes on without its handle. */
 void lw__turns_abandon_release(struct lw_lock *lock);
