@@ -134,10 +134,17 @@ class ToolTest(unittest.TestCase):
 
     @staticmethod
     def line_of(stream):
-        """The next line of a process's output or messages."""
-        if not select.select([stream], [], [], LIMIT)[0]:
-            raise AssertionError(f"waited {LIMIT} s in vain for a line")
-        return stream.readline()
+        """The next line of a process's output or messages. Nothing is read ahead: what is in a
+        buffer would keep select waiting, and communicate would miss it."""
+        line = b""
+        while not line.endswith(b"\n"):
+            if not select.select([stream], [], [], LIMIT)[0]:
+                raise AssertionError(f"waited {LIMIT} s in vain for a line after {line}")
+            byte = os.read(stream.fileno(), 1)
+            if not byte:
+                break
+            line += byte
+        return line.decode()
 
     def wait_for_file(self, name):
         path = self.path(name)
