@@ -182,20 +182,24 @@ static const char break_intro[] =
     "the message is lost, the holder relies on the lock until its next renewal. In\n"
     "the meantime, only a resource that checks fencing tokens is safe.\n";
 
-static const char waiting[] =
-    "Waiting:\n"
-    "  -w, --wait TIME\n"
-    "                 how long to wait for the lock: a time, 0 (try once), or\n"
-    "                 forever (the default)\n"
-    "  -n, --nonblock, --nb\n"
-    "                 same as --wait 0\n"
-    "  -E, --conflict-exit-code CODE\n"
-    "                 exit code if the lock is busy or the wait times out: 0 to 255\n"
-    "                 (default 75)\n"
-    "  --max-waiting N\n"
-    "                 do not wait if N others already do: the lock is busy. With 1,\n"
-    "                 wait only if no other does. A dead waiter counts until its turn\n"
-    "                 comes. Not for --redisson\n";
+#define WAITING                                                                          \
+    "Waiting:\n"                                                                         \
+    "  -w, --wait TIME\n"                                                                \
+    "                 how long to wait for the lock: a time, 0 (try once), or\n"         \
+    "                 forever (the default)\n"                                           \
+    "  -n, --nonblock, --nb\n"                                                           \
+    "                 same as --wait 0\n"                                                \
+    "  -E, --conflict-exit-code CODE\n"                                                  \
+    "                 exit code if the lock is busy or the wait times out: 0 to 255\n"   \
+    "                 (default 75)\n"                                                    \
+    "  --max-waiting N\n"                                                                \
+    "                 do not wait if N others already do: the lock is busy. With 1,\n"   \
+    "                 wait only if no other does. A dead waiter counts until its turn\n" \
+    "                 comes."
+
+static const char waiting[] = WAITING " Not for --redisson\n";
+
+static const char waiting_to_take[] = WAITING "\n";
 
 static const char lead_waiting[] =
     "Waiting:\n"
@@ -465,7 +469,7 @@ static const char *const sections[SUBCOMMANDS + 1][20] = {
               job_environment},
     [HOLD] = {hold_intro, waiting, verbose, holding, hold_grace, on_lost, kind, server,
               times, hold_codes, refused_later, if_lost, environment},
-    [TAKE] = {take_intro, take_output, waiting, verbose, taking, token_option,
+    [TAKE] = {take_intro, take_output, waiting_to_take, verbose, taking, token_option,
               kind_to_take, server, times, take_codes, environment},
     [RELEASE] = {release_intro, server, release_codes, server_codes, environment},
     [STATUS] = {status_intro, status_output, server, status_codes, server_codes,

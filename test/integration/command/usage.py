@@ -271,6 +271,8 @@ class Usage(ToolTest):
         waiting = ("-w, --wait", "-n, --nonblock", "-E, --conflict-exit-code")
         for subcommand, words in (("run", holding + waiting), ("lead", holding),
                                   ("hold", holding + waiting),
+                                  ("take", waiting + ("--max-waiting", "--token", "--json", "70")),
+                                  ("release", ("TOKEN", "@FILE", "70", "77")),
                                   ("status", ("--json", "--wide", "    1  the lock is free", "69", "77")),
                                   ("break", ("--token", "--foreign", " 1 ", "69", "77")),
                                   ("watch", ("--interval", "--json", "69", "77", "SIGINT"))):
@@ -286,6 +288,10 @@ class Usage(ToolTest):
                      "LOCKWIRE_NAME", "LOCKWIRE_FENCE", "embedded:", "75", "69", "70", "77"):
             self.assertIn(word, said)
 
+    def test_help_names_no_option_of_another_subcommand(self):
+        for subcommand in ("take", "release"):
+            self.assertNotIn("--redisson", self.check(0, subcommand, "--help"))
+
     def test_help_is_grouped(self):
         lock, end = ["Waiting", "Holding", "Kind of lock"], ["Exit codes", "Environment"]
         job = ["Exit codes", "Processes and signals", "If the lock is lost", "Environment"]
@@ -295,6 +301,8 @@ class Usage(ToolTest):
                 (("lead",), lock + ["Server", "Times"] + job),
                 (("hold",), lock + ["Server", "Times", "Exit codes", "If the lock is lost",
                                     "Environment"]),
+                (("take",), ["Output"] + lock + ["Server", "Times"] + end),
+                (("release",), ["Server"] + end),
                 (("status",), ["Output", "Server"] + end),
                 (("watch",), ["Output", "Server", "Times"] + end),
                 (("list",), ["Output", "Server"] + end),
@@ -304,8 +312,9 @@ class Usage(ToolTest):
             self.assertEqual(re.findall(r"\n\n\n| \n", said), [])
 
     def test_help_fits_80_columns(self):
-        for words in (("--help",), ("run", "-h"), ("lead", "-h"), ("hold", "-h"), ("status", "-h"),
-                      ("break", "-h"), ("watch", "-h"), ("list", "-h")):
+        for words in (("--help",), ("run", "-h"), ("lead", "-h"), ("hold", "-h"), ("take", "-h"),
+                      ("release", "-h"), ("status", "-h"), ("break", "-h"), ("watch", "-h"),
+                      ("list", "-h")):
             for line in self.check(0, *words).splitlines():
                 self.assertLessEqual(len(line), 80, line)
 
