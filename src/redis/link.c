@@ -322,7 +322,7 @@ static void fail_connecting(struct lw__link *link)
     (void)snprintf(why, sizeof(why), "no %s %.60s within %u ms%s",
                    handshaking ? "TLS handshake with" : "connection to", link->peer,
                    (unsigned)link->connect_timeout_ms,
-                   silent ? ": the server sent nothing (without TLS? try redis://)" : "");
+                   silent ? ": it sent nothing (no TLS? try redis:// or valkey://)" : "");
     lw__link_fail(link, why);
 }
 
@@ -720,11 +720,12 @@ static void fail_by_context(struct lw__link *link, const redisContext *c)
     } else if (tls != NULL) {
         fail_doing(link, "TLS with", tls);
     } else if (is_alert(c)) {
-        fail_doing(link, "reading from", "the server uses TLS (try rediss://)");
+        fail_doing(link, "reading from",
+                   "the server uses TLS (try rediss:// or valkeys://)");
     } else if (is_end(c) && may_want_tls(link)) {
         fail_doing(link, "no reply from",
-                   "connection closed at once (by a TLS server? try rediss://; or by a "
-                   "proxy without CLIENT?)");
+                   "connection closed at once (by a TLS server? try rediss:// or "
+                   "valkeys://; or by a proxy without CLIENT?)");
     } else if (c->err == REDIS_ERR_EOF) {
         link->ended = true;
         (void)snprintf(why, sizeof(why), "%s closed the connection", link->peer);

@@ -29,8 +29,8 @@ static void log_cluster(struct lw__route *route, const struct lw__node *node)
         route->cluster_logged = true;
         lw__log(log, LOG_WARNING,
                 "the server is a node of a cluster; use redis-cluster:// or "
-                "rediss-cluster:// in the URL, else contended locks and names of "
-                "other nodes fail");
+                "rediss-cluster:// (or with valkey in place of redis) in the URL, else "
+                "contended locks and names of other nodes fail");
     }
 }
 

@@ -250,9 +250,10 @@ static void note(struct lw__tls *tls, unsigned long cause, const char *otherwise
         tls->rejected = verified != X509_V_ERR_CERT_NOT_YET_VALID;
     } else if (!tls->shaken && ERR_GET_LIB(cause) == ERR_LIB_SSL &&
                ERR_GET_REASON(cause) == SSL_R_WRONG_VERSION_NUMBER) {
-        (void)snprintf(tls->why, sizeof(tls->why),
-                       "the server does not use TLS on this port (try redis://): %.40s",
-                       why);
+        (void)snprintf(
+            tls->why, sizeof(tls->why),
+            "the server does not use TLS on this port (try redis:// or valkey://): %.40s",
+            why);
     } else {
         (void)snprintf(tls->why, sizeof(tls->why), "%s", why);
         tls->rejected = is_rejection(cause);

@@ -77,8 +77,8 @@ static inline int lw__tls_new(const struct lw__tls_options *options, char *why,
 {
     (void)options, (void)ret;
     (void)snprintf(why, size,
-                   "rediss://: this lockwire was built without TLS, for which "
-                   "it needs hiredis_ssl 1.1 or later and OpenSSL");
+                   "rediss:// or valkeys://: this lockwire was built without TLS, "
+                   "for which it needs hiredis_ssl 1.1 or later and OpenSSL");
     return LW_EINVAL;
 }
 /* Without a struct lw__tls the others are never called with one. */

@@ -265,8 +265,8 @@ class Away(CauseTest):
             self.for_now(69, "LOADING", f"redis://{place}", NO_CONNECTION)
 
     def test_a_proxy_without_CLIENT(self):
-        self.for_now(69, "connection closed at once (by a TLS server? try rediss://; or by a "
-                         "proxy without CLIENT?)", f"redis://127.0.0.1:{self.stub(lambda words: None).port}")
+        self.for_now(69, "connection closed at once (by a TLS server? try rediss:// or "
+                         "valkeys://; or by a proxy without CLIENT?)", f"redis://127.0.0.1:{self.stub(lambda words: None).port}")
         proxy = self.stub(lambda words: b"+OK\r\n" if words[0] == "AUTH" else None)
         self.for_now(69, "closed the connection at CLIENT SETNAME (a proxy that does not "
                          "support this command?)",

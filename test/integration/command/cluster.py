@@ -209,7 +209,7 @@ class NoCluster(ToolTest):
         elsewhere = next(node for node in cluster.nodes
                          if node is not cluster.owner(cluster.slot("job")))
         said = self.ask(77, "run", "job", "--redis", f"redis://{elsewhere.address}", "--", "true")
-        self.assertIn("redis-cluster://", said)
+        self.assertIn("redis-cluster:// or rediss-cluster:// (or with valkey in place of redis)", said)
         self.assertRegex(said, "cannot lock 'job': refused by the server: (MOVED|CROSSSLOT) ")
 
 

@@ -114,7 +114,7 @@ static void a_server_without_tls(void **state)
 
     (void)state;
     assert_down(tls_start("a", port, client_of(.connect_timeout_ms = 300)),
-                "the server sent nothing (without TLS? try redis://)");
+                "it sent nothing (no TLS? try redis:// or valkey://)");
 }
 
 /* One that answers, if not in TLS. */
@@ -145,7 +145,7 @@ static void a_server_with_tls_behind_redis(void **state)
 
     (void)state;
     (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d", tls_listen("server", false));
-    assert_down(peer_start_at("a", url, NULL), "rediss://");
+    assert_down(peer_start_at("a", url, NULL), "try rediss:// or valkeys://");
 }
 
 static void a_server_that_answers_with_an_alert(void **state)
@@ -157,7 +157,7 @@ static void a_server_that_answers_with_an_alert(void **state)
     relay->says = "\x15\x03\x01\x02\x28";
     (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d", relay->port);
     assert_down(peer_start_at("a", url, client_of(.backoff_max_ms = 100)),
-                "the server uses TLS (try rediss://)");
+                "the server uses TLS (try rediss:// or valkeys://)");
 }
 
 static void a_black_hole_in_the_handshake(void **state)
