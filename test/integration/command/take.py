@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`lockwire take`, `lockwire release`, `--token` and `--at-least` at a real server and in a cluster.
+"""`lockwire take`, `lockwire release`, `--token` and `--at-least` at a real server, and at sentinels
+and in a cluster, also after failovers.
 
 Happy path: take prints a token and exits, the lock stays held; the token is prolonged, a command
 runs under it, or it is released; then it holds no more.
@@ -16,11 +17,13 @@ import unittest
 
 from clustered import Clustered
 from support import COMMAND, LIMIT, ToolTest, until
+from watched import Watched
 
 TOKEN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+:[0-9]+-\n")
 KINDS = ((), ("-x",), ("-s",), ("-s", "--permits", "2"), ("-x", "--owner", "anna"))
 HOUR = 3600 * 1000
 SPARE = 2 * LIMIT * 1000
+WARNING = "min-replicas-to-write"  # the servers below sentinels have none
 
 
 class TakeTest(ToolTest):
@@ -97,6 +100,22 @@ class Life(TakeTest):
             self.bad(70, "not held by the given --token", "run", "job", "--token", token, *kind,
                      "--", "touch", self.path("ran"))
         self.assertFalse(os.path.exists(self.path("ran")))
+
+    def test_a_token_that_does_not_hold_runs_nothing(self):
+        """Not even if the lock is free, so that it could be acquired."""
+        for kind in KINDS:
+            token = self.take(*kind)
+            self.good("release", "job", token)
+            self.bad(70, "not held by the given --token", "run", "job", "--token", token, *kind,
+                     "--", "touch", self.path("ran"))
+            self.assertFalse(os.path.exists(self.path("ran")))
+
+    def test_the_command_gets_the_token_that_holds(self):
+        script = f'echo "$LOCKWIRE_TOKEN"; exec {COMMAND} status job --json'
+        for words in (*(("run", "job", *kind) for kind in KINDS), ("lead", "job"),
+                      ("run", "job", "--and", "other")):
+            token, seen = self.good(*words, "--", "sh", "-c", script).split("\n", 1)
+            self.assertEqual([token], [holder["token"] for holder in json.loads(seen)["holders"]])
 
     def test_waiters_get_it_in_turn(self):
         token = self.take("--lease", "1h")
@@ -320,18 +339,212 @@ class Servers(TakeTest):
         self.assertEqual(self.run_("take", "job", "--token", token)[0], 77)
         self.assertEqual(self.run_("release", "job", token)[0], 77)
 
-    def test_in_a_cluster(self):
-        cluster = Clustered()
-        self.addCleanup(cluster.stop)
-        self.environment["LOCKWIRE_URL"] = cluster.url
-        for kind in KINDS:
-            token = self.take("--lease", "1h", *kind)
-            token = self.take("--lease", "1h", "--token", token, *kind)
-            self.assertEqual(self.good("run", "job", "--token", token, *kind, "--", "echo", "ran"),
-                             "ran\n")
-            self.bad(70, "not held", "release", "job", token)
-            self.good("run", "job", "--at-least", "300ms", *kind, "--", "true")
-            self.good("run", "job", "-x" if kind else "--verbose", "--", "true")
+    def test_a_lease_that_the_server_refuses_to_set(self):
+        """There is no token to rely on, so none is printed."""
+        self.server("ACL", "SETUSER", "default", "-pexpire")
+        self.bad(77, "the lease of 'job' could not be set; it stays locked", "take", "job",
+                 "--lease", "1h")
+        self.assertEqual(self.server("EXISTS", "job"), 1)
+
+
+class ManyServers(TakeTest):
+    """One lock of each kind. The names are in one slot of a cluster."""
+    COUNT = range(len(KINDS))
+    SLOT = "{t}"
+
+    def run_(self, *words, **more):
+        code, out, err = super().run_(*words, **more)
+        return code, out, "".join(line for line in err.splitlines(True) if WARNING not in line)
+
+    def name(self, i):
+        return f"{self.SLOT}job{i}"
+
+    def take_all(self):
+        """The tokens and the fencing tokens."""
+        taken = [json.loads(self.good("take", self.name(i), "--json", "--lease", "1h", *KINDS[i]))
+                 for i in self.COUNT]
+        return [each["token"] for each in taken], [each["fence"] for each in taken]
+
+    def prolong_all(self, tokens):
+        for i in self.COUNT:
+            self.assertEqual(self.run_("run", self.name(i), "-n", "-x", "--", "true")[0], 75)
+        return [self.good("take", self.name(i), "--lease", "1h", "--token", tokens[i],
+                          *KINDS[i]).rstrip("\n") for i in self.COUNT]
+
+    def run_all(self, tokens, fences):
+        """Afterwards all locks are free."""
+        for i in self.COUNT:
+            fence = self.good("run", self.name(i), "--token", tokens[i], *KINDS[i], "--", "sh",
+                              "-c", "echo $LOCKWIRE_FENCE")
+            self.assertGreater(int(fence), fences[i])
+            self.bad(70, "not held by the given TOKEN", "release", self.name(i), tokens[i])
+
+    def release_all(self, tokens):
+        for i in self.COUNT:
+            self.good("release", self.name(i), tokens[i])
+            self.assertIn(": free\n", self.run_("status", self.name(i))[1])
+
+    def refuse_all(self, tokens):
+        for i in self.COUNT:
+            token = ("--token", tokens[i], *KINDS[i])
+            self.bad(70, "not held by the given --token", "take", self.name(i), *token)
+            self.bad(70, "not held by the given --token", "run", self.name(i), *token, "--",
+                     "touch", self.path("ran"))
+            self.bad(70, "not held by the given TOKEN", "release", self.name(i), tokens[i])
+        self.assertFalse(os.path.exists(self.path("ran")))
+
+    def assert_carried_over(self, change):
+        """The tokens of before the change can be used after it."""
+        tokens, fences = self.take_all()
+        change()
+        self.run_all(self.prolong_all(tokens), fences)
+        self.release_all(self.take_all()[0])
+
+    def holder(self, token):
+        """A command that runs under the token until the file `stop` exists."""
+        process = self.spawn(COMMAND, "run", self.name(0), "--token", token, "--lease", "6s", "--",
+                             "sh", "-c", "echo > held; while [ ! -e stop ]; do sleep 0.02; done; "
+                             "exit 5", cwd=self.folder)
+        self.wait_for_file("held")
+        return process
+
+    def end_holder(self, process):
+        with open(self.path("stop"), "w", encoding="ascii"):
+            pass
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 5, err)
+        self.assertIn(": free\n", self.run_("status", self.name(0))[1])
+
+
+class Sentinels(ManyServers):
+    def setUp(self):
+        super().setUp()
+        self.watched = Watched()
+        self.addCleanup(self.watched.stop)
+        self.environment["LOCKWIRE_URL"] = self.watched.url
+
+    def until_promoted(self):
+        """By then the sentinel has ended the connections of the new master's clients."""
+        until(lambda: self.watched.sentinels[0].says("MASTER", "port")
+              == str(self.watched.replica_port), "the sentinel reports the replica")
+        until(lambda: "role:master" in self.watched.replica("INFO", "replication"),
+              "the replica is the master")
+
+    def fail_over(self):
+        self.watched.fail_over()
+        self.until_promoted()
+
+    def kill_master(self):
+        self.watched.kill_master()
+        self.until_promoted()
+
+    def test_every_kind(self):
+        self.assert_carried_over(lambda: None)
+
+    def test_a_failover(self):
+        self.assert_carried_over(self.fail_over)
+
+    def test_a_master_that_is_gone(self):
+        self.assert_carried_over(self.kill_master)
+
+    def test_released_after_a_failover(self):
+        tokens, _ = self.take_all()
+        self.fail_over()
+        self.release_all(tokens)
+
+    def test_a_new_master_without_the_locks(self):
+        """As if the last writes had not reached it."""
+        tokens, _ = self.take_all()
+        self.watched.until_known()
+        self.watched.replica("CONFIG", "SET", "replica-read-only", "no")
+        self.watched.replica("FLUSHALL")
+        self.kill_master()
+        self.refuse_all(tokens)
+
+    def test_an_outage_is_waited_out(self):
+        tokens, fences = self.take_all()
+        self.watched.kill_master()
+        waiting = [self.spawn(COMMAND, "take", self.name(i), "--lease", "1h", "--token", tokens[i],
+                              *KINDS[i]) for i in self.COUNT]
+        ends = [self.end_of(process) for process in waiting]
+        self.assertEqual([code for code, _, _ in ends], [0] * len(KINDS), ends)
+        self.run_all([out.rstrip("\n") for _, out, _ in ends], fences)
+
+    def test_a_failover_while_a_command_runs(self):
+        process = self.holder(self.take_all()[0][0])
+        self.fail_over()
+        self.end_holder(process)
+
+
+class Cluster(ManyServers):
+    def setUp(self):
+        super().setUp()
+        self.cluster = Clustered()
+        self.addCleanup(self.cluster.stop)
+        self.environment["LOCKWIRE_URL"] = self.cluster.url
+        self.slot = self.cluster.slot(self.SLOT)
+
+    def replica(self):
+        return self.cluster.replicas[self.cluster.masters.index(self.cluster.owner(self.slot))]
+
+    def fail_over(self):
+        self.cluster.fail_over(self.replica())
+
+    def kill_master(self):
+        """Without its last writes, if the replica does not have them."""
+        old = self.cluster.owner(self.slot)
+        self.cluster.kill(old)
+        until(lambda: self.cluster.owner(self.slot) is not old, "the replica is the master")
+        self.cluster.until_well()
+
+    def move(self):
+        self.cluster.move(self.slot, next(node for node in self.cluster.masters
+                                          if node is not self.cluster.owner(self.slot)))
+
+    def until_replicated(self):
+        old, new = self.cluster.owner(self.slot), self.replica()
+        written = int(old.says("replication", "master_repl_offset"))
+        until(lambda: int(new.says("replication", "slave_repl_offset")) >= written,
+              "the replica has it")
+
+    def test_every_kind(self):
+        self.assert_carried_over(lambda: None)
+        for i in self.COUNT:
+            self.good("run", self.name(i), "--at-least", "300ms", *KINDS[i], "--", "true")
+            self.good("run", self.name(i), *KINDS[1 if KINDS[i] else 0], "--", "true")
+
+    def test_a_failover(self):
+        self.assert_carried_over(self.fail_over)
+
+    def test_a_master_that_is_gone(self):
+        def kill():
+            self.until_replicated()
+            self.kill_master()
+
+        self.assert_carried_over(kill)
+
+    def test_a_slot_that_has_moved(self):
+        self.assert_carried_over(self.move)
+
+    def test_released_after_a_failover_and_a_move(self):
+        tokens, _ = self.take_all()
+        self.fail_over()
+        self.move()
+        self.release_all(tokens)
+
+    def test_a_new_master_without_the_locks(self):
+        tokens, _ = self.take_all()
+        self.until_replicated()
+        self.replica()("CONFIG", "SET", "replica-read-only", "no")
+        self.replica()("FLUSHALL")
+        self.kill_master()
+        self.refuse_all(tokens)
+
+    def test_a_failover_and_a_move_while_a_command_runs(self):
+        process = self.holder(self.take_all()[0][0])
+        self.fail_over()
+        self.move()
+        self.end_holder(process)
 
 
 if __name__ == "__main__":
