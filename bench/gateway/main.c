@@ -234,6 +234,7 @@ static int connect_to_redis(struct gateway *gateway, const struct options *optio
     client.errbuf_size = sizeof(gateway->error);
     client.sentinel_username = options->sentinel_user;
     client.guard_ms = (uint32_t)options->guard_ms;
+    client.address_map = *options->map ? options->map + 1 : NULL;
     error = lw_client_new(gateway->base, options->url, &client, &gateway->client);
     password_wipe(password);
     password_wipe(sentinel_password);

@@ -31,6 +31,10 @@ static const char usage[] =
     "                      whose first line is the server's password\n"
     "  --sentinel-user NAME, --sentinel-password-file FILE\n"
     "                      what the sentinels themselves are logged in to with\n"
+    "  --map FROM=TO       connect to TO in place of the address FROM that sentinels or\n"
+    "                      cluster nodes announce: HOST:PORT=HOST:PORT, or HOST=HOST\n"
+    "                      for all ports of a host. May be repeated. Not for hosts in\n"
+    "                      the URL\n"
     "  --work TIME         how long giving a gift takes (20ms)\n"
     "  --lease TIME        of the locks (30s)\n"
     "  --guard TIME        after the server was restarted or promoted, no gift is given\n"
@@ -78,6 +82,19 @@ static bool parse_time(const char *option, const char *text, int64_t *ms)
     return false;
 }
 
+/* Appends the pairs. Returns false, after a report, if there is no room. */
+static bool add_map(const char *pairs, struct options *options)
+{
+    size_t length = strlen(options->map), room = sizeof(options->map) - length;
+
+    if ((size_t)snprintf(options->map + length, room, ",%s", pairs) < room) {
+        return true;
+    }
+    report("--map '%.40s': more than %zu bytes together", pairs,
+           sizeof(options->map) - 2);
+    return false;
+}
+
 static bool parse_option(int option, struct options *options)
 {
     switch (option) {
@@ -105,6 +122,8 @@ static bool parse_option(int option, struct options *options)
     case 'R':
         options->sentinel_password_file = optarg;
         return true;
+    case 'm':
+        return add_map(optarg, options);
     case 'w':
         return parse_time("work", optarg, &options->work_ms);
     case 'e':
@@ -135,6 +154,7 @@ int options_parse(int argc, char **argv, struct options *options)
         {"password-file", required_argument, NULL, 'P'},
         {"sentinel-user", required_argument, NULL, 'u'},
         {"sentinel-password-file", required_argument, NULL, 'R'},
+        {"map", required_argument, NULL, 'm'},
         {"work", required_argument, NULL, 'w'},
         {"lease", required_argument, NULL, 'e'},
         {"guard", required_argument, NULL, 'G'},

@@ -4,7 +4,8 @@
  * even if the copies reach different servers. Nothing ever blocks.
  *
  *     cc gateway.c $(pkg-config --cflags --libs lockwire) -levent_extra -o gateway
- *     LOCKWIRE_URL=redis://localhost ./gateway PORT FOLDER [WAIT_MS [WORK_MS]]
+ *     export LOCKWIRE_URL=redis://localhost
+ *     ./gateway [--map FROM=TO[,FROM=TO]...] PORT FOLDER [WAIT_MS [WORK_MS]]
  *     curl -i -X POST -H 'Idempotency-Key: 1f0c' http://127.0.0.1:8080/
  *
  * requested() acquires the lock "pay:1f0c". acquired() replies 200 if the folder, which
@@ -12,6 +13,9 @@
  * then paid() writes the file and replies 200. A copy waits in the lock's queue, for at
  * most WAIT_MS (2000). After that the reply is 409, and Retry-After is the duration of
  * the work (WORK_MS, 1000). If Redis cannot be reached, or the lock is lost, it is 503.
+ *
+ * With --map it connects to TO in place of the address FROM that sentinels or cluster
+ * nodes announce (HOST:PORT or HOST on both sides).
  *
  * If a client disconnects, its request leaves the queue, or its work ends, so that the
  * next copy is worked on. SIGTERM ends all requests and releases their locks.
@@ -218,16 +222,20 @@ int main(int argc, char **argv)
 {
     struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
     const char *url = getenv("LOCKWIRE_URL"); /* no argument: it may have a password */
-    struct gateway gateway = {
-        .base = event_base_new(),
-        .wait_ms = argc > 3 ? strtol(argv[3], NULL, 10) : 2000,
-        .work_ms = argc > 4 ? strtol(argv[4], NULL, 10) : 1000,
-    };
+    struct gateway gateway = {.base = event_base_new()};
     struct event *term;
     char why[200] = "out of memory"; /* or the library's text */
 
+    if (argc > 2 && strcmp(argv[1], "--map") == 0) {
+        options.address_map = argv[2];
+        argc -= 2;
+        argv += 2;
+    }
+    gateway.wait_ms = argc > 3 ? strtol(argv[3], NULL, 10) : 2000;
+    gateway.work_ms = argc > 4 ? strtol(argv[4], NULL, 10) : 1000;
     if (argc < 3 || argc > 5 || gateway.wait_ms < 0 || gateway.work_ms < 0) {
-        fail("usage: gateway PORT FOLDER [WAIT_MS [WORK_MS]]");
+        fail("usage: gateway [--map FROM=TO[,FROM=TO]...] PORT FOLDER [WAIT_MS "
+             "[WORK_MS]]");
     }
     if (chdir(argv[2]) < 0) {
         fail(strerror(errno));

@@ -14,7 +14,7 @@ import unittest
 from ports import free_port
 from scene import ExampleTest
 from support import LIMIT, until
-
+from watched import Watched
 
 LONG = "3600000"
 QUEUE = "lockwire:2:queue:{{pay:{}}}"
@@ -26,11 +26,11 @@ class Gateway(ExampleTest):
     def arguments(self, port=1, *more):
         return str(port), self.folder, *more
 
-    def serve(self, *more):
+    def serve(self, *more, options=(), **environment):
         """Its process and port. Somebody may take the port in between: then another one."""
         for _ in range(10):
             port = free_port()
-            process = self.start(*self.arguments(port, *more))
+            process = self.start(*options, *self.arguments(port, *more), **environment)
             until(lambda: process.poll() is not None or self.answers(port), "it listens")
             if process.poll() is None:
                 return process, port
@@ -155,6 +155,30 @@ class Gateway(ExampleTest):
         self.assertRaises((http.client.HTTPException, OSError), self.answer, link)
         self.assertFalse(os.path.exists(self.path("6")))
         self.assertEqual(self.server("EXISTS", "pay:6"), 0)
+
+    def test_a_map_of_what_a_sentinel_announces(self):
+        """The master is announced at 127.0.0.1; the client has to use 127.0.0.2."""
+        watched = Watched()
+        self.addCleanup(watched.stop)
+        watched.master("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2")
+        pair = f"127.0.0.1:{watched.master_port}=127.0.0.2:{watched.master_port}"
+        process, port = self.serve(LONG, options=("--map", f"192.0.2.1=192.0.2.2,{pair}"),
+                                   env={"LOCKWIRE_URL": watched.url})
+        self.assertEqual(self.ask(port, "9")[0], 200)
+        clients = [line for line in watched.master("CLIENT", "LIST").splitlines()
+                   if "name=gateway" in line]
+        self.assertTrue(clients and all(" laddr=127.0.0.2:" in line for line in clients), clients)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(process)[0], 0)
+
+    def test_bad_maps(self):
+        for pairs, said in (("a", 'address_map: pair 1 "a": the "=" is missing'),
+                            ("a=b", "address_map needs a URL that begins with redis-sentinel://")):
+            url = "redis-sentinel://h/s" if "=" not in pairs else self.server.url
+            code, _, err = self.end_of(self.start("--map", pairs, *self.arguments(),
+                                                  env={"LOCKWIRE_URL": url}))
+            self.assertEqual(code, 1)
+            self.assertIn(said, err)
 
     def test_bad_keys(self):
         process, port = self.serve()

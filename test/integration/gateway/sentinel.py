@@ -132,6 +132,41 @@ class Statistics(SentinelTest):
         gifts.Metrics.read(self, port)  # it is all in form
 
 
+class Mapped(SentinelTest):
+    """The servers are announced at 127.0.0.1; the gateway has to use 127.0.0.2."""
+
+    def assert_connected_to(self, server, address):
+        clients = [line for line in server("CLIENT", "LIST").splitlines()
+                   if "name=gateway" in line]
+        self.assertTrue(clients and all(f" laddr={address}:" in line for line in clients), clients)
+
+    def test_a_failover(self):
+        maps = []
+        for server, port in ((self.watched.master, self.watched.master_port),
+                             (self.watched.replica, self.watched.replica_port)):
+            server("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2")
+            maps += "--map", f"127.0.0.1:{port}=127.0.0.2:{port}"
+        _, port = self.start(*maps)
+        self.assertEqual(self.ask(port, "POST", "/gift/anna").code, 200)
+        self.assert_connected_to(self.watched.master, "127.0.0.2")
+        self.watched.fail_over()
+        until(lambda: self.follows(port, self.watched.replica_port), "it is followed")
+        self.assertEqual(self.ask(port, "POST", "/gift/berta?wait=60000").code, 200)
+        self.assert_connected_to(self.watched.replica, "127.0.0.2")
+
+    def test_bad_ones(self):
+        long = ("--map", "a=b," * 1000)
+        for words, code, said in (
+                (("--map", ""), 1, 'address_map: pair 1 "": it is empty'),
+                (("--map", "a=b", "--map", "a=c"), 1, "the left side is also that of pair 1"),
+                (("--map", "a=b", "--redis", "redis://h"), 1, "address_map needs a URL that begins"),
+                (long * 3, 64, "more than 8190 bytes together")):
+            got, _, err = self.end_of(self.spawn(GATEWAY, "--ledger", self.ledger, "--redis",
+                                                 self.watched.url, *words))
+            self.assertEqual(got, code, err)
+            self.assertIn(said, err)
+
+
 class Login(SentinelTest):
     configuration = ('user watcher on ">s3cret w0rd" allchannels +@all', "user default off")
 
