@@ -669,9 +669,37 @@ DETACH_MUTATIONS = [
      ('src/lock', 'if (!stays && claim->waiting != NULL &&', 'if (claim->waiting != NULL &&')),
 ]
 
-# The guard, at real servers; each with the tests that show it.
+# The guard, at real servers: when they are closed; each with the tests that show it.
 GUARD = 'test/integration/server/guard'
 GUARD_MUTATIONS = [
+    ('a_promotion_closes*', ('guard: the identity does not show promotions',
+     ('src/redis', 'session->former_replication_id, session->former_offset);\n'
+      '    lw__encode_guard(',
+      '"0000000000000000000000000000000000000000", "-1");\n    lw__encode_guard('))),
+    ('a_promotion_closes*', ('guard: the uptime counts after a promotion',
+     ('src/redis', 'was_promoted(node) ? 0 : session->uptime_ms',
+      'was_promoted(node) ? session->uptime_ms : session->uptime_ms'))),
+    ('a_lease_that_ends*', ('guard: a lease is extended that an old master sees end',
+     ('src/redis', 'return deadline_us >= node->old_master_until_us ||', 'return true ||'))),
+    ('nor_by_a_detach', ('guard: a detach extends a lease that an old master sees end',
+     ('src/lock', 'if (actions & LW__SEND_RELEASE && !may_detach(claim)) {',
+      'if (actions & LW__SEND_RELEASE && !may_detach(claim) && node == NULL) {'))),
+    ('nor_by_a_detach', ('guard: detached locks last as long as without it',
+     ('src/lock', 'keep_ms < 0 || keep_ms > lw__options_lease_max(lock->client)', 'keep_ms < 0'))),
+    ('the_uptime_counts*', ('guard: the uptime counts to the second',
+     ('src/redis', 'uptime_s > 0 ? (uptime_s - 1) * 1000 : uptime_s;',
+      'uptime_s >= 0 ? uptime_s * 1000 : -1;'))),
+    ('a_lack_of_replicas*', ('guard: heartbeats alone repeat a question that was refused',
+     ('src/redis', '    if (node->guard == LW__GUARD_REFUSED) {\n        ask_again(node);\n'
+      '    } else if (node->guard == LW__GUARD_CLOSED) {',
+      '    if (node->guard == LW__GUARD_CLOSED) {'))),
+    ('a_hold_is_renewed_when*', ('guard: holds are not renewed when the server is known',
+     ('src/lock', '{\n    lw__turns_retry_all(arg, node, true);\n}',
+      '{\n    lw__turns_retry_all(arg, node, false);\n}'))),
+]
+# The same while they are closed.
+GUARD_CLOSED = 'test/integration/server/guard_closed'
+GUARD_CLOSED_MUTATIONS = [
     ('a_mutex_is_released*', ('guard: no gate',
      ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
       '} else if ((fault = lw__node_guard_fault(node)) != NULL && claim == NULL) {'))),
@@ -687,13 +715,6 @@ GUARD_MUTATIONS = [
     ('a_mutex_is_released*', ('guard: releases hand over while it is closed',
      ('src/redis', 'LW__FENCE_KEY, lw__node_guard_left_us(node) > 0',
       'LW__FENCE_KEY, lw__node_guard_left_us(node) < 0'))),
-    ('a_promotion_closes*', ('guard: the identity does not show promotions',
-     ('src/redis', 'session->former_replication_id, session->former_offset);\n'
-      '    lw__encode_guard(',
-      '"0000000000000000000000000000000000000000", "-1");\n    lw__encode_guard('))),
-    ('a_promotion_closes*', ('guard: the uptime counts after a promotion',
-     ('src/redis', 'was_promoted(node) ? 0 : session->uptime_ms',
-      'was_promoted(node) ? session->uptime_ms : session->uptime_ms'))),
     ('grants_wait*', ('guard: the wait is counted from when the server was asked',
      ('src/redis', 'node->guard_opens_us = lw__now_us() +',
       'node->guard_opens_us = node->question.request.sent_us +'))),
@@ -713,26 +734,9 @@ GUARD_MUTATIONS = [
     ('heartbeats_keep*', ('guard: the record expires',
      ('src/redis', '        lw__node_submit(node, &node->guard_extend, &extend_type);',
       '        (void)extend_type;'))),
-    ('a_lease_that_ends*', ('guard: a lease is extended that an old master sees end',
-     ('src/redis', 'return deadline_us >= node->old_master_until_us ||', 'return true ||'))),
-    ('nor_by_a_detach', ('guard: a detach extends a lease that an old master sees end',
-     ('src/lock', 'if (actions & LW__SEND_RELEASE && !may_detach(claim)) {',
-      'if (actions & LW__SEND_RELEASE && !may_detach(claim) && node == NULL) {'))),
-    ('nor_by_a_detach', ('guard: detached locks last as long as without it',
-     ('src/lock', 'keep_ms < 0 || keep_ms > lw__options_lease_max(lock->client)', 'keep_ms < 0'))),
     ('a_token_is_adopted*', ('guard: an adoption passes a closed gate',
      ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
       '} else if (claim->adopts == NULL && (fault = lw__node_guard_fault(node)) != NULL) {'))),
-    ('the_uptime_counts*', ('guard: the uptime counts to the second',
-     ('src/redis', 'uptime_s > 0 ? (uptime_s - 1) * 1000 : uptime_s;',
-      'uptime_s >= 0 ? uptime_s * 1000 : -1;'))),
-    ('a_lack_of_replicas*', ('guard: heartbeats alone repeat a question that was refused',
-     ('src/redis', '    if (node->guard == LW__GUARD_REFUSED) {\n        ask_again(node);\n'
-      '    } else if (node->guard == LW__GUARD_CLOSED) {',
-      '    if (node->guard == LW__GUARD_CLOSED) {'))),
-    ('a_hold_is_renewed_when*', ('guard: holds are not renewed when the server is known',
-     ('src/lock', '{\n    lw__turns_retry_all(arg, node, true);\n}',
-      '{\n    lw__turns_retry_all(arg, node, false);\n}'))),
     ('leases_are_bounded*', ('guard: leases are as long as without it',
      ('src/lock', '(int64_t)o->lease_ms > lw__options_lease_max(client)', '(o->lease_ms == 0)'))),
     ('leases_are_bounded*', ('guard: renewals are as long as without it',
@@ -876,6 +880,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     *(([mutation], REDIRECT_UNIT, (test,)) for test, mutation in REDIRECT_UNIT_MUTATIONS),
     *(([mutation], ALL_TEST, (test,)) for test, mutation in ALL_MUTATIONS),
     *(([mutation], GUARD, (test,)) for test, mutation in GUARD_MUTATIONS),
+    *(([mutation], GUARD_CLOSED, (test,)) for test, mutation in GUARD_CLOSED_MUTATIONS),
     *(([mutation], LIMIT, (test,)) for test, mutation in LIMIT_MUTATIONS),
     (GUARD_SCRIPT_MUTATIONS, GUARD_SCRIPT, ()),
     (GUARD_FAULT_MUTATIONS, GUARD_FAULT, ('parted_master__with_the_guard*',)),
