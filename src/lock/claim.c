@@ -35,8 +35,6 @@
 #include <syslog.h>
 #include <utlist.h>
 
-#define CONTENDED_US (1000 * LW__MS)
-#define EXTEND_US (20000 * LW__MS) /* of the two minutes that a queue lives */
 #define LINGER_US (60000 * LW__MS) /* beyond a lease that was kept as it was */
 #define FAST_RELEASE_US (20 * LW__MS)
 #define SLOW_RELEASE_ONE_IN 32
@@ -201,49 +199,6 @@ static struct lw__clock_pair clock_before(const struct lw__claim *claim,
                                                         : (struct lw__clock_pair){0};
 }
 
-/* ---- contended names ---- */
-
-/* Two names with one entry replace each other. */
-static struct lw__contended *entry_of(struct lw_client *client,
-                                      const struct lw__name *name)
-{
-    return &client->contended[name->hash % LW__CONTENDED_SLOTS];
-}
-
-static void note_contended(struct lw_client *client, const struct lw__name *name)
-{
-    struct lw__contended *entry = entry_of(client, name);
-
-    if (entry->hash != name->hash) {
-        *entry = (struct lw__contended){.hash = name->hash};
-    }
-    entry->until_us = lw__now_us() + CONTENDED_US;
-}
-
-static bool is_contended(struct lw_client *client, const struct lw__name *name)
-{
-    const struct lw__contended *entry = entry_of(client, name);
-
-    return entry->hash == name->hash && entry->until_us > lw__now_us();
-}
-
-/* Returns true, from time to time, if a request that joins the queue now should also
- * extend the queue's TTL, for all waiters that joined it without doing so. */
-static bool should_extend_queue(struct lw_client *client, const struct lw__name *name)
-{
-    struct lw__contended *entry = entry_of(client, name);
-    int64_t now = lw__now_us();
-
-    if (entry->hash != name->hash) {
-        return true; /* nothing is known of it */
-    }
-    if (now - entry->extended_us < EXTEND_US) {
-        return false;
-    }
-    entry->extended_us = now;
-    return true;
-}
-
 /* ---- encoding ---- */
 
 /* A claim joins the queue if its client is subscribed at the node that is asked, which
@@ -320,7 +275,7 @@ static void encode_acquire(struct lw__command *command, struct lw__buffer *out)
         .ticket = claim->machine.ticket,
         .max_waiting = lw__handles_queue_limit(claim),
         .wait = joins,
-        .keep = joins && should_extend_queue(claim->client, claim->name),
+        .keep = joins && lw__name_should_extend_queue(claim->client, claim->name),
         .fence = lw__handles_want_fence(claim),
     };
 
@@ -568,7 +523,7 @@ static void step_tried(struct lw__claim *claim, bool set_done, uint64_t fence)
                               .not_granted = {.set_done = set_done}};
 
     if (!set_done) {
-        note_contended(claim->client, claim->name);
+        lw__name_note_contended(claim->client, claim->name);
     }
     if (set_done && (fence > 0 || claim->fences_drawn == 0)) {
         lw__claim_granted(claim, fence, input.sent_us);
@@ -651,7 +606,7 @@ static void read_queued(struct lw__claim *claim, const struct lw__acquired *answ
     claim->asking.remaining_ms = left;
     claim->asking.place = (uint32_t)(answer->position + 1);
     note_clock(claim, input->sent_us, answer->server_us);
-    note_contended(claim->client, claim->name);
+    lw__name_note_contended(claim->client, claim->name);
     input->queued.poll_ms = claim->mode->polls ? claim->client->events->poll_ms(claim)
                                                : 0;
     if (answer->stranger != NULL) {
@@ -846,7 +801,7 @@ static bool fast_release_replied(struct lw__command *command,
         lw__node_disable_fast_release(node);
         return false;
     } else if (answer.again) {
-        note_contended(claim->client, claim->name);
+        lw__name_note_contended(claim->client, claim->name);
     }
     input.released.released = answer.released;
     input.released.again = answer.again;
@@ -898,7 +853,7 @@ static bool may_release_fast(struct lw__claim *claim)
 
     return claim->try == LW__TRY_WON && claim->mode->encode_fast_release != NULL &&
            !claim->machine.unconfirmed && claim->name->claims == claim &&
-           claim->next == NULL && !is_contended(client, claim->name) &&
+           claim->next == NULL && !lw__name_is_contended(client, claim->name) &&
            lw__now_us() - sent_us_of(claim) <= FAST_RELEASE_US &&
            lw__random_between(&client->random, 1, SLOW_RELEASE_ONE_IN) != 1;
 }
@@ -1032,7 +987,7 @@ static bool starts_with_script(const struct lw__claim *claim)
 {
     return !claim->mode->plain_set || claim->adopts != NULL ||
            claim->name->claims != claim || claim->next != NULL ||
-           is_contended(claim->client, claim->name);
+           lw__name_is_contended(claim->client, claim->name);
 }
 
 void lw__claim_event(struct lw__claim *claim, enum lw__event event)

@@ -182,7 +182,7 @@ struct lw__clock_pair {
     unsigned connection;
 };
 
-/* A name that another owner held lately (claim.c). Only speed depends on it. */
+/* A name that another owner held lately (name.c). Only speed depends on it. */
 struct lw__contended {
     uint32_t hash;       /* of the name */
     int64_t until_us;    /* the name counts as contended until then */
@@ -483,6 +483,7 @@ struct lw_client {
 
     struct lw__hash_key hash_key; /* of all hash tables of the client */
     struct lw__names names;       /* name.c */
+    struct lw__contended contended[LW__CONTENDED_SLOTS]; /* name.c; by the name's hash */
 
     struct lw_lock *locks;      /* lock.c */
     struct lw_lock *free_locks; /* handle.c; lock.c takes from it */
@@ -493,7 +494,6 @@ struct lw_client {
     struct lw__claim *free_claims;
     unsigned free_claim_count, open_claims;
     struct lw__clock_pair last_clock; /* of the last reply that had one */
-    struct lw__contended contended[LW__CONTENDED_SLOTS]; /* by the name's hash */
 
     struct lw__renewals renewals;                 /* renewal.c */
     struct lw__cooldown cooldowns[LW__COOLDOWNS]; /* redisson.c */
@@ -572,8 +572,8 @@ extern const struct lw__claim_events lw__turns_events;
 int lw__turns_join(struct lw_lock *lock);
 /* Has a new handle adopt the hold of this token. Returns 0 or LW_ENOMEM. */
 int lw__turns_adopt(struct lw_lock *lock, const char *token);
-/* Hands a held lock over locally, or releases it; or, if its token has to stay in Redis for
- * some time yet, detaches it. */
+/* Hands a held lock over locally, or releases it; or, if its token has to stay in Redis
+ * for some time yet, detaches it. */
 void lw__turns_release(struct lw_lock *lock);
 /* Detaches the holder's token for `keep_us`, or for the rest of its lease if it is 0. */
 void lw__turns_detach(struct lw_lock *lock, int64_t keep_us);
@@ -814,6 +814,13 @@ void lw__name_ref(struct lw__name *name);
 void lw__name_unref(struct lw_client *client, struct lw__name *name);
 /* The client is freed: names that handles still use belong to these from now on. */
 void lw__name_clear(struct lw_client *client);
+/* Notes that another owner holds the name, or held it a moment ago. */
+void lw__name_note_contended(struct lw_client *client, const struct lw__name *name);
+/* Returns true if that was noted lately. */
+bool lw__name_is_contended(struct lw_client *client, const struct lw__name *name);
+/* Returns true, from time to time, if a request that joins the queue now should also
+ * extend the queue's TTL, for all waiters that joined it without doing so. */
+bool lw__name_should_extend_queue(struct lw_client *client, const struct lw__name *name);
 
 /* ---- options.c ---- */
 

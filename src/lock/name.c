@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The names that a client uses, found by their text. A name is freed with its last
  * reference. If memory is short when the table should grow it stays as it is, and finding
- * takes longer. Also the checks that every public call begins with. */
+ * takes longer. Which names are contended is remembered by their hash, also when they are
+ * not in use. Also the checks that every public call begins with. */
 #include "lock/lock_private.h"
 
 #include "base/check.h"
 #include "base/escape.h"
 #include "base/hash.h"
+#include "loop/loop.h"
 #include "redis/route.h"
 
 #include <stdlib.h>
@@ -15,6 +17,8 @@
 
 #define SIZE_MIN 64
 #define PER_BUCKET 2 /* names, on average */
+#define CONTENDED_US (1000 * LW__MS)
+#define EXTEND_US (20000 * LW__MS) /* of the two minutes that a queue lives */
 
 /* ---- the hash table ---- */
 
@@ -139,6 +143,47 @@ void lw__name_clear(struct lw_client *client)
 {
     free(client->names.slots);
     client->names = (struct lw__names){0};
+}
+
+/* ---- contended names ---- */
+
+/* Two names with one entry replace each other. */
+static struct lw__contended *entry_of(struct lw_client *client,
+                                      const struct lw__name *name)
+{
+    return &client->contended[name->hash % LW__CONTENDED_SLOTS];
+}
+
+void lw__name_note_contended(struct lw_client *client, const struct lw__name *name)
+{
+    struct lw__contended *entry = entry_of(client, name);
+
+    if (entry->hash != name->hash) {
+        *entry = (struct lw__contended){.hash = name->hash};
+    }
+    entry->until_us = lw__now_us() + CONTENDED_US;
+}
+
+bool lw__name_is_contended(struct lw_client *client, const struct lw__name *name)
+{
+    const struct lw__contended *entry = entry_of(client, name);
+
+    return entry->hash == name->hash && entry->until_us > lw__now_us();
+}
+
+bool lw__name_should_extend_queue(struct lw_client *client, const struct lw__name *name)
+{
+    struct lw__contended *entry = entry_of(client, name);
+    int64_t now = lw__now_us();
+
+    if (entry->hash != name->hash) {
+        return true; /* nothing is known of it */
+    }
+    if (now - entry->extended_us < EXTEND_US) {
+        return false;
+    }
+    entry->extended_us = now;
+    return true;
 }
 
 /* ---- checks of calls ---- */
