@@ -69,8 +69,8 @@ static const char *limit_text(void)
 {
     static char text[16];
 
-    (void)snprintf(text, sizeof(text), script_limit > 0 ? "/%d" : "", script_limit);
-    return text;
+    (void)snprintf(text, sizeof(text), "/%d", script_limit);
+    return script_limit > 0 ? text : "";
 }
 
 const char *script_how(int wait, long long ticket, int want_fence)
