@@ -111,18 +111,13 @@ static int parse_pair(const char *text, size_t number, struct pair *ret,
 static int parse_all(char *text, struct lw__address_map *map,
                      const struct explain *explain)
 {
-    char *comma;
-    int status;
+    char *rest = text;
+    int status = 0;
 
-    do {
-        comma = strchr(text, ',');
-        if (comma != NULL) {
-            *comma = '\0';
-        }
+    while (status == 0 && (text = strsep(&rest, ",")) != NULL) {
         status = parse_pair(text, map->count + 1, &map->pairs[map->count], explain);
         map->count++;
-        text = comma + 1;
-    } while (status == 0 && comma != NULL);
+    }
     return status;
 }
 
