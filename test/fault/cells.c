@@ -167,6 +167,28 @@ struct hold *stand_behind(struct peer *waiter, struct hold *holder, int64_t wait
     return first;
 }
 
+void leave_detached(struct hold *owner, uint32_t keep_ms)
+{
+    detach_hold(owner, keep_ms);
+    EXPECT("A detached OK");
+}
+
+struct hold *ask_to_adopt(struct peer *peer, const struct hold *earlier, int64_t wait_ms,
+                          uint32_t lease_ms)
+{
+    return adopt_hold(
+        peer, "D", "x", lw_lock_token(earlier->lock),
+        asking(.mode = way->holder, .wait_ms = wait_ms, .lease_ms = lease_ms));
+}
+
+bool is_held_by(const char *token)
+{
+    if (way->holder == LW_MUTEX) { /* the last character is the queue mark */
+        return strncmp(redis_text("GET x"), token, strlen(token) - 1) == 0;
+    }
+    return redis_int("HEXISTS x h:%s", token) == 1;
+}
+
 /* ---- the judgement ---- */
 
 int64_t late_ms(void)
@@ -244,4 +266,37 @@ void expect_released(struct hold *owner, int status)
                    status_name(status));
     }
     stage_clear_trace();
+}
+
+void expect_adopted(struct hold *adopter, const struct hold *earlier)
+{
+    UNTIL(adopter->result != PENDING);
+    if (adopter->result != LW_OK) {
+        stage_fail("adoption: %s, %s", status_name(adopter->result),
+                   lw_lock_errstr(adopter->lock));
+    }
+    assert_held_by_redis(adopter);
+    assert_false(is_held_by(lw_lock_token(earlier->lock)));
+    assert_true(adopter->fence > earlier->fence);
+    stage_clear_trace();
+}
+
+void expect_not_adopted(struct hold *adopter, int status)
+{
+    UNTIL(adopter->result != PENDING);
+    if (adopter->result != status) {
+        stage_fail("adoption: %s in place of %s", status_name(adopter->result),
+                   status_name(status));
+    }
+    stage_clear_trace();
+}
+
+void expect_W1_after(struct hold *waiter, int64_t end_ms)
+{
+    UNTIL(waiter->result != PENDING);
+    if (waiter->result_ms < end_ms) {
+        stage_fail("W1: granted %lld ms too early",
+                   (long long)(end_ms - waiter->result_ms));
+    }
+    expect_W1(waiter);
 }

@@ -78,6 +78,14 @@ struct hold *stand_behind(struct peer *waiter, struct hold *holder, int64_t wait
  * listen. */
 void wait_in_line(long long members);
 
+/* `owner` leaves `x` in Redis for keep_ms. */
+void leave_detached(struct hold *owner, uint32_t keep_ms);
+/* Adopts `x` from the token of `earlier`, which holds no more. */
+struct hold *ask_to_adopt(struct peer *peer, const struct hold *earlier, int64_t wait_ms,
+                          uint32_t lease_ms);
+/* Returns true if Redis has `x` under this token. */
+bool is_held_by(const char *token);
+
 /* How late something may be seen on this machine, as it was until now. */
 int64_t late_ms(void);
 /* lost, no later than the lease after `since_ms`, when it could be renewed at last. */
@@ -90,5 +98,11 @@ void expect_kept(struct hold *owner, uint64_t renewed_before);
 void expect_W1(struct hold *waiter);
 void expect_W2(struct hold *waiter, int64_t wait_ms);
 void expect_released(struct hold *owner, int status);
+/* The adopter holds, with a larger fencing token than `earlier`, whose token is gone. */
+void expect_adopted(struct hold *adopter, const struct hold *earlier);
+/* Its adoption ended with `status`. */
+void expect_not_adopted(struct hold *adopter, int status);
+/* W1, and no waiter was granted before end_ms. */
+void expect_W1_after(struct hold *waiter, int64_t end_ms);
 
 #endif

@@ -124,6 +124,83 @@ CELL(promoted_without_the_last_writes__release_ENOTHELD)
     expect_released(A, LW_ENOTHELD);
 }
 
+/* ---- a detached lock; see rows_detached.c ---- */
+
+#define KEEP_MS 20000
+#define BRIEF_KEEP_MS 3000 /* longer than a promotion */
+
+static void detach_and_replicate(struct hold *owner, uint32_t keep_ms)
+{
+    long long left;
+
+    leave_detached(owner, keep_ms);
+    do {
+        redisReply *reply = server_command(&replica, "PTTL x");
+        left = reply->integer;
+        freeReplyObject(reply);
+        stage_run_for(1);
+    } while (left > (long long)keep_ms);
+}
+
+static struct hold *adopt_after_promotion(struct hold *owner)
+{
+    UNTIL(owner->peer->downs > 0);
+    return ask_to_adopt(client_at("d", stage.server.url), owner, STAGE_WAIT_MS, 0);
+}
+
+CELL(promoted_with_all_writes__adoption_OK)
+{
+    struct hold *A = own_and_replicate(), *B, *D;
+
+    B = stand_behind(client_at("b", stage.server.url), A, STAGE_WAIT_MS);
+    detach_and_replicate(A, KEEP_MS);
+    promote();
+    D = adopt_after_promotion(A);
+    expect_adopted(D, A);
+    let_go(D);
+    expect_W1(B);
+    assert_true(B->fence > D->fence);
+}
+
+CELL(promoted_with_all_writes__detached_lock_ends_and_waiter_W1)
+{
+    struct hold *A = own_and_replicate(), *B;
+    int64_t detached_ms;
+
+    B = stand_behind(client_at("b", stage.server.url), A, STAGE_WAIT_MS);
+    detached_ms = now_ms();
+    detach_and_replicate(A, BRIEF_KEEP_MS);
+    promote();
+    expect_W1_after(B, detached_ms + BRIEF_KEEP_MS);
+    assert_true(B->fence > A->fence);
+}
+
+/* The replica has the lock, and its lease as it was. */
+CELL(promoted_without_the_detach__adoption_OK)
+{
+    struct hold *A = own_and_replicate(), *D;
+
+    cut_off_replica();
+    leave_detached(A, KEEP_MS);
+    promote();
+    D = adopt_after_promotion(A);
+    expect_adopted(D, A);
+    let_go(D);
+    expect_released(D, LW_OK);
+}
+
+CELL(promoted_without_the_last_writes__adoption_ENOTHELD)
+{
+    struct hold *A = own_without_replica(), *B;
+
+    B = stand_behind(client_at("b", stage.server.url), A, STAGE_WAIT_MS);
+    leave_detached(A, KEEP_MS);
+    promote();
+    expect_not_adopted(adopt_after_promotion(A), LW_ENOTHELD);
+    expect_W1(B);
+    assert_true(B->fence > A->fence);
+}
+
 int main(int argc, char **argv)
 {
     static const struct cell cells[] = {
@@ -133,6 +210,10 @@ int main(int argc, char **argv)
         PLAY(promoted_without_the_last_writes__owner_O2),
         PLAY(promoted_without_the_last_writes__waiter_W1_with_a_larger_fence),
         PLAY(promoted_without_the_last_writes__release_ENOTHELD),
+        PLAY_OURS(promoted_with_all_writes__adoption_OK),
+        PLAY_OURS(promoted_with_all_writes__detached_lock_ends_and_waiter_W1),
+        PLAY_OURS(promoted_without_the_detach__adoption_OK),
+        PLAY_OURS(promoted_without_the_last_writes__adoption_ENOTHELD),
     };
 
     (void)argc;

@@ -274,6 +274,70 @@ CELL(old_master_is_replaced_by_order__waiter_leaves_W1)
     expect_W1(B);
 }
 
+/* ---- a detached lock; see rows_detached.c ---- */
+
+#define KEEP_MS 60000 /* longer than a failover */
+
+CELL(master_killed__adoption_OK)
+{
+    struct hold *A, *B, *D;
+
+    trio_set("");
+    A = own(patient_at("a"), LONG_MS);
+    B = stand_behind(patient_at("b"), A, STAGE_WAIT_MS);
+    leave_detached(A, KEEP_MS);
+    trio_agree();
+    kill_and_be_led(2);
+    D = ask_to_adopt(patient_at("d"), A, STAGE_WAIT_MS, 0);
+    expect_adopted(D, A);
+    let_go(D);
+    expect_W1(B);
+    assert_true(B->fence > D->fence);
+}
+
+CELL(master_killed_with_its_last_writes__adoption_ENOTHELD)
+{
+    struct hold *A, *B;
+
+    trio_set("");
+    A = own_unheard(client_at("a", trio_url()), LONG_MS);
+    B = stand_behind(client_at("b", trio_url()), A, STAGE_WAIT_MS);
+    leave_detached(A, KEEP_MS);
+    kill_and_be_led(2);
+    expect_not_adopted(ask_to_adopt(B->peer, A, STAGE_WAIT_MS, 0), LW_ENOTHELD);
+    expect_W1(B);
+    assert_true(B->fence > A->fence);
+}
+
+/* Sent to the one that is silent, and again to the next one. The old one executes it as
+ * it thaws. */
+CELL(old_master_lives_on__detach_and_adoption_resent_OK)
+{
+    struct hold *A, *D;
+    struct peer *d;
+    int old;
+
+    trio_set("");
+    d = patient_at("d");
+    A = own_and_replicate(patient_at("a"));
+    server_pause(trio_master());
+    detach_hold(A, KEEP_MS);
+    D = ask_to_adopt(d, A, STAGE_WAIT_MS, 0);
+    stage_run_for(50);
+    assert_int_equal(A->released, PENDING);
+    assert_int_equal(D->result, PENDING);
+    old = trio_leader();
+    trio_switched();
+    UNTIL(A->released != PENDING);
+    /* The adoption may be resent first: then the token is gone. */
+    assert_true(A->released == LW_OK || A->released == LW_ENOTHELD);
+    expect_adopted(D, A);
+    thaw(old);
+    assert_held_by_redis(D);
+    let_go(D);
+    expect_released(D, LW_OK);
+}
+
 /* ---- all sentinels are away ---- */
 
 CELL(sentinels_away__owner_keeps_its_link)
@@ -390,6 +454,9 @@ int main(int argc, char **argv)
         PLAY(old_master_lives_on__waiter_leaves_W1),
         PLAY(old_master_lives_on__release_resent_OK),
         PLAY(old_master_is_replaced_by_order__waiter_leaves_W1),
+        PLAY_OURS(master_killed__adoption_OK),
+        PLAY_OURS(master_killed_with_its_last_writes__adoption_ENOTHELD),
+        PLAY_OURS(old_master_lives_on__detach_and_adoption_resent_OK),
         PLAY(sentinels_away__owner_keeps_its_link),
         PLAY(sentinels_away__owner_O1),
         PLAY(sentinels_away__waiter_W1),

@@ -15,6 +15,8 @@
 #define NAME "x"
 #define CLAIM_MS 1000
 #define APART_MS 2000
+#define KEEP_MS 20000
+#define BRIEF_KEEP_MS 2000
 #define QUIET_MS 10000 /* until a client whose link is mute comes to know of it */
 
 struct seat {
@@ -153,6 +155,55 @@ CELL(roles_swapped__release_OK)
     let_go(A);
     expect_released(A, LW_OK);
     assert_int_equal(redis_int("EXISTS " NAME), 0);
+}
+
+/* ---- roles that change while a lock is detached; see rows_detached.c ---- */
+
+CELL(roles_swapped__adoption_OK)
+{
+    struct seat a, b, d;
+    struct hold *A, *B, *D;
+
+    start_at_second();
+    a = seat_at_leader("a");
+    b = seat_at_leader("b");
+    d = seat_at_leader("d");
+    A = own(a.peer, LONG_MS);
+    B = ask_to_wait(b.peer, "B", STAGE_WAIT_MS, 0);
+    wait_in_line(1);
+    leave_detached(A, KEEP_MS);
+    pair_fail_over();
+    lead(&a);
+    lead(&b);
+    lead(&d);
+    D = ask_to_adopt(d.peer, A, STAGE_WAIT_MS, 0);
+    expect_adopted(D, A);
+    let_go(D);
+    expect_handed(B);
+    assert_true(B->fence > D->fence);
+}
+
+CELL(roles_swapped__detached_lock_ends_and_waiter_W1)
+{
+    struct seat a, b;
+    struct hold *A, *B;
+    int64_t detached_ms;
+
+    start_at_second();
+    a = seat_at_leader("a");
+    b = seat_at_leader("b");
+    A = own(a.peer, LONG_MS);
+    B = ask_to_wait(b.peer, "B", STAGE_WAIT_MS, 0);
+    wait_in_line(1);
+    detached_ms = now_ms();
+    leave_detached(A, BRIEF_KEEP_MS);
+    pair_fail_over();
+    lead(&a);
+    lead(&b);
+    UNTIL(B->result != PENDING);
+    assert_true(B->result_ms >= detached_ms + BRIEF_KEEP_MS);
+    expect_handed(B);
+    assert_true(B->fence > A->fence);
 }
 
 /* ---- links at two servers ---- */
@@ -343,6 +394,8 @@ int main(int argc, char **argv)
         PLAY_OURS(roles_swapped__owner_kept),
         PLAY_OURS(roles_swapped__waiter_W1),
         PLAY_OURS(roles_swapped__release_OK),
+        PLAY_OURS(roles_swapped__adoption_OK),
+        PLAY_OURS(roles_swapped__detached_lock_ends_and_waiter_W1),
         PLAY_OURS(links_at_two_servers__owner_kept),
         PLAY_OURS(links_at_two_servers__waiter_polls_W1),
         PLAY_OURS(links_at_one_server_again__waiter_joins_W1),

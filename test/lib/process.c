@@ -66,17 +66,27 @@ static void child_result(struct lw_lock *lock, int status, void *arg)
 
     if (status == LW_OK) {
         report("fence %llu\n", (unsigned long long)lw_lock_fence(lock));
+        report("token %s\n", lw_lock_token(lock));
     }
     report("%s %s\n", task->label, status == LW_OK ? "granted" : status_name(status));
 }
 
-static void child_released(struct lw_lock *lock, int status, void *arg)
+static void child_gave_up(struct lw_lock *lock, int status, struct task *task,
+                          const char *how)
 {
-    struct task *task = arg;
-
-    report("%s released %s\n", task->label, status_name(status));
+    report("%s %s %s\n", task->label, how, status_name(status));
     lw_lock_free(lock);
     task->label[0] = '\0';
+}
+
+static void child_released(struct lw_lock *lock, int status, void *arg)
+{
+    child_gave_up(lock, status, arg, "released");
+}
+
+static void child_detached(struct lw_lock *lock, int status, void *arg)
+{
+    child_gave_up(lock, status, arg, "detached");
 }
 
 static void child_kept(struct lw_keep *keep, int status, void *arg)
@@ -121,35 +131,59 @@ static void keep(const char *label, const char *name, unsigned lease_ms)
     }
 }
 
-static void obey(const char *line)
+/* `words` are those of an order behind its name; adopts if `token` is not NULL. */
+static bool request(const char *label, const char *name, const char *token,
+                    const char *words)
 {
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
-    char label[16], name[128], mode = 0, owner[130] = "-";
+    char mode = 0, owner[130] = "-";
     long long wait_ms;
+    struct task *task;
 
+    if (sscanf(words, "%lld %u %c %129s %u", &wait_ms, &options.lease_ms, &mode, owner,
+               &options.permits) < 2) {
+        return false;
+    }
     options.lost = child_lost;
-    if (sscanf(line, "acquire %15s %127s %lld %u %c %129s %u", label, name, &wait_ms,
-               &options.lease_ms, &mode, owner, &options.permits) >= 4) {
-        struct task *task = new_task(label);
-        options.wait_ms = wait_ms;
-        if (mode) {
-            options.mode = mode == 'w'   ? LW_EXCLUSIVE
-                           : mode == 'r' ? LW_SHARED
-                                         : LW_REDISSON;
-        }
-        if (strcmp(owner, "-") != 0) {
-            options.owner = owner;
-        }
-        if (lw_acquire(child.client, name, &options, child_result, task, &task->lock) !=
-            LW_OK) {
+    options.wait_ms = wait_ms;
+    if (mode) {
+        options.mode = mode == 'w' ? LW_EXCLUSIVE : mode == 'r' ? LW_SHARED : LW_REDISSON;
+    }
+    if (strcmp(owner, "-") != 0) {
+        options.owner = owner;
+    }
+    task = new_task(label);
+    return (token != NULL ? lw_adopt(child.client, name, token, &options, child_result,
+                                     task, &task->lock)
+                          : lw_acquire(child.client, name, &options, child_result, task,
+                                       &task->lock)) == LW_OK;
+}
+
+static void obey(const char *line)
+{
+    char label[16], name[128], token[96];
+    unsigned ms;
+    int rest = 0;
+
+    if (sscanf(line, "acquire %15s %127s %n", label, name, &rest) == 2) {
+        if (!request(label, name, NULL, line + rest)) {
             _exit(5);
         }
-    } else if (sscanf(line, "keep %15s %127s %u", label, name, &options.lease_ms) == 3) {
-        keep(label, name, options.lease_ms);
+    } else if (sscanf(line, "adopt %15s %127s %95s %n", label, name, token, &rest) == 3) {
+        if (!request(label, name, token, line + rest)) {
+            _exit(9);
+        }
+    } else if (sscanf(line, "keep %15s %127s %u", label, name, &ms) == 3) {
+        keep(label, name, ms);
     } else if (sscanf(line, "release %15s", label) == 1) {
         struct task *task = find_task(label);
         if (lw_release(task->lock, child_released, task) != LW_OK) {
             _exit(6);
+        }
+    } else if (sscanf(line, "detach %15s %u", label, &ms) == 2) {
+        struct task *task = find_task(label);
+        if (lw_detach(task->lock, ms, child_detached, task) != LW_OK) {
+            _exit(10);
         }
     } else {
         _exit(strcmp(line, "quit") == 0 ? 0 : 7);
@@ -229,6 +263,7 @@ static void hear_line(const char *line, void *arg)
     if (strcmp(line, "up") == 0) {
         process->linked = true;
     } else if (sscanf(line, "fence %llu", &process->fence) != 1 &&
+               sscanf(line, "token %95s", process->token) != 1 &&
                strncmp(line, "down", 4) != 0) {
         stage_note("%s: %s", process->label, line);
     }

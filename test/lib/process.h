@@ -3,7 +3,8 @@
  * A client in a process of its own, to be stopped or killed: owns the child and the pipes
  * to it. The child runs one client on its own event_base and does what it is told by
  * lines: "acquire <label> <name> <wait ms> <lease ms> [r|w|j [<owner> [<permits>]]]" (j
- * as Redisson; without a letter a mutex; owner "-": none), "release <label>", "keep
+ * as Redisson; without a letter a mutex; owner "-": none), "adopt <label> <name> <token>"
+ * and the rest as in "acquire", "release <label>", "detach <label> <keep ms>", "keep
  * <label> <name> <lease ms>" (for good: "P: K gained", "P: K lost ELOST"), "quit". It
  * reports each callback by a line, in the words of the trace, which come into the stage's
  * trace with the process's label before them: "P: A granted".
@@ -27,6 +28,7 @@ struct process {
     size_t used;
     bool linked;              /* it has said that its links stand */
     unsigned long long fence; /* of its last grant */
+    char token[96];           /* the same */
 };
 
 /* Returns when its connections stand. The clients of the parent are not touched by it. */
