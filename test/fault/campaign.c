@@ -90,6 +90,10 @@ static void tell(const struct verdict *verdict, int strikes)
         (void)fprintf(stderr, "by %d losses %zu overlaps and %zu late numbers, ", losses,
                       verdict->forgiven, verdict->excused);
     }
+    if (verdict->detached > 0) {
+        (void)fprintf(stderr, "detached %zu, adopted %zu, ", verdict->detached,
+                      verdict->adopted);
+    }
     (void)fprintf(stderr, "lost updates %lld, given up %zu, longest wait %lld ms\n",
                   (long long)workers_lost_updates(), verdict->failed,
                   (long long)verdict->longest_wait_us / 1000);
@@ -116,6 +120,9 @@ static void judge(const struct fault *fault, int strikes)
     }
     assert_true(verdict.grants >= PROGRESS);
     assert_true(readers_read_together(&verdict));
+    if (fault->wishes.detach_every > 0) {
+        assert_true(verdict.adopted > 0 && verdict.adopted < verdict.detached);
+    }
     if (fault->wishes.wait_ms >= STAGE_WAIT_MS && verdict.failed != 0) {
         stage_fail("%zu were not served", verdict.failed);
     }

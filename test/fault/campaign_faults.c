@@ -256,6 +256,30 @@ CAMPAIGN(killed_processes, .strike = replace_worker)
 CAMPAIGN(stopped_processes, .strike = stop_worker, .mend = continue_worker,
          .stops_process = true)
 
+/* Some holds end by a detach, and most of these are adopted by another process. */
+#define DETACHING .detach_every = 4, .wait_ms = STAGE_WAIT_MS
+
+static void nothing(int round)
+{
+    (void)round;
+}
+
+CAMPAIGN(detached_locks, .strike = nothing, .wishes = {DETACHING})
+CAMPAIGN(detached_locks_resets, .strike = cut, .wishes = {DETACHING})
+CAMPAIGN(detached_locks_half_open_links, .strike = half, .mend = end_hole,
+         .wishes = {DETACHING})
+CAMPAIGN(detached_locks_slow_links, .strike = slow, .mend = fast, .wishes = {DETACHING})
+CAMPAIGN(detached_locks_lost_messages, .strike = deaf, .mend = end_hole,
+         .wishes = {DETACHING})
+CAMPAIGN(detached_locks_stopped_server, .strike = stop_server, .mend = continue_server,
+         .wishes = {DETACHING})
+CAMPAIGN(detached_locks_killed_server_with_aof, .strike = restart, .wishes = {DETACHING})
+CAMPAIGN(detached_locks_lost_state, .strike = lose_all, .loses_state = true,
+         .wishes = {DETACHING})
+CAMPAIGN(detached_locks_killed_processes, .strike = replace_worker, .wishes = {DETACHING})
+CAMPAIGN(detached_locks_stopped_processes, .strike = stop_worker, .mend = continue_worker,
+         .stops_process = true, .wishes = {.detach_every = 4})
+
 static int open_stage(void **state)
 {
     stage_open(state);
@@ -290,6 +314,16 @@ int main(int argc, char **argv)
         PLAY(campaign_forks),
         PLAY(campaign_killed_processes),
         PLAY(campaign_stopped_processes),
+        PLAY_OURS(campaign_detached_locks),
+        PLAY_OURS(campaign_detached_locks_resets),
+        PLAY_OURS(campaign_detached_locks_half_open_links),
+        PLAY_OURS(campaign_detached_locks_slow_links),
+        PLAY_OURS(campaign_detached_locks_lost_messages),
+        PLAY_OURS(campaign_detached_locks_stopped_server),
+        PLAY_OURS(campaign_detached_locks_killed_server_with_aof),
+        PLAY_OURS(campaign_detached_locks_lost_state),
+        PLAY_OURS(campaign_detached_locks_killed_processes),
+        PLAY_OURS(campaign_detached_locks_stopped_processes),
     };
 
     (void)argc;

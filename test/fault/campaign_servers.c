@@ -137,6 +137,9 @@ CAMPAIGN(failovers_clocks_apart_late_messages, .scene = clocks_apart,
 CAMPAIGN(half_open_subscriptions, .scene = one_clock, .strike = desert,
          .mend = end_deserted, .wishes = {PATIENT})
 
+CAMPAIGN(failovers_of_detached_locks, .scene = one_clock, .strike = fail_over_often,
+         .strikes = 9, .while_ms = 50, .wishes = {PATIENT, .detach_every = 4})
+
 int main(int argc, char **argv)
 {
     static const struct cell cells[] = {
@@ -146,6 +149,7 @@ int main(int argc, char **argv)
         PLAY_OURS(campaign_balancer_clocks_apart_late_messages),
         PLAY_OURS(campaign_failovers_clocks_apart_late_messages),
         PLAY_OURS(campaign_half_open_subscriptions),
+        PLAY_OURS(campaign_failovers_of_detached_locks),
     };
 
     (void)argc;

@@ -95,19 +95,22 @@ static void print(FILE *file, const char *name, int64_t lease_us,
                   const struct record *record)
 {
     static const char *const words[] = {
-        [BEGIN] = "begin",   [GRANTED] = "granted", [TOUCHED] = "touched",
-        [ENDED] = "ended",   [FAILED] = "failed",   [LOSS_BEGINS] = "loss begins",
-        [READS] = "reads",   [READ] = "read",       [LOSS_ENDS] = "loss ends",
-        [WRITES] = "writes", [WRITTEN] = "written", [REFUSED] = "refused"};
+        [BEGIN] = "begin",      [GRANTED] = "granted", [TOUCHED] = "touched",
+        [ENDED] = "ended",      [FAILED] = "failed",   [LOSS_BEGINS] = "loss begins",
+        [READS] = "reads",      [READ] = "read",       [LOSS_ENDS] = "loss ends",
+        [WRITES] = "writes",    [WRITTEN] = "written", [REFUSED] = "refused",
+        [DETACHED] = "detached"};
 
-    (void)fprintf(file,
-                  "{\"time\": %lld, \"lock\": \"%s\", \"client\": %u, \"operation\": %u, "
-                  "\"what\": \"%s\", \"shared\": %s, \"until\": %lld, \"lease\": %lld, "
-                  "\"fence\": %llu, \"value\": %u}\n",
-                  (long long)record->time_us, name, record->client, record->operation,
-                  words[record->what], record->shared ? "true" : "false",
-                  (long long)record->until_us, (long long)lease_us,
-                  (unsigned long long)record->fence, record->value);
+    (void)fprintf(
+        file,
+        "{\"time\": %lld, \"lock\": \"%s\", \"client\": %u, \"operation\": %u, "
+        "\"what\": \"%s\", \"shared\": %s, \"until\": %lld, \"lease\": %lld, "
+        "\"fence\": %llu, \"value\": %u, \"of_client\": %u, \"of_operation\": %u}\n",
+        (long long)record->time_us, name, record->client, record->operation,
+        words[record->what], record->shared ? "true" : "false",
+        (long long)record->until_us, (long long)lease_us,
+        (unsigned long long)record->fence, record->value, record->of_client,
+        record->of_operation);
 }
 
 void history_write(const char *dir, uint32_t count, int64_t lease_us, const char *name,
@@ -142,7 +145,9 @@ struct claim {
     struct record grant;
     int64_t until_us; /* as far as known */
     bool superseded; /* another one that excludes it was granted, and no loss tells why */
-    struct record by; /* that one */
+    struct record by; /* the first such */
+    bool is_detached;
+    int64_t adoption_us; /* when the first one was begun */
 };
 
 struct check {
@@ -189,8 +194,10 @@ static void supersede(struct check *check, struct claim *claim,
         check->verdict.overlaps++;
         found(&check->verdict, "two hold", &claim->grant, record);
     }
+    if (!claim->superseded) {
+        claim->by = *record;
+    }
     claim->superseded = true;
-    claim->by = *record;
 }
 
 /* One granted before the loss may come to know it after others were granted. */
@@ -247,19 +254,24 @@ static void granted(struct check *check, const struct record *record)
     if (kept == CLAIMS_MAX) {
         abort();
     }
-    check->claims[check->count++] =
-        (struct claim){.grant = *record, .until_us = record->until_us};
+    check->claims[check->count++] = (struct claim){
+        .grant = *record, .until_us = record->until_us, .adoption_us = INT64_MAX};
 }
 
-static struct claim *claim_of(struct check *check, const struct record *record)
+static struct claim *find_claim(struct check *check, uint32_t client, uint32_t operation)
 {
     for (size_t i = 0; i < check->count; i++) {
-        if (check->claims[i].grant.client == record->client &&
-            check->claims[i].grant.operation == record->operation) {
+        if (check->claims[i].grant.client == client &&
+            check->claims[i].grant.operation == operation) {
             return &check->claims[i];
         }
     }
     return NULL;
+}
+
+static struct claim *claim_of(struct check *check, const struct record *record)
+{
+    return find_claim(check, record->client, record->operation);
 }
 
 /* One who still believes although another was granted meanwhile that excludes it. */
@@ -286,6 +298,63 @@ static void ended(struct check *check, const struct record *record)
     }
 }
 
+/* ---- holds that are detached and adopted ---- */
+
+static int64_t earlier_of(int64_t one, int64_t other)
+{
+    return one < other ? one : other;
+}
+
+/* Recorded at the call, and again when the server has confirmed it: another one may have
+ * been granted in between. */
+static void detached(struct check *check, const struct record *record)
+{
+    struct claim *claim = claim_of(check, record);
+
+    if (claim == NULL) {
+        return;
+    }
+    check->verdict.detached += !claim->is_detached;
+    claim->is_detached = true;
+    claim->until_us = earlier_of(record->until_us, claim->adoption_us);
+    if (claim->superseded && claim->by.time_us < claim->until_us) {
+        check->verdict.overlaps++;
+        found(&check->verdict, "it was detached", &claim->grant, &claim->by);
+    }
+}
+
+/* An adopter that gives up releases the hold if it got it. */
+static void adoption_begun(struct check *check, const struct record *record)
+{
+    struct claim *claim = find_claim(check, record->of_client, record->of_operation);
+
+    if (claim != NULL) {
+        claim->adoption_us = earlier_of(claim->adoption_us, record->time_us);
+        claim->until_us = earlier_of(claim->until_us, record->time_us);
+    }
+}
+
+/* An adopter that was not run since its grant, and no longer believes, says nothing. */
+static void adopted(struct check *check, const struct record *record)
+{
+    struct claim *claim = find_claim(check, record->of_client, record->of_operation);
+    bool believes = record->until_us > record->time_us;
+    struct record of = {.client = record->of_client, .operation = record->of_operation};
+
+    check->verdict.adopted++;
+    if (believes && (claim == NULL || claim->superseded) &&
+        !may_straddle(check, record, record)) {
+        check->verdict.overlaps++;
+        found(&check->verdict, claim == NULL ? "adopted twice" : "adopted too late",
+              claim == NULL ? &of : &claim->by, record);
+    }
+    if (claim != NULL) {
+        *claim = check->claims[--check->count];
+    }
+}
+
+/* ---- requests and their results ---- */
+
 static void begun(struct lane *lane, const struct record *record)
 {
     struct record *place = lane->asking;
@@ -301,7 +370,7 @@ static void answered(struct verdict *verdict, struct lane *lane,
                      const struct record *record)
 {
     verdict->repeated += lane->open-- <= 0;
-    verdict->failed += record->what == FAILED;
+    verdict->failed += record->what == FAILED && record->of_operation == 0;
     for (int i = 0; i < ASKING_MAX; i++) {
         struct record *begin = &lane->asking[i];
 
@@ -321,12 +390,18 @@ static void take(struct check *check, struct lane *lane, const struct record *re
     check->verdict.records++;
     if (record->what == BEGIN) {
         begun(lane, record);
+        adoption_begun(check, record);
     }
     if (record->what == GRANTED || record->what == FAILED) {
         answered(&check->verdict, lane, record);
     }
     if (record->what == GRANTED) {
+        if (record->of_operation != 0) {
+            adopted(check, record);
+        }
         granted(check, record);
+    } else if (record->what == DETACHED) {
+        detached(check, record);
     } else if (record->what == TOUCHED) {
         touched(check, record);
     } else if (record->what == ENDED) {

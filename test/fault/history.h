@@ -8,6 +8,12 @@
  * moment until which it was known to believe in it, if that comes first. Readers may
  * claim together; all else excludes.
  *
+ * A hold that was detached is claimed by its token, without any process that believes in
+ * it: until the time that its process recorded, or until an adoption of it was begun,
+ * which may end it at any time. An adoption that is granted takes the place of the hold.
+ * So between the two no other one may have been granted that the hold excludes, and no
+ * hold is adopted twice.
+ *
  * What is forgiven: two claims between whose grants state was lost on purpose. The one
  * must have been granted before the loss was over, as far as can be told from its
  * deadline (a lease at most after its command was sent), and the other one after the loss
@@ -36,7 +42,8 @@ enum what {
     READ,   /* `value` */
     WRITES, /* `value` */
     WRITTEN,
-    REFUSED
+    REFUSED,
+    DETACHED /* until_us: how long its token holds at least, as far as is known now */
 };
 
 struct record {
@@ -45,12 +52,14 @@ struct record {
     uint32_t client, operation;
     uint16_t what, shared; /* shared: with other readers */
     uint32_t value;
+    uint32_t of_client, of_operation; /* the hold that it adopts; operation 0: none */
 };
 
 struct verdict {
     size_t records, grants, overlaps, fences, repeated;
-    size_t doubled;          /* grants with a number that another one was given */
-    size_t failed;           /* whose asking ended without a grant */
+    size_t doubled; /* grants with a number that another one was given */
+    size_t failed;  /* whose asking ended without a grant, without adoptions */
+    size_t detached, adopted;
     size_t together;         /* readers that were granted while another one read */
     size_t forgiven;         /* overlaps across a loss */
     size_t excused;          /* fences that did not grow across a loss */

@@ -243,7 +243,133 @@ static void a_second_result_is_found(void **state)
     assert_int_equal(history_check(dir, CLIENTS, LEASE).repeated, 1);
 }
 
+/* ---- holds that are detached and adopted ---- */
+
+static void detaches(int client, int64_t from, int64_t to, int64_t until, uint64_t fence)
+{
+    note(client, BEGIN, from, 0, 0, false);
+    note(client, GRANTED, from, from + LEASE, fence, false);
+    note(client, DETACHED, to, until, fence, false);
+}
+
+/* The hold of client 0. */
+static void note_adoption(int client, enum what what, int64_t time, uint64_t fence)
+{
+    struct record record = {.time_us = time,
+                            .until_us = what == GRANTED ? time + LEASE : time,
+                            .fence = fence,
+                            .client = (uint32_t)client,
+                            .operation = 1,
+                            .what = (uint16_t)what,
+                            .of_operation = 1};
+
+    history_note(files[client], &record);
+}
+
+static void adopts(int client, int64_t asked, int64_t from, int64_t to, uint64_t fence)
+{
+    note_adoption(client, BEGIN, asked, 0);
+    note_adoption(client, GRANTED, from, fence);
+    note(client, ENDED, to, to, fence, false);
+}
+
+static void one_after_a_detached_hold_is_good(void **state)
+{
+    (void)state;
+    detaches(0, 0, 100, 400, 1);
+    holds(1, 400, 500, 2);
+    judge(0, 0, 0);
+    assert_int_equal(verdict.detached, 1);
+    assert_int_equal(verdict.adopted, 0);
+}
+
+static void an_adopted_hold_goes_on_and_is_good(void **state)
+{
+    (void)state;
+    detaches(0, 0, 100, 400, 1);
+    adopts(1, 200, 300, 700, 2);
+    holds(2, 700, 800, 3);
+    judge(0, 0, 0);
+    assert_int_equal(verdict.adopted, 1);
+}
+
+static void one_beside_a_detached_hold_is_found(void **state)
+{
+    (void)state;
+    detaches(0, 0, 100, 1500, 1);
+    holds(1, 1499, 1600, 2);
+    judge(1, 0, 0);
+}
+
+/* At the call until the deadline at most, but the server has confirmed more. */
+static void one_before_a_detach_was_confirmed_is_found(void **state)
+{
+    (void)state;
+    detaches(0, 0, 100, 200, 1);
+    holds(1, 250, 300, 2);
+    note(0, DETACHED, 310, 400, 1, false);
+    judge(1, 0, 0);
+}
+
+static void one_after_a_detach_that_was_confirmed_late_is_good(void **state)
+{
+    (void)state;
+    detaches(0, 0, 100, 200, 1);
+    holds(1, 250, 300, 2);
+    note(0, DETACHED, 310, 250, 1, false);
+    judge(0, 0, 0);
+}
+
+static void one_between_a_detached_hold_and_its_adoption_is_found(void **state)
+{
+    (void)state;
+    detaches(0, 0, 100, 200, 1);
+    note_adoption(1, BEGIN, 150, 0);
+    holds(2, 300, 350, 2);
+    note_adoption(1, GRANTED, 400, 3);
+    judge(1, 0, 0);
+}
+
+/* It has the lock in the meantime, and gives it back. */
+static void an_adoption_that_is_given_up_may_end_the_hold(void **state)
+{
+    (void)state;
+    detaches(0, 0, 100, 900, 1);
+    note_adoption(1, BEGIN, 150, 0);
+    holds(2, 300, 350, 2);
+    note_adoption(1, FAILED, 400, 0);
+    note(0, DETACHED, 410, 900, 1, false);
+    judge(0, 0, 0);
+    assert_int_equal(verdict.failed, 0);
+}
+
+static void a_hold_adopted_twice_is_found(void **state)
+{
+    (void)state;
+    detaches(0, 0, 100, 900, 1);
+    adopts(1, 150, 200, 300, 2);
+    adopts(2, 150, 400, 500, 3);
+    judge(1, 0, 0);
+}
+
+static void an_adopters_fence_must_grow(void **state)
+{
+    (void)state;
+    detaches(0, 0, 100, 900, 2);
+    adopts(1, 150, 200, 300, 2);
+    judge(0, 1, 0);
+}
+
 /* ---- what a loss of state forgives ---- */
+
+static void across_a_loss_a_detached_hold_may_be_gone(void **state)
+{
+    (void)state;
+    detaches(0, 0, 100, 900, 1);
+    loss(400, 410);
+    holds(1, 500, 600, 2);
+    judge(0, 0, 1);
+}
 
 static void across_a_loss_two_may_hold(void **state)
 {
@@ -329,6 +455,21 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_readers_fence_is_larger_than_the_last_writers,
                                         set, strike),
         cmocka_unit_test_setup_teardown(a_second_result_is_found, set, strike),
+        cmocka_unit_test_setup_teardown(one_after_a_detached_hold_is_good, set, strike),
+        cmocka_unit_test_setup_teardown(an_adopted_hold_goes_on_and_is_good, set, strike),
+        cmocka_unit_test_setup_teardown(one_beside_a_detached_hold_is_found, set, strike),
+        cmocka_unit_test_setup_teardown(one_before_a_detach_was_confirmed_is_found, set,
+                                        strike),
+        cmocka_unit_test_setup_teardown(
+            one_after_a_detach_that_was_confirmed_late_is_good, set, strike),
+        cmocka_unit_test_setup_teardown(
+            one_between_a_detached_hold_and_its_adoption_is_found, set, strike),
+        cmocka_unit_test_setup_teardown(an_adoption_that_is_given_up_may_end_the_hold,
+                                        set, strike),
+        cmocka_unit_test_setup_teardown(a_hold_adopted_twice_is_found, set, strike),
+        cmocka_unit_test_setup_teardown(an_adopters_fence_must_grow, set, strike),
+        cmocka_unit_test_setup_teardown(across_a_loss_a_detached_hold_may_be_gone, set,
+                                        strike),
         cmocka_unit_test_setup_teardown(across_a_loss_two_may_hold, set, strike),
         cmocka_unit_test_setup_teardown(both_before_the_loss_are_found, set, strike),
         cmocka_unit_test_setup_teardown(both_after_the_loss_are_found, set, strike),

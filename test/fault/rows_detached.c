@@ -447,20 +447,24 @@ CELL(process_killed_after_detach__waiter_W1_when_it_ends)
     assert_true(B->fence > p->fence);
 }
 
-/* Adopted by a process that dies: the lock ends with its lease, under its token. */
+/* Adopted by a process that dies, for less time than the lock was detached for. */
 CELL(process_killed_while_it_adopts__waiter_W1_when_it_ends)
 {
     struct process *p = start_process();
-    struct hold *A, *B = wait_for_detached(&A, 2 * BRIEF_KEEP_MS);
-    int64_t told_ms = now_ms();
+    struct hold *A = own(client("a"), LONG_MS), *B;
+    int64_t detached_ms;
 
-    process_tell(p, "adopt D x %s 0 %d %s", lw_lock_token(A->lock), 2 * BRIEF_KEEP_MS,
+    B = stand_behind(client("b"), A, STAGE_WAIT_MS);
+    detached_ms = now_ms();
+    leave_detached(A, 2 * BRIEF_KEEP_MS);
+    process_tell(p, "adopt D x %s 0 %d %s", lw_lock_token(A->lock), BRIEF_KEEP_MS / 3,
                  way->words);
     UNTIL(!is_held_by(lw_lock_token(A->lock)));
     process_kill(p);
     stage_clear_trace();
-    expect_not_adopted(ask_to_adopt(client("e"), A, 0, 0), LW_ENOTHELD);
-    expect_W1_after(B, told_ms + 2 * BRIEF_KEEP_MS);
+    expect_not_adopted(ask_to_adopt(B->peer, A, 0, 0), LW_ENOTHELD);
+    expect_end(detached_ms + 2 * BRIEF_KEEP_MS, late_ms());
+    expect_W1_after(B, detached_ms + 2 * BRIEF_KEEP_MS);
     assert_true(B->fence > p->fence);
     assert_true(B->fence > A->fence);
 }

@@ -1,15 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One of workers.h's processes. Each of its jobs goes round: ask, be granted, read, wait,
- * write, release; whatever interrupts it, it begins anew.
+ * write, release; whatever interrupts it, it begins anew. Where holds are detached, one
+ * more job adopts those of other processes.
  */
 #include "workers_inside.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #define SHARED_FENCE_US 100000 /* unlocked: how long all are given one number */
+#define JOBS_MAX (HANDLES + 1) /* the last one adopts */
+#define LOOK_MS 3              /* so often it looks for a letter */
+#define ROUNDED_US 2000        /* the server counts whole milliseconds */
+
+/* What becomes of holds that are detached, in turn. */
+static const struct parting {
+    uint32_t keep_ms;
+    bool left, at_once; /* a letter is left; before the server has confirmed it */
+    bool again;
+} partings[] = {
+    {1000, true, true, false},  {1000, true, false, true},
+    {120, false, false, false}, /* it ends, before its lease */
+    {20, true, true, true},     /* it may end before it is adopted */
+    {1000, true, true, true},   {800, false, false, false}, /* it ends, after its lease */
+};
+#define PARTINGS (sizeof(partings) / sizeof(partings[0]))
 
 struct job {
     struct lw_lock *lock;
@@ -19,13 +38,16 @@ struct job {
     enum lw_mode mode;
     uint32_t left_ms; /* until it is to release */
     bool holding;
+    struct letter letter; /* the hold that it adopts; operation 0: none */
+    const struct parting *parting;
+    int64_t parted_us;
 };
 
 static struct {
     struct event_base *base;
     struct lw_client *client;
-    struct job jobs[HANDLES];
-    uint32_t self, operations;
+    struct job jobs[JOBS_MAX];
+    uint32_t self, operations, holds, detached;
     int history, idle;
 } child;
 
@@ -37,14 +59,21 @@ static bool is_reader(const struct job *job)
     return job->mode == LW_SHARED && way->permits == 0;
 }
 
+static struct record record_of(const struct job *job, enum what what)
+{
+    return (struct record){.time_us = history_now_us(),
+                           .fence = job->fence,
+                           .client = child.self,
+                           .operation = job->operation,
+                           .what = (uint16_t)what,
+                           .shared = is_reader(job),
+                           .of_client = job->letter.client,
+                           .of_operation = job->letter.operation};
+}
+
 static void note(const struct job *job, enum what what)
 {
-    struct record record = {.time_us = history_now_us(),
-                            .fence = job->fence,
-                            .client = child.self,
-                            .operation = job->operation,
-                            .what = (uint16_t)what,
-                            .shared = is_reader(job)};
+    struct record record = record_of(job, what);
     int64_t left = job->lock != NULL && what != BEGIN ? lw_lock_remaining_ms(job->lock)
                                                       : 0;
 
@@ -102,18 +131,28 @@ static void leave(struct lw_client *client, void *arg)
     _exit(0);
 }
 
+static int jobs(void)
+{
+    return crew.wishes.detach_every > 0 ? JOBS_MAX : HANDLES;
+}
+
+static void pause_job(struct job *job, int64_t pause_ms)
+{
+    if (!atomic_load(&crew.page->stop)) {
+        after(job, pause_ms);
+    } else if (++child.idle == jobs()) {
+        if (lw_client_close(child.client, leave, NULL) != LW_OK) {
+            _exit(8);
+        }
+    }
+}
+
 static void done_with(struct job *job, int64_t pause_ms)
 {
     lw_lock_free(job->lock);
     job->lock = NULL;
     job->holding = false;
-    if (!atomic_load(&crew.page->stop)) {
-        after(job, pause_ms);
-    } else if (++child.idle == HANDLES) {
-        if (lw_client_close(child.client, leave, NULL) != LW_OK) {
-            _exit(8);
-        }
-    }
+    pause_job(job, pause_ms);
 }
 
 /* In the child of the child the lock counts as not held; both may only be freed. */
@@ -125,7 +164,7 @@ static void fork_and_free(struct job *job)
     if (lw_lock_remaining_ms(job->lock) != 0) {
         _exit(11);
     }
-    for (int i = 0; i < HANDLES; i++) {
+    for (int i = 0; i < jobs(); i++) {
         lw_lock_free(child.jobs[i].lock);
     }
     lw_client_free(child.client);
@@ -153,7 +192,8 @@ static void is_granted(struct job *job)
     note(job, GRANTED);
     atomic_fetch_add(&crew.page->grants[child.self], 1);
     read_resource(job);
-    job->read = atomic_load(&crew.page->number);
+    job->read = job->letter.operation != 0 ? job->letter.read
+                                           : atomic_load(&crew.page->number);
     if (atomic_exchange(&crew.page->forking[child.self], false)) {
         fork_and_free(job);
     }
@@ -191,6 +231,84 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
     done_with(arg, 0);
 }
 
+/* ---- a hold that ends by a detach, and its letter ---- */
+
+static struct letter *take_letter(uint32_t state)
+{
+    for (int i = 0; i < LETTERS; i++) {
+        struct letter *letter = &crew.page->letters[i];
+        uint32_t expected = state;
+
+        if (atomic_compare_exchange_strong(&letter->state, &expected, LETTER_IN_USE)) {
+            if (state == LETTER_NONE || letter->client != child.self) {
+                return letter;
+            }
+            atomic_store(&letter->state, state);
+        }
+    }
+    return NULL;
+}
+
+static void leave_letter(const struct job *job)
+{
+    struct letter *letter = take_letter(LETTER_NONE);
+
+    if (letter == NULL) {
+        return;
+    }
+    letter->mode = job->mode;
+    letter->client = child.self;
+    letter->operation = job->operation;
+    letter->read = job->read;
+    letter->again = job->parting->again;
+    (void)snprintf(letter->token, sizeof(letter->token), "%s", lw_lock_token(job->lock));
+    atomic_store(&letter->state, LETTER_THERE);
+}
+
+static void note_detached(const struct job *job, int64_t keep_ms)
+{
+    struct record record = record_of(job, DETACHED);
+
+    record.until_us = job->parted_us + keep_ms * 1000 - ROUNDED_US;
+    history_note(child.history, &record);
+}
+
+static void on_detached(struct lw_lock *lock, int status, void *arg)
+{
+    struct job *job = arg;
+
+    (void)lock;
+    if (status == LW_OK) {
+        note_detached(job, job->parting->keep_ms);
+    }
+    if (status == LW_OK && job->parting->left && !job->parting->at_once) {
+        leave_letter(job);
+    }
+    done_with(job, 0);
+}
+
+/* Until the server has confirmed it, the lock ends with its lease if that is earlier. */
+static void detach(struct job *job, int64_t lease_ms)
+{
+    int64_t keep_ms;
+
+    job->parting = &partings[child.detached++ % PARTINGS];
+    job->parted_us = history_now_us();
+    keep_ms = job->parting->keep_ms;
+    note_detached(job, keep_ms < lease_ms ? keep_ms : lease_ms);
+    if (lw_detach(job->lock, keep_ms, on_detached, job) != LW_OK) {
+        _exit(12);
+    }
+    if (job->parting->left && job->parting->at_once) {
+        leave_letter(job);
+    }
+}
+
+static bool should_detach(void)
+{
+    return crew.wishes.detach_every > 0 && ++child.holds % crew.wishes.detach_every == 0;
+}
+
 /* The canary: a writer writes what it read when it was granted, plus one; a reader finds
  * the number as it was. */
 static void use(struct job *job)
@@ -210,6 +328,12 @@ static void use(struct job *job)
 
 static void finish(struct job *job)
 {
+    int64_t lease_ms = crew.unlocked ? 0 : lw_lock_remaining_ms(job->lock);
+
+    if (lease_ms > 0 && should_detach()) {
+        detach(job, lease_ms);
+        return;
+    }
     if (crew.unlocked || lw_lock_remaining_ms(job->lock) > 0) {
         use(job);
     }
@@ -218,6 +342,31 @@ static void finish(struct job *job)
         done_with(job, 0);
     } else if (lw_release(job->lock, on_released, job) != LW_OK) {
         _exit(9);
+    }
+}
+
+static void adopt(struct job *job)
+{
+    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
+    struct letter *letter = take_letter(LETTER_THERE);
+
+    if (letter == NULL) {
+        pause_job(job, LOOK_MS);
+        return;
+    }
+    memcpy(&job->letter, letter, sizeof(job->letter));
+    letter->again = false;
+    atomic_store(&letter->state, job->letter.again ? LETTER_THERE : LETTER_NONE);
+    options.wait_ms = crew.wishes.wait_ms;
+    options.lease_ms = crew.wishes.lease_ms;
+    options.lost = on_lost;
+    job->operation = ++child.operations;
+    job->mode = options.mode = job->letter.mode;
+    job->fence = 0;
+    note(job, BEGIN);
+    if (lw_adopt(child.client, WORKERS_LOCK, job->letter.token, &options, on_result, job,
+                 &job->lock) != LW_OK) {
+        _exit(13);
     }
 }
 
@@ -231,6 +380,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
         hold_on(job);
     } else if (job->holding) {
         finish(job);
+    } else if (job == &child.jobs[HANDLES]) {
+        adopt(job);
     } else {
         begin(job);
     }
@@ -274,13 +425,14 @@ _Noreturn void worker_run(uint32_t self, pid_t parent)
     options.backoff_max_ms = 100;
     options.close_timeout_ms = 3000;
     child.self = self;
+    child.detached = 2 * self; /* each process begins with another one */
     child.history = history_open(crew.dir, self);
     child.base = event_base_new();
     if (child.base == NULL ||
         lw_client_new(child.base, crew.url, &options, &child.client) != LW_OK) {
         _exit(2);
     }
-    for (int i = 0; i < HANDLES; i++) {
+    for (int i = 0; i < jobs(); i++) {
         child.jobs[i].timer = evtimer_new(child.base, on_timer, &child.jobs[i]);
         after(&child.jobs[i], 1);
     }

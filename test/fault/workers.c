@@ -60,7 +60,8 @@ static struct wishes with_defaults(struct wishes wishes)
                            .claim_ms = or_else(wishes.claim_ms, 300),
                            .long_hold_every = or_else(wishes.long_hold_every, 16),
                            .long_hold_ms = or_else(wishes.long_hold_ms, 250),
-                           .touch_ms = wishes.touch_ms};
+                           .touch_ms = wishes.touch_ms,
+                           .detach_every = wishes.detach_every};
 }
 
 void workers_start(const char *dir, const char *url, struct wishes wishes, bool unlocked)

@@ -4,8 +4,10 @@
  * at once, and do with it what the canary needs, unfenced: read a shared number, wait,
  * and write it plus one, or as one of several readers see that nobody did. They do the
  * same with a register that their fences protect (resource.h), for those who judge the
- * history. Owns the processes, the shared page and their histories (history.h). Must not
- * know which fault strikes.
+ * history. A hold may also end by a detach: then, mostly, its token is left in the shared
+ * page for another process, whose hold goes on where the first one ended, so that the
+ * canary watches over the time in between as well. Owns the processes, the shared page
+ * and their histories (history.h). Must not know which fault strikes.
  *
  * Happy path: workers_start, UNTIL(workers_grants() > n), workers_stop,
  * workers_lost_updates.
@@ -31,6 +33,7 @@ struct wishes {
     uint32_t long_hold_every; /* 16: one in so many takes not 1 to 3 ms, but */
     uint32_t long_hold_ms;    /* 250: it outlasts a renewal */
     uint32_t touch_ms;        /* as long as it lasts: so often, or (0) at its end alone */
+    uint32_t detach_every;    /* 0: none; one in so many holds ends by lw_detach */
 };
 
 /* They ask as the holder and as the waiter of this cell's way, in turn. `unlocked`: they

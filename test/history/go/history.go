@@ -25,6 +25,9 @@ type record struct {
 	Lease     int64
 	Fence     uint64
 	Value     uint32
+	// The hold that it adopts; operation 0: none.
+	OfClient    int `json:"of_client"`
+	OfOperation int `json:"of_operation"`
 }
 
 // One asking: from the moment that it was asked, if it was granted until its end.
@@ -40,6 +43,9 @@ type hold struct {
 	shared  bool
 	won     bool
 	fence   uint64
+	of      *hold // that it adopts; nil: none
+	adopted bool  // by another one, which takes its place
+	asked   int64 // when the first adoption of it was begun, which may end it; never: none
 }
 
 // One reading or writing of the register. Without an answer, for its process died, nobody
@@ -113,7 +119,16 @@ func (r *reader) take(one *record) error {
 			return fmt.Errorf("asked for twice: %v", who)
 		}
 		h = &hold{id: len(r.history.holds), lock: one.Lock, client: one.Client,
-			begin: one.Time, ended: never, shared: one.Shared}
+			begin: one.Time, ended: never, shared: one.Shared, asked: never}
+		if one.OfOperation != 0 {
+			h.of = r.holds[[2]int{one.OfClient, one.OfOperation}]
+			if h.of == nil {
+				return fmt.Errorf("the adoption of no hold: %v", who)
+			}
+			if h.of.asked == never {
+				h.of.asked = one.Time
+			}
+		}
 		r.holds[who] = h
 		r.history.holds = append(r.history.holds, h)
 		return nil
@@ -130,6 +145,12 @@ func (r *reader) take(one *record) error {
 		}
 		h.won, h.granted, h.fence = true, one.Time, one.Fence
 		h.until, h.sent = one.Until, one.Until-one.Lease
+		if h.of != nil {
+			h.of.adopted = true
+		}
+		return nil
+	case "detached": // its token holds until then, whatever its process believes
+		h.until = one.Until
 		return nil
 	case "touched", "ended":
 		if one.Until > one.Time { // it believes, and has believed all the time
@@ -170,12 +191,16 @@ func (h *hold) earliest() int64 {
 }
 
 // The end of what is claimed: as recorded, or the last moment until which the holder was
-// known to believe, if that comes first or it died.
+// known to believe, if that comes first or it died. A detached one is claimed until its
+// adoption is begun, at the most, and by its adopter from then on.
 func (h *hold) claimed() int64 {
-	if h.ended < h.until {
-		return h.ended
+	end := h.until
+	for _, other := range []int64{h.ended, h.asked} {
+		if other < end {
+			end = other
+		}
 	}
-	return h.until
+	return end
 }
 
 func (h *history) lockOperations() []porcupine.Operation {
@@ -185,6 +210,9 @@ func (h *history) lockOperations() []porcupine.Operation {
 			continue
 		}
 		grant := grant{lock: one.lock, id: one.id, shared: one.shared, fence: one.fence}
+		if one.of != nil {
+			grant.adopts, grant.of = true, one.of.id
+		}
 		for _, loss := range h.losses {
 			if loss.begin < one.granted {
 				grant.begun++
@@ -196,9 +224,11 @@ func (h *history) lockOperations() []porcupine.Operation {
 		end := one.claimed()
 		operations = append(operations,
 			porcupine.Operation{ClientId: one.client, Input: grant,
-				Call: one.earliest(), Return: one.granted},
-			porcupine.Operation{ClientId: one.client,
+				Call: one.earliest(), Return: one.granted})
+		if !one.adopted {
+			operations = append(operations, porcupine.Operation{ClientId: one.client,
 				Input: release{lock: one.lock, id: one.id}, Call: end, Return: end})
+		}
 	}
 	return operations
 }

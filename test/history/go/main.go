@@ -18,7 +18,10 @@
 // the command that got it, and being told; to end it at the moment up to which it is claimed:
 // the end that its process recorded, or the last moment until which it was known to believe,
 // if that comes first. So of a process that died, its deadline as it last knew it. Askings
-// that failed, or were never answered, claim nothing. What is forgiven is what
+// that failed, or were never answered, claim nothing. A hold that was detached goes on until
+// the time that its process recorded, or an adoption of it was begun. One that is adopted holds
+// until then without a break: to adopt is one operation, which needs the hold and takes its
+// place. What is forgiven is what
 // test/fault/history.h forgives: two holds between whose grants state was lost on purpose. The
 // register is forgiven nothing.
 //

@@ -19,6 +19,8 @@ type grant struct {
 	shared      bool
 	fence       uint64
 	begun, over int
+	adopts      bool // it takes the place of the hold `of`
+	of          int
 }
 
 // Its end is a moment, too: there belief ends at the latest.
@@ -54,6 +56,13 @@ func (s lockState) hasGrown(one grant) bool {
 }
 
 func (s lockState) take(one grant) (bool, lockState) {
+	if one.adopts {
+		holds, others := s.drop(release{id: one.of})
+		if !holds && !straddle(one, one) {
+			return false, s
+		}
+		s = others
+	}
 	for _, holder := range s.holders {
 		if excludes(holder, one) {
 			return false, s

@@ -35,6 +35,21 @@ func (s *scribe) granted(time int64, client int, shared bool, fence uint64) {
 	s.note(time, client, "granted", shared, time+lease, fence, 0)
 }
 
+// Its hold is that of client 0.
+func (s *scribe) adopts(time int64, client int, what string, fence uint64) {
+	s.note(time, client, what, false, time+lease, fence, 0)
+	last := len(s.lines) - 1
+	s.lines[last] = strings.TrimSuffix(s.lines[last], "}") +
+		`, "of_client": 0, "of_operation": 1}`
+}
+
+// Client 0 holds, and detaches at 100.
+func (s *scribe) detaches(until int64) {
+	s.asks(0, 0, false)
+	s.granted(1, 0, false, 1)
+	s.note(100, 0, "detached", false, until, 1, 0)
+}
+
 func (s *scribe) touched(time int64, client int, until int64) {
 	s.note(time, client, "touched", false, until, 0, 0)
 }
@@ -219,6 +234,57 @@ func TestModels(t *testing.T) {
 				s.granted(1440, 2, false, 3)
 				s.ended(2000, 1)
 			}},
+		{"a detached hold ends", verdict{ok, ok, none}, func(s *scribe) {
+			s.detaches(400)
+			s.asks(150, 1, false)
+			s.granted(400, 1, false, 2)
+		}},
+		{"one beside a detached hold is found", verdict{illegal, illegal, none},
+			func(s *scribe) {
+				s.detaches(1500)
+				s.asks(150, 1, false)
+				s.granted(1499, 1, false, 2)
+			}},
+		{"an adopted hold goes on", verdict{ok, ok, none}, func(s *scribe) {
+			s.detaches(1500)
+			s.adopts(200, 1, "begin", 0)
+			s.adopts(300, 1, "granted", 2)
+			s.ended(700, 1)
+			s.asks(700, 2, false)
+			s.granted(710, 2, false, 3)
+		}},
+		{"one between a detached hold and its adoption is found",
+			verdict{illegal, illegal, none}, func(s *scribe) {
+				s.detaches(200)
+				s.adopts(150, 1, "begin", 0)
+				s.asks(300, 2, false)
+				s.granted(310, 2, false, 2)
+				s.ended(320, 2)
+				s.adopts(1400, 1, "granted", 3)
+			}},
+		{"an adoption that is given up may end the hold", verdict{ok, ok, none},
+			func(s *scribe) {
+				s.detaches(900)
+				s.adopts(150, 1, "begin", 0)
+				s.asks(160, 2, false)
+				s.granted(300, 2, false, 2)
+				s.ended(350, 2)
+				s.adopts(400, 1, "failed", 0)
+			}},
+		{"a hold adopted twice is found", verdict{illegal, illegal, none},
+			func(s *scribe) {
+				s.detaches(900)
+				s.adopts(150, 1, "begin", 0)
+				s.adopts(150, 2, "begin", 0)
+				s.adopts(200, 1, "granted", 2)
+				s.ended(300, 1)
+				s.adopts(400, 2, "granted", 3)
+			}},
+		{"an adopter's number must grow", verdict{ok, illegal, none}, func(s *scribe) {
+			s.detaches(900)
+			s.adopts(150, 1, "begin", 0)
+			s.adopts(200, 1, "granted", 1)
+		}},
 		{"each reads what was written, and writes the next", verdict{none, none, ok},
 			func(s *scribe) {
 				s.asks(0, 0, false)
@@ -308,6 +374,7 @@ func TestWhatIsNoHistory(t *testing.T) {
 		func(s *scribe) { s.asks(1, 0, false); s.asks(0, 1, false) },
 		func(s *scribe) { s.asks(0, 0, false); s.note(1, 0, "written", false, 0, 7, 1) },
 		func(s *scribe) { s.asks(0, 0, false); s.note(1, 0, "slept", false, 0, 0, 0) },
+		func(s *scribe) { s.adopts(1, 1, "begin", 0) },
 	} {
 		s := scribe{lock: "x"}
 		write(&s)
