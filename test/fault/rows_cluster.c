@@ -157,6 +157,68 @@ CELL(slot_moving__newcomer_W1)
     expect_W1(A);
 }
 
+/* ---- a detached lock; see rows_detached.c ---- */
+
+#define KEEP_MS 60000 /* longer than a failover */
+
+static struct hold *wait_for_detached(struct hold **ret_owner)
+{
+    *ret_owner = own(patient("a"), LONG_MS);
+    leave_detached(*ret_owner, KEEP_MS);
+    return stand_behind(patient("b"), *ret_owner, STAGE_WAIT_MS);
+}
+
+static void expect_adopted_and_W1(struct hold *adopter, struct hold *earlier,
+                                  struct hold *waiter)
+{
+    expect_adopted(adopter, earlier);
+    let_go(adopter);
+    UNTIL(waiter->result != PENDING);
+    assert_true(waiter->fence > adopter->fence);
+    expect_W1(waiter);
+}
+
+/* While the name and the fence counter are at two nodes, no script reaches both. */
+CELL(slot_moving__adoption_OK)
+{
+    struct hold *A, *B, *D;
+
+    masters(0);
+    B = wait_for_detached(&A);
+    begin_to_move();
+    D = ask_to_adopt(client("d"), A, STAGE_WAIT_MS, 0);
+    stage_run_for(MOVING_MS);
+    arrive();
+    expect_adopted_and_W1(D, A, B);
+}
+
+CELL(slot_moving__detach_OK)
+{
+    struct hold *A, *B;
+
+    masters(0);
+    A = own(client("a"), LONG_MS);
+    B = stand_behind(client("b"), A, STAGE_WAIT_MS);
+    begin_to_move();
+    detach_hold(A, KEEP_MS);
+    expect_released(A, LW_OK);
+    arrive();
+    expect_adopted_and_W1(ask_to_adopt(client("d"), A, STAGE_WAIT_MS, 0), A, B);
+}
+
+CELL(slot_moved__adoption_OK)
+{
+    struct hold *A, *B;
+    struct peer *d;
+
+    masters(0);
+    d = client("d");
+    B = wait_for_detached(&A);
+    cluster_move(slot, elsewhere());
+    cluster_ask_owner(slot);
+    expect_adopted_and_W1(ask_to_adopt(d, A, STAGE_WAIT_MS, 0), A, B);
+}
+
 /* ---- a slot that has moved ---- */
 
 static void move(void)
@@ -405,6 +467,17 @@ REPLACED(master_killed, with_replicas, kill_it)
 REPLACED(master_stopped_that_thaws, with_replicas, stop_it)
 REPLACED(master_parted, with_gates, part_it)
 
+CELL(master_killed__adoption_OK)
+{
+    struct hold *A, *B;
+
+    with_replicas();
+    B = wait_for_detached(&A);
+    kill_it();
+    until_followed();
+    expect_adopted_and_W1(ask_to_adopt(patient("d"), A, STAGE_WAIT_MS, 0), A, B);
+}
+
 /* The new master has nothing of it. */
 CELL(master_parted_whose_grant_is_lost__owner_O2)
 {
@@ -634,6 +707,9 @@ int main(int argc, char **argv)
         PLAY_OURS(slot_moving__waiter_keeps_its_place_W1),
         PLAY_OURS(slot_moving__release_OK),
         PLAY_OURS(slot_moving__newcomer_W1),
+        PLAY_OURS(slot_moving__adoption_OK),
+        PLAY_OURS(slot_moving__detach_OK),
+        PLAY_OURS(slot_moved__adoption_OK),
         PLAY_OURS(slot_moved__owner_kept),
         PLAY_OURS(slot_moved__waiter_W1),
         PLAY_OURS(slot_moved__release_OK),
@@ -645,6 +721,7 @@ int main(int argc, char **argv)
         PLAY_REPLACED(master_killed),
         PLAY_REPLACED(master_stopped_that_thaws),
         PLAY_REPLACED(master_parted),
+        PLAY_OURS(master_killed__adoption_OK),
         PLAY_OURS(master_parted_whose_grant_is_lost__owner_O2),
         PLAY_OURS(master_parted__owner_of_a_short_lease_is_kept),
         PLAY_OURS(master_parted__newcomer_by_its_address_W1),

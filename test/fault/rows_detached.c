@@ -2,8 +2,8 @@
 /*
  * Rows of the fault table: a lock that its owner detaches and another client adopts,
  * while links, the server or one of the processes fail. In each cell A detaches, B waits,
- * D adopts. Other rows have what happens to it in a restart with its data (rows_aof.c)
- * and in a failover (rows_failover.c, rows_servers.c, rows_sentinels.c).
+ * D adopts. A restart with its data is in rows_aof.c, a failover in rows_failover.c,
+ * rows_servers.c and rows_sentinels.c, a slot that moves in rows_cluster.c.
  *
  * The promises: at most one holder; a lock that the server keeps stays detached for
  * keep_ms at least; a detach or an adoption that is sent twice has the effect of once;
