@@ -456,6 +456,9 @@ static void join_with_clients(int round)
 
 CAMPAIGN(slot_moves_fast, .scene = masters, .strike = move_fast, CLUSTER)
 CAMPAIGN(slot_moves_slowly, .scene = masters, .strike = move_slowly, CLUSTER)
+CAMPAIGN(slot_moves_slowly_while_locks_are_detached, .scene = masters,
+         .strike = move_slowly, .check = cluster_check,
+         .wishes = {.wait_ms = STAGE_WAIT_MS, .detach_every = 4})
 CAMPAIGN(slot_moves_as_a_whole, .scene = masters, .strike = move_as_a_whole, CLUSTER)
 CAMPAIGN(slot_moves_to_a_node_that_comes_and_goes, .scene = masters, .strike = add_node,
          .mend = forget_node, .strikes = 3, CLUSTER)
@@ -490,6 +493,7 @@ int main(int argc, char **argv)
     static const struct cell cells[] = {
         PLAY_OURS(campaign_slot_moves_fast),
         PLAY_OURS(campaign_slot_moves_slowly),
+        PLAY_OURS(campaign_slot_moves_slowly_while_locks_are_detached),
         PLAY_OURS(campaign_slot_moves_as_a_whole),
         PLAY_OURS(campaign_slot_moves_to_a_node_that_comes_and_goes),
         PLAY_OURS(campaign_master_replaced_in_order),

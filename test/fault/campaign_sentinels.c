@@ -318,6 +318,9 @@ static void catch_up(int round)
 CAMPAIGN(master_killed, .strike = kill_frozen, .mend = come_back, SENTINELS)
 CAMPAIGN(master_killed_with_its_last_writes, .strike = kill_unheard, .mend = come_back,
          .one_at_a_time = true, SENTINELS)
+CAMPAIGN(master_killed_while_locks_are_detached, .scene = scene, .strike = kill_frozen,
+         .mend = come_back, .check = trio_check, .strikes = 3,
+         .wishes = {.wait_ms = STAGE_WAIT_MS, .detach_every = 4})
 CAMPAIGN(master_stopped_that_thaws, .strike = stop, .mend = thaw, SENTINELS)
 CAMPAIGN(master_replaced_by_order, .strike = fail_over, .mend = stand, SENTINELS)
 CAMPAIGN(parted_clients_and_master, .strike = part_clients_from_master,
@@ -334,6 +337,7 @@ int main(int argc, char **argv)
     static const struct cell cells[] = {
         PLAY(campaign_master_killed),
         PLAY(campaign_master_killed_with_its_last_writes),
+        PLAY_OURS(campaign_master_killed_while_locks_are_detached),
         PLAY(campaign_master_stopped_that_thaws),
         PLAY(campaign_master_replaced_by_order),
         PLAY(campaign_parted_clients_and_master),
