@@ -124,6 +124,18 @@ class Watched:
         self.call_down_soon()
         self.master.kill()
 
+    def until_promoted(self):
+        """The replica is the master, and is not called down from now on, however slow it is. The
+        sentinels have ended the connections of its clients."""
+        for sentinel in self.sentinels:
+            until(lambda: sentinel.says("MASTER", "port") == str(self.replica_port),
+                  "the sentinel reports the replica")
+        until(lambda: "role:master" in self.replica("INFO", "replication"),
+              "the replica is the master")
+        for sentinel in self.sentinels:
+            sentinel("SENTINEL", "SET", SERVICE, "down-after-milliseconds", LIMIT * 1000)
+            until(lambda: sentinel.says("MASTER", "flags") == "master", "it is not called down")
+
     def stop(self):
         for server in reversed(self.started):
             server.stop()

@@ -425,20 +425,13 @@ class Sentinels(ManyServers):
         self.addCleanup(self.watched.stop)
         self.environment["LOCKWIRE_URL"] = self.watched.url
 
-    def until_promoted(self):
-        """By then the sentinel has ended the connections of the new master's clients."""
-        until(lambda: self.watched.sentinels[0].says("MASTER", "port")
-              == str(self.watched.replica_port), "the sentinel reports the replica")
-        until(lambda: "role:master" in self.watched.replica("INFO", "replication"),
-              "the replica is the master")
-
     def fail_over(self):
         self.watched.fail_over()
-        self.until_promoted()
+        self.watched.until_promoted()
 
     def kill_master(self):
         self.watched.kill_master()
-        self.until_promoted()
+        self.watched.until_promoted()
 
     def test_every_kind(self):
         self.assert_carried_over(lambda: None)
