@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workloads U, D, L, N and M: slots that acquire and release. Owns the slots. Must not
- * know what a variant means. Happy path: ask, on_granted, over, on_released, ask again.
+ * Workloads U, D, L, N and M: slots that acquire and release. Independent of the variant.
+ * ask() acquires, on_granted() releases at once or after the hold time, on_released()
+ * asks again. The name of a slot is formatted once, as the peers and the limits do.
+ * In workload M the drawn names are formatted for each set.
  *
  * Each round has a name of its own, so that the release which hands over is its first.
  */
@@ -15,6 +17,7 @@
 struct slot {
     struct run *run;
     struct lw_client *client;
+    char *name; /* of the lock; not in M */
     struct lw_lock *lock;
     struct lw_all *all; /* of M, in place of `lock` */
     unsigned random;
@@ -158,31 +161,44 @@ static void ask_for_all(struct slot *slot)
                                  &slot->all));
 }
 
+static bool has_rounds(const struct run *run)
+{
+    return run->subject->options->round_us > 0 && !run->warming;
+}
+
+/* In U the name ends with the slot's number, with rounds with the round's. */
+static void format_name(struct slot *slot)
+{
+    const struct run *run = slot->run;
+    char warm[32] = "", number[32] = "";
+
+    if (run->warming) {
+        (void)snprintf(warm, sizeof(warm), ":warm:%d", (int)getpid());
+    }
+    if (run->workload == 'U' || has_rounds(run)) {
+        (void)snprintf(number, sizeof(number), ":%lld", (long long)slot->row.slot);
+    }
+    free(slot->name);
+    if (asprintf(&slot->name, "%s%s%s", run->subject->options->name, warm, number) < 0) {
+        exit(1);
+    }
+}
+
 static void ask(struct slot *slot)
 {
     struct run *run = slot->run;
     struct subject *subject = run->subject;
-    bool rounds = subject->options->round_us > 0 && !run->warming;
-    char name[512];
-    int length = snprintf(name, sizeof(name), "%s", subject->options->name);
 
     if (run->workload == 'M') {
         ask_for_all(slot);
         return;
     }
-    if (run->warming) {
-        length +=
-            snprintf(name + length, sizeof(name) - length, ":warm:%d", (int)getpid());
-    }
-    if (rounds) {
+    if (has_rounds(run)) {
         slot->row.slot = measure_round(subject->options);
-    }
-    if (run->workload == 'U' || rounds) {
-        (void)snprintf(name + length, sizeof(name) - length, ":%lld",
-                       (long long)slot->row.slot);
+        format_name(slot);
     }
     slot->row = (struct measure_row){.slot = slot->row.slot, .asked = measure_now()};
-    subject_check("lw_acquire", lw_acquire(slot->client, name, &subject->acquire,
+    subject_check("lw_acquire", lw_acquire(slot->client, slot->name, &subject->acquire,
                                            on_granted, slot, &slot->lock));
 }
 
@@ -198,6 +214,7 @@ static struct slot *slots_new(struct run *run, unsigned count)
         slots[i].client = run->subject->client;
         slots[i].row.slot = i;
         slots[i].random = (unsigned)getpid() * 1000 + i;
+        format_name(&slots[i]);
         slots[i].timer = event_new(run->subject->base, -1, 0, over, &slots[i]);
         if (slots[i].timer == NULL) {
             exit(1);
@@ -225,6 +242,7 @@ static void warm_up(struct run *run)
     }
     for (unsigned i = 0; i < run->count; i++) {
         event_free(run->slots[i].timer);
+        free(run->slots[i].name);
     }
     free(run->slots);
 }
