@@ -45,9 +45,22 @@ struct lw__script_env lw__node_script_env(struct lw__node *node, unsigned slot)
 
 /* ---- numbers ---- */
 
+/* Returns the entry of the slot, or else the one that the slot may replace. */
 static struct lw__slot_fence *slot_fence_of(struct lw__node *node, unsigned slot)
 {
-    return &node->slot_fences[slot % LW__SLOT_FENCES];
+    struct lw__slot_fence *set =
+        &node->slot_fences[slot * LW__FENCE_SET % LW__SLOT_FENCES];
+    struct lw__slot_fence *replaced = set;
+
+    for (unsigned i = 0; i < LW__FENCE_SET; i++) {
+        if (set[i].slot == slot) {
+            return &set[i];
+        }
+        if (set[i].until_us < replaced->until_us) {
+            replaced = &set[i];
+        }
+    }
+    return replaced;
 }
 
 /* Returns true if INCR may be used. Half-way one command renews that by the script; the

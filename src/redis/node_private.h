@@ -20,14 +20,15 @@ struct lw__backlog {
     size_t count; /* in all queues: mostly 0, and read at each command and reply */
 };
 
-/* The fence counter of a slot, in a table by the slot's last bits, in which two slots may
- * replace each other. */
+/* The fence counter of a slot, in a table of sets by the slot's last bits. A fifth slot
+ * of a set replaces the one whose trust ends first. */
 struct lw__slot_fence {
     int64_t until_us; /* the counter is trusted so long; 0: it is not */
     uint16_t slot;
     bool renewing; /* a command that sets it by the clock is on its way */
 };
-#define LW__SLOT_FENCES 1024
+#define LW__FENCE_SET 4
+#define LW__SLOT_FENCES (256 * LW__FENCE_SET)
 
 struct lw__node {
     struct lw__node_options options;

@@ -8,6 +8,7 @@
  */
 #include "cluster_scene.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define NUMBER "1700000000000001"
@@ -39,6 +40,40 @@ static void test_tries_draw_by_the_clock_of_their_slot_and_count_on_for_a_while(
     jump(scene, 1);
     (void)ask(scene, TRY, "a");
     await(scene, "N3 < SET a; N3 < SEED 15495; a: OK; a: " NUMBER "; ");
+}
+
+/* Sends a try to each name. Returns true if none of them draws by the clock. */
+static bool count_on(struct scene *scene, const char *const *names, unsigned count)
+{
+    bool seeds;
+
+    for (unsigned i = 0; i < count; i++) {
+        (void)ask(scene, TRY, names[i]);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        char number[64];
+
+        (void)snprintf(number, sizeof(number), "%s: " NUMBER "; ", names[i]);
+        UNTIL(scene, came(scene, number));
+    }
+    seeds = came(scene, "SEED");
+    pass(scene);
+    return !seeds;
+}
+
+/* These four slots are equal in their last eight bits. On a slow machine a counter's time
+ * may have passed before the next try. */
+static void test_slots_with_the_same_last_bits_count_on_side_by_side(void **state)
+{
+    static const char *const names[] = {"a", "atg", "eih", "bap"};
+    struct scene *scene = *state;
+    int rounds = 0;
+
+    start_at_n3(scene);
+    assert_false(count_on(scene, names, 4));
+    while (!count_on(scene, names, 4)) {
+        assert_true(++rounds < COMMANDS / 4 - 1);
+    }
 }
 
 /* It may come back with an older counter. */
@@ -258,6 +293,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_tries_draw_by_the_clock_of_their_slot_and_count_on_for_a_while),
+        TEST(test_slots_with_the_same_last_bits_count_on_side_by_side),
         TEST(test_a_slot_that_was_elsewhere_draws_by_the_clock_again),
         TEST(test_a_number_that_is_too_small_is_not_counted_on),
         TEST(test_a_try_that_moves_draws_where_it_goes),
