@@ -3,6 +3,7 @@
 
 Happy path: plan(options, subjects) -> cases, each with its subjects; one_pass(cases, ...)
 -> what one repeat measures, in turn."""
+import cores
 
 
 class Case:
@@ -21,6 +22,7 @@ class Case:
         self.counted = facts.get("counted", False)
         self.slots = facts.get("slots", size)
         self.of = facts.get("of")  # M: `size` names, drawn from so many
+        self.cores = facts.get("cores", cores.FREE)
 
     @property
     def label(self):
@@ -66,7 +68,7 @@ class Run:
         return self.subject.family == "peer"
 
 
-SECTIONS = ["U", "D", "L", "N", "M", "H", "X", "G", "tls", "scale"]
+SECTIONS = ["U", "split", "one", "D", "L", "N", "M", "H", "X", "G", "tls", "scale"]
 HELD = [1, 10, 100, 1000, 10000, 100000]
 HELD_BY_PEERS = [1000, 10000]
 SCALE_WAITERS = [10, 30, 100, 300, 1000, 3000, 10000]
@@ -87,6 +89,21 @@ def _plan_u(o, subjects):
         yield Case("U", "U", clients, seconds=o.seconds, repeats=o.repeats,
                    counted=clients == 16, subjects=_choose(
                        subjects, "U", not o.quick or clients == 16, False))
+
+
+PINNED = ["limit plain", "limit hash", "limit delifeq", "lockwire default", "lockwire nofence",
+          "lockwire exclusive"]
+
+
+def _plan_pinned(placement):
+    """As U, on certain cores; of the limits and lockwire only the programs of PINNED."""
+    def make(o, subjects):
+        chosen = [s for s in _choose(subjects, "U", not o.quick, False)
+                  if s.family == "peer" or s.label in PINNED]
+        for clients in [1, 16, 256]:
+            yield Case(placement, "U", clients, seconds=o.seconds, repeats=o.repeats,
+                       cores=placement, subjects=chosen)
+    return make
 
 
 def _plan_d(o, subjects):
@@ -160,8 +177,9 @@ def _plan_scale(o, subjects):
 
 
 def plan(options, subjects):
-    makers = {"U": _plan_u, "D": _plan_d, "L": _plan_l, "N": _plan_n, "M": _plan_m, "H": _plan_h,
-              "X": _plan_x, "G": _plan_g, "tls": _plan_tls, "scale": _plan_scale}
+    makers = {"U": _plan_u, "split": _plan_pinned(cores.SPLIT), "one": _plan_pinned(cores.ONE),
+              "D": _plan_d, "L": _plan_l, "N": _plan_n, "M": _plan_m, "H": _plan_h, "X": _plan_x,
+              "G": _plan_g, "tls": _plan_tls, "scale": _plan_scale}
     cases = []
     for section in SECTIONS:
         if section in options.only:

@@ -11,6 +11,7 @@ import sys
 
 import cases
 import charts
+import cores
 import load
 import machine
 import measure
@@ -86,7 +87,8 @@ def _complete(options):
     options.build = os.path.abspath(options.build)
     options.out = os.path.abspath(options.out or os.path.join(options.build, "results"))
     if quick and options.only == cases.SECTIONS:
-        options.only = [s for s in cases.SECTIONS if s not in ("scale", "tls")]
+        options.only = [s for s in cases.SECTIONS
+                        if s not in ("split", "one", "scale", "tls")]
     return options
 
 
@@ -153,6 +155,9 @@ def _planned(options, subjects):
     if "G" in options.only and load.missing():
         print("missing: " + load.missing())
         planned = [case for case in planned if case.section != "G"]
+    for placement in {case.cores: None for case in planned if cores.missing(case.cores)}:
+        print("left out: %s: %s" % (placement, cores.missing(placement)))
+        planned = [case for case in planned if case.cores != placement]
     return planned
 
 

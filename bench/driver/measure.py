@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 
+import cores
 import rows
 from server import Monitor, Server
 
@@ -112,7 +113,7 @@ def _client_figures(case, lines, grants):
 
 
 def run(case, subject, unix, counting=False):
-    with Server(tls=subject.tls) as server:
+    with Server(cores.server(case.cores), tls=subject.tls) as server:
         return at(server, server.url(unix and subject.unix), NAME, case, subject, counting)
 
 
@@ -124,7 +125,7 @@ def at(server, url, name, case, subject, counting=False):
         processes = []
         try:
             for slots, path in zip(shares(case.slots, case.processes), paths):
-                processes.append(Process(_arguments(
+                processes.append(Process(cores.clients(case.cores) + _arguments(
                     case, subject, name, path, url=url, slots=slots, seconds=seconds,
                     tls_ca=server.ca)))
             for process in processes:

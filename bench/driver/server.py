@@ -69,8 +69,8 @@ def cpu_us(ask):
 
 class Server:
     def __init__(self, under=(), tls=False, more=(), port=None):
-        """`under`: a command that runs it, valgrind for instance. `tls`: on its TCP port.
-        `more` of its options."""
+        """`under`: a command that runs it, valgrind or taskset for instance. `tls`: on its TCP
+        port. `more` of its options."""
         self.tls, self.more = tls, more
         self.directory = tempfile.mkdtemp(prefix="lockwire-bench-")
         self.path = os.path.join(self.directory, "redis")

@@ -5,12 +5,15 @@ they were measured.
 Happy path: Summary(rows).median("D", 500, "lockwire default", "rate"); tables(summary)."""
 import statistics
 
-REFERENCES = {"U": "limit plain", "D": "limit handover", "L": "limit handover",
-              "N": "limit handover", "waiters": "limit handover", "clients": "limit plain",
-              "G": "gateway unlocked", "tls": "limit tls"}
+REFERENCES = {"U": "limit plain", "split": "limit plain", "one": "limit plain",
+              "D": "limit handover", "L": "limit handover", "N": "limit handover",
+              "waiters": "limit handover", "clients": "limit plain", "G": "gateway unlocked",
+              "tls": "limit tls"}
 
 TITLES = {
     "U": "U: acquire and release of a key of one's own, C slots in one process",
+    "split": "U, split: the server on one core, the client on another one",
+    "one": "U, one: the server and the client on the same core",
     "D": "D: W waiters in two processes on one key, started together, each once",
     "L": "L: the same, each asks again at once",
     "N": "N: from a release to the grant in another process",
@@ -22,6 +25,11 @@ TITLES = {
     "waiters": "Scale: waiters on one key (as D)",
     "clients": "Scale: client processes on one server (as U, 4 slots each)",
 }
+
+# What one has to know of a section's figures.
+ASLEEP = ("With C=1 and a core for each side, both sides sleep in turn: these figures measure how "
+          "fast the machine wakes a process up, and hardly the programs.")
+NOTES = {"U": ASLEEP, "split": ASLEEP}
 
 # heading, figure, what it is shown as
 COLUMNS = {
@@ -51,7 +59,7 @@ COLUMNS = {
           ("p99 us", "request_p99_us", "us"), ("gateway us", "client_cpu_us", "us"),
           ("server us", "server_cpu_us", "us")],
 }
-COLUMNS.update(tls=COLUMNS["U"], waiters=COLUMNS["D"], clients=COLUMNS["U"])
+COLUMNS.update(split=COLUMNS["U"], one=COLUMNS["U"], tls=COLUMNS["U"], waiters=COLUMNS["D"], clients=COLUMNS["U"])
 
 SHOWN = {"rate": lambda v: "%.1fk" % (v / 1000) if v >= 10000 else "%.0f" % v,
          "us": lambda v: "%.1f" % v if v < 1000 else "%.0f" % v,
@@ -144,7 +152,7 @@ def _cells(summary, key, label):
 def _heading(key):
     section, size, processes = key
     heads = [TITLES[section].split(":")[0] if section in "UDLNMHXG" else section]
-    letter = {"U": "C", "tls": "C", "H": "locks", "G": "connections", "M": "names",
+    letter = {"U": "C", "split": "C", "one": "C", "tls": "C", "H": "locks", "G": "connections", "M": "names",
               "clients": "processes"}.get(section, "W")
     heads[0] += " %s=%d" % (letter, processes if section == "clients" else size)
     for at, (heading, _, _) in enumerate(COLUMNS[section]):
@@ -187,6 +195,8 @@ def tables(summary, server):
         lines += ["", title]
         if section in REFERENCES:
             lines[-1] += "; ratios to " + REFERENCES[section]
+        if section in NOTES:
+            lines.append(NOTES[section])
         for key in keys:
             table = [_heading(key)] + [_cells(summary, key, label)
                                        for label in summary.labels(key)]

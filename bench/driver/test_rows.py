@@ -7,12 +7,16 @@ import os
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "../../test/lib")]
 import cases  # noqa: E402
+import cores  # noqa: E402
+import measure  # noqa: E402
 import programs  # noqa: E402
+import readme  # noqa: E402
 import rows  # noqa: E402
 import runner  # noqa: E402
 import summary  # noqa: E402
@@ -247,6 +251,67 @@ class Subjects(unittest.TestCase):
         options = argparse.Namespace(only=["U"], seconds=1, repeats=2, quick=False)
         for case in cases.plan(options, self.found()[0]):
             self.assertFalse([s.label for s in case.subjects if s.tls])
+
+
+class Cores(unittest.TestCase):
+    def pinned(self, placement, usable=(3, 5, 7)):
+        with mock.patch("os.sched_getaffinity", return_value=set(usable)):
+            return cores.server(placement), cores.clients(placement), cores.missing(placement)
+
+    def test_each_side_has_the_cores_of_its_placement(self):
+        first, last = ["taskset", "-c", "3"], ["taskset", "-c", "7"]
+        self.assertEqual(self.pinned(cores.FREE), ([], [], None))
+        self.assertEqual(self.pinned(cores.SPLIT), (first, last, None))
+        self.assertEqual(self.pinned(cores.ONE), (first, first, None))
+
+    def test_one_core_cannot_be_split(self):
+        missing = {placement: self.pinned(placement, [3])[2]
+                   for placement in (cores.FREE, cores.SPLIT, cores.ONE)}
+        self.assertEqual([placement for placement, why in missing.items() if why], [cores.SPLIT])
+
+    def test_the_server_and_every_client_start_there(self):
+        class Started(Exception):
+            pass
+
+        subject = programs.Subject("lockwire", "lockwire", "default", ["program", "WORKLOAD"])
+        case = cases.Case("split", "U", 2, processes=2, cores=cores.SPLIT, subjects=[subject])
+        server = mock.MagicMock()
+        server.return_value.__enter__.return_value.ca = None
+        server.return_value.__exit__.return_value = False
+        with mock.patch("os.sched_getaffinity", return_value={3, 7}), \
+                mock.patch("measure.Server", server), \
+                mock.patch("measure.Process") as process:
+            process.side_effect = [mock.MagicMock(), Started]
+            self.assertRaises(Started, measure.run, case, subject, False)
+        self.assertEqual(server.call_args.args, (["taskset", "-c", "3"],))
+        for call in process.call_args_list:
+            self.assertEqual(call.args[0][:4], ["taskset", "-c", "7", "program"])
+
+    def test_limits_lockwire_and_peers_are_placed_alike(self):
+        subjects = list(programs.own("", {"name": "Redis 1", "compares": None, "tls": False},
+                                     False)[0])
+        subjects.append(programs.Subject("peer", "a", "default", []))
+        options = argparse.Namespace(only=["U", "split", "one"], seconds=1, repeats=1, quick=False)
+        planned = cases.plan(options, subjects)
+        self.assertEqual([(case.label, case.cores) for case in planned], [
+            ("%s C=%d" % (section, clients), placement)
+            for section, placement in (("U", "free"), ("split", "split"), ("one", "one"))
+            for clients in (1, 16, 256)])
+        for case in planned:
+            self.assertLessEqual({"limit plain", "lockwire default", "lockwire nofence",
+                                  "a default"}, {s.label for s in case.subjects})
+
+    def test_the_readme_has_the_placements_if_they_were_measured(self):
+        def lines(*sections):
+            rows_ = [{"section": section, "size": 1, "processes": 1, "label": "limit plain",
+                      "repeat": 1, "figures": {"rate": 7}} for section in sections]
+            facts = dict.fromkeys(("date", "cores", "cpu", "system"), 0)
+            return readme.text({"machine": facts, "rows": rows_, "server": {"name": ""},
+                                "transport": "", "repeats": 1}, summary.Summary(rows_))
+
+        row = "| limit plain | 7 | 7 |  |" + "  |" * 6
+        self.assertEqual(lines("U", "split").count(row), 1)
+        self.assertFalse([line for line in lines("U") if "split" in line])
 
 
 class Passes(unittest.TestCase):

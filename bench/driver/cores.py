@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT
+"""The cores of a measurement's server and of its clients. Independent of what is measured.
+
+All clients of a measurement get the same cores, by taskset, which pins all their threads. SPLIT
+needs two cores: missing() returns the reason on a machine that has only one."""
+import os
+
+FREE, SPLIT, ONE = "free", "split", "one"  # as the scheduler likes; one for each side; one for both
+
+
+def _usable():
+    return sorted(os.sched_getaffinity(0))
+
+
+def missing(placement):
+    """Returns the reason why that cannot be measured here, or None."""
+    return "there is only one core" if placement == SPLIT and len(_usable()) < 2 else None
+
+
+def _pinned(core):
+    return ["taskset", "-c", str(core)]
+
+
+def server(placement):
+    """Returns the command that runs the server there: its first words."""
+    return [] if placement == FREE else _pinned(_usable()[0])
+
+
+def clients(placement):
+    """Returns the same for each client."""
+    return [] if placement == FREE else _pinned(_usable()[-1 if placement == SPLIT else 0])
