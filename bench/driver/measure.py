@@ -131,12 +131,13 @@ def at(server, url, name, case, subject, counting=False):
             for process in processes:
                 process.line(READY_LIMIT_S, "ready")
             monitor = Monitor(server) if counting else None
-            before = server.cpu_us()
+            before, replicas_before = server.cpu_us(), server.replica_cpu_us()
             for process in processes:
                 process.go()
             lines = [process.line(seconds + END_LIMIT_S, "workload")
                      for process in processes]
             used = server.cpu_us() - before
+            replicas_used = server.replica_cpu_us() - replicas_before
             if monitor:
                 commands = monitor.stop(server) - 2  # INFO, twice
             figures = ARITHMETIC[case.workload]([rows.read(path) for path in paths], lines)
@@ -146,6 +147,7 @@ def at(server, url, name, case, subject, counting=False):
         grants = figures["grants"]
         figures.update(_client_figures(case, lines, grants))
         figures["server_cpu_us"] = used / grants if grants else None
+        figures["replica_cpu_us"] = replicas_used / grants if grants and replicas_used else None
         if counting:
             return {"commands": commands / grants if grants else None, "grants": grants}
         return figures

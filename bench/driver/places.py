@@ -45,12 +45,12 @@ def even_name(key, slots, masters=MASTERS):
 
 
 class Place:
-    """`masters`: of each what asks it."""
+    """`masters` and `replicas`: of each what asks it."""
 
     ca = None
 
-    def __init__(self, label, url, masters):
-        self.label, self.url, self.masters = label, url, masters
+    def __init__(self, label, url, masters, replicas=()):
+        self.label, self.url, self.masters, self.replicas = label, url, masters, replicas
 
     def name(self, subject, slots):
         return even_name(subject.key, slots) if self.label == ALL else NAME + TAG
@@ -61,6 +61,9 @@ class Place:
 
     def cpu_us(self):
         return sum(servers.cpu_us(ask) for ask in self.masters)
+
+    def replica_cpu_us(self):
+        return sum(servers.cpu_us(ask) for ask in self.replicas)
 
 
 class Places(contextlib.ExitStack):
@@ -75,14 +78,16 @@ class Places(contextlib.ExitStack):
 
     def _start(self, stack):
         for label, replicas in ((SERVER, 0), (REPLICATED, 1)):
-            server = stack.enter_context(Server())
+            server, links = stack.enter_context(Server()), []
             for _ in range(replicas):
                 replica = stack.enter_context(Server(more=server.as_replica()))
                 until(lambda: replica.info("replication")["master_link_status"] == "up",
                       SETTLE_LIMIT_S, "a replica has its master")
-            yield Place(label, server.url(False), [server.link])
+                links.append(replica.link)
+            yield Place(label, server.url(False), [server.link], links)
         self.cluster = Clustered(*servers.ARGUMENTS, timeout=NODE_TIMEOUT_MS)
         stack.callback(self.cluster.stop)
         owner = self.cluster.owner(self.cluster.slot(TAG))
-        yield Place(ONE, self.cluster.url, [owner])
-        yield Place(ALL, self.cluster.url, self.cluster.masters)
+        replica = self.cluster.replicas[self.cluster.masters.index(owner)]
+        yield Place(ONE, self.cluster.url, [owner], [replica])
+        yield Place(ALL, self.cluster.url, self.cluster.masters, self.cluster.replicas)

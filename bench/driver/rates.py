@@ -15,11 +15,18 @@ OWN = ["lockwire default", "lockwire nofence", "lockwire noturns"]
 # heading, figure, what it is shown as
 FIGURES = {"U": [("pairs/s", "rate", "rate"),
                  ("the client's CPU a pair, us", "client_cpu_us", "us"),
-                 ("the masters' CPU a pair, us", "server_cpu_us", "us")],
+                 ("the masters' CPU a pair, us", "server_cpu_us", "us"),
+                 ("the replicas' CPU a pair, us", "replica_cpu_us", "us")],
            "L": [("hand-overs/s", "changes", "rate"), ("longest wait, ms", "longest_us", "ms")],
            "N": [("from a release to the next grant, us, p50", "notify_p50_us", "us"),
                  ("the same, p99", "notify_p99_us", "us")]}
 ALONE = [places.SERVER, places.REPLICATED]
+# A place, another one, and the heading of their ratio. A master with a replica is the fair
+# comparison: each of the cluster's masters has one.
+RATIOS = [(places.ONE, places.SERVER, "one master, of the server"),
+          (places.ONE, places.REPLICATED, "one master, of one with a replica"),
+          (places.ALL, places.REPLICATED, "three masters, of one with a replica"),
+          (places.REPLICATED, places.SERVER, "one with a replica, of the server")]
 
 
 def _plan(options, subjects):
@@ -82,15 +89,15 @@ def _short(row):
 
 
 def _cells(view, key, subject, figure, shown):
-    """At each place, and of the one master beside the servers that are alone."""
+    """Of each place, and the ratios of RATIOS."""
     cells = []
     for place in (*ALONE, places.ONE, places.ALL):
         label = label_of(subject, place)
         value, spread = view.median(key, label, figure), view.spread(key, label, figure)
         cells.append("-" if value is None else SHOWN[shown](value)
                      + ("" if spread is None else " +-%.0f%%" % (100 * spread)))
-    mine = label_of(subject, places.ONE)
-    ratios = [view.ratio(key, mine, label_of(subject, place), figure) for place in ALONE]
+    ratios = [view.ratio(key, label_of(subject, place), label_of(subject, other), figure)
+              for place, other, _ in RATIOS]
     return cells + ["-" if ratio is None else "%.2f" % ratio for ratio in ratios]
 
 
@@ -117,8 +124,8 @@ def table(rows):
     """Markdown; medians, +- half of the range; ratios are medians of each round's."""
     view = Summary(rows)
     lines = ["| | " + " | ".join((*ALONE, places.ONE, places.ALL))
-             + " | one master, of the server | of one with a replica |",
-             "|---" + "|---:" * 6 + "|"]
+             + " | " + " | ".join(heading for _, _, heading in RATIOS) + " |",
+             "|---" + "|---:" * (len(ALONE) + 2 + len(RATIOS)) + "|"]
     for section in FIGURES:
         subjects = dict.fromkeys(row["subject"] for row in rows if row["section"] == section)
         for key in view.keys(section):

@@ -144,6 +144,10 @@ class Server:
     def cpu_us(self):
         return cpu_us(self.link)
 
+    def replica_cpu_us(self):
+        """Returns 0: only a place of bench/cluster has replicas."""
+        return 0
+
     def facts(self):
         """Its name and version, by which command it compares and deletes (None: a script
         must), and whether it has TLS."""

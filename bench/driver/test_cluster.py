@@ -77,6 +77,16 @@ class Rates(unittest.TestCase):
         self.assertIn("| 0.95 | - |", line)
         self.assertTrue(line.startswith("| pairs/s, C=16, x | 100 +-495% | - | 90 "), line)
 
+    def test_a_master_with_a_replica_is_compared_with_its_like(self):
+        found = [self.row(1, place, figures={"rate": rate, "replica_cpu_us": 2})
+                 for place, rate in ((places.SERVER, 100), (places.REPLICATED, 80),
+                                     (places.ONE, 72), (places.ALL, 60))]
+        heading, _, line, *others = rates.table(found)
+        self.assertIn("| one master, of one with a replica | three masters, of one with a replica "
+                      "| one with a replica, of the server |", heading)
+        self.assertTrue(line.endswith("| 0.72 | 0.90 | 0.75 | 0.80 |"), line)
+        self.assertTrue([other for other in others if other.startswith("| the replicas' CPU")])
+
     def test_what_failed_is_told(self):
         found = [self.row(1, places.ONE, error="it fell"), self.row(2, places.ONE, figures={})]
         self.assertEqual(rates.table(found)[-1],
