@@ -11,6 +11,7 @@ import collections
 import contextlib
 import functools
 import itertools
+import os
 
 import server as servers
 from clustered import SLOTS, Clustered
@@ -18,11 +19,22 @@ from deployment import SETTLE_LIMIT_S, until
 from measure import NAME, own_name
 from server import Server
 
+SERVER_NAME = "redis-server"  # by that name the cluster's nodes are found in PATH
 MASTERS = 3
 TAG = "{bench}"  # all names that have it are in one slot
 NODE_TIMEOUT_MS = 30000  # nobody is to be replaced because the machine is slow
 SERVER, REPLICATED, ONE, ALL = ("a single server", "one with a replica",
                                 "one master of the cluster", "its three masters")
+
+
+def use(program):
+    """For the servers that are alone, and for the cluster's nodes."""
+    servers.use(program)
+    folder, name = os.path.split(program)
+    if name != SERVER_NAME:
+        raise ValueError("--server: the program's file is to be named " + SERVER_NAME)
+    if folder:
+        os.environ["PATH"] = os.path.abspath(folder) + os.pathsep + os.environ["PATH"]
 
 
 def master_of(key, masters):

@@ -47,7 +47,7 @@ def keep_ports():
 class Node(Redis):
     """`number` makes its id, which is what others know it by."""
 
-    def __init__(self, number, *more):  # not Redis': it starts when its file is written
+    def __init__(self, number, *more, under=()):  # not Redis': it starts when its file is written
         self.folder = tempfile.mkdtemp(prefix="lockwire-test-")
         self.socket = os.path.join(self.folder, "s")
         self.process = None
@@ -55,7 +55,7 @@ class Node(Redis):
         self.port = self.keepers[0].getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
         self.id = f"{number:040x}"
-        self.more = more
+        self.more, self.under = more, under
         self.running = False
 
     def line(self, shard, flags, rest):
@@ -69,7 +69,8 @@ class Node(Redis):
 
     def start(self):
         super().start("--port", str(self.port), "--bind", "127.0.0.1",
-                      "--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0", *self.more)
+                      "--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0", *self.more,
+                      under=self.under)
         self.running = True
 
     def says(self, section, field):
@@ -105,11 +106,12 @@ class Node(Redis):
 
 class Clustered:
     """`timeout`: the ms after which who is silent is called down. `more`: further arguments of
-    redis-server."""
+    redis-server. `under`: for the index of a node, the command that runs it."""
 
-    def __init__(self, *more, masters=3, replicas=3, timeout=1000):
+    def __init__(self, *more, masters=3, replicas=3, timeout=1000, under=None):
         more = ("--cluster-node-timeout", str(timeout), *more)
-        self.nodes = [Node(i + 1, *more) for i in range(masters + replicas)]
+        self.nodes = [Node(i + 1, *more, under=(under or {}).get(i, ()))
+                      for i in range(masters + replicas)]
         self.masters, self.replicas = self.nodes[:masters], self.nodes[masters:]
         self.url = "redis-cluster://" + ",".join(node.address for node in self.nodes)
         try:

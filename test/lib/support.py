@@ -51,12 +51,13 @@ class Redis:
         self.process = None
         self.start()
 
-    def start(self, *more):
+    def start(self, *more, under=()):
+        """`under`: a command that runs it, valgrind for instance."""
         program = shutil.which("redis-server") or shutil.which("valkey-server")
         if not program:
             raise unittest.SkipTest("no redis-server")
         self.process = subprocess.Popen(
-            [program, "--port", "0", "--bind", "127.0.0.1", "--unixsocket", self.socket,
+            [*under, program, "--port", "0", "--bind", "127.0.0.1", "--unixsocket", self.socket,
              "--save", "", "--dir", self.folder, *more],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         until(self.answers, "redis-server answers")
@@ -82,6 +83,11 @@ class Redis:
     def kill(self):
         self.process.kill()
         self.process.wait()
+
+    def terminate(self):
+        """Ends the server in an orderly way."""
+        self.process.terminate()
+        self.process.wait(LIMIT)
 
     def stop(self):
         self.kill()
