@@ -272,7 +272,7 @@ static bool parse_listed(struct span span, bool alone, struct lw__url *url,
     char text[LW__WHY_MAX] = "";
     struct explain own = {.text = text, .size = sizeof(text)};
 
-    host->port = url->cluster ? 6379 : 26379;
+    host->port = url->cluster || url->quorum ? 6379 : 26379;
     if (parse_host(span, &host->name, &host->port, alone ? why : &own)) {
         return true;
     }
@@ -347,6 +347,53 @@ static bool parse_cluster(const char *text, struct lw__url *url, struct explain 
                    rest);
 }
 
+/* Returns the earlier host of the list that is the same as hosts[i], or NULL. */
+static const struct lw__url_host *find_same(const struct lw__url *url, size_t i)
+{
+    for (size_t j = 0; j < i; j++) {
+        if (url->hosts[j].port == url->hosts[i].port &&
+            strcasecmp(url->hosts[j].name, url->hosts[i].name) == 0) {
+            return &url->hosts[j];
+        }
+    }
+    return NULL;
+}
+
+static bool check_quorum(const struct lw__url *url, struct explain *why)
+{
+    size_t count = url->host_count;
+
+    if (count != 3 && count != 5 && count != LW__QUORUM_MOST) {
+        return invalid(why, "a quorum has 3, 5 or 7 servers; %zu %s listed", count,
+                       count == 1 ? "is" : "are");
+    }
+    for (size_t i = 1; i < count; i++) {
+        const struct lw__url_host *same = find_same(url, i);
+
+        if (same != NULL) {
+            return invalid(why, "host %zu of the list is the same as host %zu: %s:%u",
+                           i + 1, (size_t)(same - url->hosts) + 1, same->name,
+                           (unsigned)same->port);
+        }
+    }
+    return true;
+}
+
+static bool parse_quorum(const char *text, struct lw__url *url, struct explain *why)
+{
+    struct span authority;
+    const char *rest;
+
+    url->quorum = true;
+    if (!parse_authority(text, url, &authority, &rest, why) ||
+        !parse_hosts(authority, url, why) || !check_quorum(url, why) ||
+        !no_query(rest, "the hosts or database", why)) {
+        return false;
+    }
+    return rest[0] == '\0' || rest[1] == '\0' ||
+           parse_db((struct span){rest + 1, strlen(rest + 1)}, url, why);
+}
+
 static bool parse_unix(const char *text, struct lw__url *url, struct explain *why)
 {
     struct span path = {text, strcspn(text, "?#")};
@@ -384,12 +431,16 @@ static const struct scheme {
     {"rediss-sentinel://", parse_sentinel, true},
     {"redis-cluster://", parse_cluster, false},
     {"rediss-cluster://", parse_cluster, true},
+    {"redis-quorum://", parse_quorum, false},
+    {"rediss-quorum://", parse_quorum, true},
     {"valkey://", parse_redis, false},
     {"valkeys://", parse_redis, true},
     {"valkey-sentinel://", parse_sentinel, false},
     {"valkeys-sentinel://", parse_sentinel, true},
     {"valkey-cluster://", parse_cluster, false},
     {"valkeys-cluster://", parse_cluster, true},
+    {"valkey-quorum://", parse_quorum, false},
+    {"valkeys-quorum://", parse_quorum, true},
     {"unix://", parse_unix, false},
 };
 
@@ -410,9 +461,9 @@ static const struct scheme *find_scheme(const char *text, struct explain *why)
         }
         return scheme;
     }
-    (void)invalid(why, "the URL must begin with redis://, rediss://, "
-                       "redis-sentinel://, rediss-sentinel://, redis-cluster://, "
-                       "rediss-cluster://, the same with valkey, or unix://");
+    (void)invalid(why, "the URL must begin with redis://, redis-sentinel://, "
+                       "redis-cluster:// or redis-quorum:// (rediss for TLS, the same "
+                       "with valkey), or unix://");
     return NULL;
 }
 

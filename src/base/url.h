@@ -8,6 +8,7 @@
 
 #define LW__HOST_SIZE 254 /* of the longest host name, with its NUL */
 #define LW__URL_HOSTS 16
+#define LW__QUORUM_MOST 7 /* servers */
 
 struct lw__url_host {
     char *name;
@@ -15,7 +16,7 @@ struct lw__url_host {
 };
 
 struct lw__url {
-    char *host;                /* or NULL: path, service or cluster */
+    char *host;                /* or NULL: path, service, cluster or quorum */
     char *path;                /* of a unix socket, or NULL */
     char *username, *password; /* NULL if absent */
     uint16_t port;
@@ -23,16 +24,18 @@ struct lw__url {
     bool tls;      /* rediss:// or valkeys:// */
     char *service; /* that the sentinels in `hosts` monitor, or NULL */
     bool cluster;  /* `hosts` are nodes of a cluster */
+    bool quorum;   /* `hosts` are the servers of a quorum: 3, 5 or 7, no two the same */
     struct lw__url_host hosts[LW__URL_HOSTS];
     size_t host_count;
 };
 /* Parses redis://[[user][:password]@]host[:port][/db], unix:///path[?db=N],
- * redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db], or
- * redis-cluster://[[user][:password]@]host[:port][,host[:port]...]; the schemes with
- * rediss use TLS. A scheme may begin with valkey in place of redis. %XX is decoded, a
- * host may be [v6], a user may have no password.
- * Returns 0, LW_EINVAL or LW_ENOMEM; then `why` says what is wrong and where. It never
- * quotes the user part, which may hold a password. */
+ * redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db],
+ * redis-cluster://[[user][:password]@]host[:port][,host[:port]...], or
+ * redis-quorum://[[user][:password]@]host[:port],host[:port],host[:port]...[/db]; the
+ * schemes with rediss use TLS. A scheme may begin with valkey in place of redis. %XX is
+ * decoded, a host may be [v6], a user may have no password. Returns 0, LW_EINVAL or
+ * LW_ENOMEM; then `why` says what is wrong and where. It never quotes the user part, which
+ * may hold a password. */
 int lw__url_parse(const char *text, struct lw__url *ret, char *why, size_t why_size);
 void lw__url_clear(struct lw__url *url);
 /* Parses host[:port] as it may stand in a URL. `ret->port` keeps its value if the text

@@ -95,6 +95,8 @@ static int check_options(struct lw_client *client)
                             "twice request_timeout_ms %lu",
                             (unsigned long)o->guard_ms,
                             (unsigned long)o->request_timeout_ms);
+    } else if (client->url.quorum) {
+        lw__options_explain(client, "redis-quorum:// is not supported yet");
     } else if (o->db < 0) {
         lw__options_explain(client, "db %d is negative", o->db);
     } else if (o->db > 0 && client->url.cluster) {

@@ -59,9 +59,8 @@ def main():
     if done.returncode != 0 or not expected.fullmatch(done.stdout):
         sys.exit(f"exit status {done.returncode}, output as above")
     if refusals != ((1, "LOCKWIRE_URL is not set\n"),
-                    (1, "the URL must begin with redis://, rediss://, redis-sentinel://, "
-                         "rediss-sentinel://, redis-cluster://, "
-                         "rediss-cluster://, the same with valkey, or unix://\n")):
+                    (1, "the URL must begin with redis://, redis-sentinel://, redis-cluster:// or "
+                         "redis-quorum:// (rediss for TLS, the same with valkey), or unix://\n")):
         sys.exit(f"without a URL, and with a bad one: {refusals}")
 
 

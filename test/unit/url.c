@@ -110,6 +110,13 @@ static const char *const good_lists[][2] = {
     {"rediss-sentinel://u:p%2Cw@[::1]:1,[fe80::1%25e],127.0.0.1:65535/a%2Fb/15",
      "::1:1 fe80::1%e:26379 127.0.0.1:65535 / a/b u p,w db 15 tls"},
     {"redis-sentinel://:a,b@c/s", "c:26379 / s ~user a,b db -1 plain"},
+    {"redis-quorum://h1,h2:7,[::1]",
+     "h1:6379 h2:7 ::1:6379 / ~service ~user ~password db -1 plain"},
+    {"Redis-Quorum://a,b,c,d,e,f,g/",
+     "a:6379 b:6379 c:6379 d:6379 e:6379 f:6379 g:6379 / ~service ~user ~password db -1 "
+     "plain"},
+    {"rediss-quorum://u:p%2Cw@h,h:1,h:2,h:3,h:4/15",
+     "h:6379 h:1 h:2 h:3 h:4 / ~service u p,w db 15 tls"},
     {"redis-sentinel://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16/s",
      "1:26379 2:26379 3:26379 4:26379 5:26379 6:26379 7:26379 8:26379 9:26379 10:26379 "
      "11:26379 12:26379 13:26379 14:26379 15:26379 16:26379 / s ~user ~password db -1 "
@@ -143,7 +150,8 @@ static void test_good_lists_of_hosts(void **state)
         }
         assert_null(url.host);
         assert_null(url.path);
-        assert_int_equal(url.cluster, url.service == NULL);
+        assert_int_equal(url.cluster + url.quorum, url.service == NULL);
+        assert_int_equal(url.quorum, strcasestr(good_lists[i][0], "quorum") != NULL);
         describe(&url, text, sizeof(text));
         assert_string_equal(text, good_lists[i][1]);
         lw__url_clear(&url);
@@ -155,8 +163,8 @@ static void test_good_lists_of_hosts(void **state)
 /* Each with what must be said of it. */
 static const char *const bad_urls[][2] = {
     {NULL, "NULL"},
-    {"", "must begin with redis://, rediss://, redis-sentinel://, rediss-sentinel://, "
-         "redis-cluster://, rediss-cluster://, the same with valkey, or unix://"},
+    {"", "must begin with redis://, redis-sentinel://, redis-cluster:// or "
+         "redis-quorum:// (rediss for TLS, the same with valkey), or unix://"},
     {"localhost", "must begin with"},
     {"http://h", "must begin with"},
     {"redis:/h", "must begin with"},
@@ -243,6 +251,20 @@ static const char *const bad_urls[][2] = {
     {"redis-cluster://h1,redis-cluster://h2", "\"://\" occurs twice"},
     {"redis-cluster://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "more than 16 hosts"},
     {"redis-clusters://h", "must begin with"},
+    {"redis-quorum://", "the host is missing"},
+    {"redis-quorum://h", "a quorum has 3, 5 or 7 servers; 1 is listed"},
+    {"redis-quorum://h1,h2", "a quorum has 3, 5 or 7 servers; 2 are listed"},
+    {"redis-quorum://h1,h2,h3,h4", "a quorum has 3, 5 or 7 servers; 4 are listed"},
+    {"redis-quorum://1,2,3,4,5,6,7,8,9", "a quorum has 3, 5 or 7 servers; 9 are listed"},
+    {"redis-quorum://1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", "more than 16 hosts"},
+    {"redis-quorum://h1,h2,H1:6379", "host 3 of the list is the same as host 1: h1:6379"},
+    {"redis-quorum://h1:7,[::1]:7,a,b,[::1]:7",
+     "host 5 of the list is the same as host 2: ::1:7"},
+    {"redis-quorum://h1,,h3", "host 2 of the list: the host is missing"},
+    {"redis-quorum://h1,h2,h3/s", "database \"s\" is not a number"},
+    {"redis-quorum://h1/0,h2/1,h3/2", "a quorum has 3, 5 or 7 servers; 1 is listed"},
+    {"redis-quorum://h1,h2,h3?db=1", "\"?\" after the hosts or database"},
+    {"redis-quorum://unix:///a,h2,h3", "\"://\" occurs twice"},
     {"unix://", "path after unix:// must begin"},
     {"unix://host/path", "path after unix:// must begin"},
     {"unix:///p?database=1", "only \"?db=\""},
@@ -295,6 +317,7 @@ static void test_no_explanation_shows_a_password(void **state)
         "redis-sentinel://u:secret@h/s@x",
         "redis-cluster://:secret@h1,,h2",
         "redis-cluster://u:secret@h1/secret@x",
+        "redis-quorum://u:secret@h1,h2",
     };
 
     (void)state;
