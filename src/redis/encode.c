@@ -442,6 +442,17 @@ void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence)
     lw__resp_text(out, fence);
 }
 
+void lw__encode_fence_raise(struct lw__buffer *out, bool eval, const char *fence,
+                            uint64_t number, const char *name,
+                            const struct lw__token *token)
+{
+    put_script(out, eval, LW__SCRIPT_FENCE_RAISE, 2, 2);
+    lw__resp_text(out, fence);
+    lw__resp_text(out, name);
+    lw__resp_number(out, number);
+    lw__format_put_token(out, token);
+}
+
 void lw__encode_guard(struct lw__buffer *out, bool eval, const char *identity,
                       uint32_t guard_ms, int64_t uptime_ms)
 {

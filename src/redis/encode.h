@@ -133,6 +133,10 @@ void lw__encode_get_identity(struct lw__buffer *out, const char *uuid);
 void lw__encode_fence_next(struct lw__buffer *out, const char *fence);
 /* The same, where the counter may have been lost or set back. */
 void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence);
+/* Raises the counter to `number` at least, for a mutex that the token holds. */
+void lw__encode_fence_raise(struct lw__buffer *out, bool eval, const char *fence,
+                            uint64_t number, const char *name,
+                            const struct lw__token *token);
 /* Asks for how long the server must not grant locks (guard.lua). */
 void lw__encode_guard(struct lw__buffer *out, bool eval, const char *identity,
                       uint32_t guard_ms, int64_t uptime_ms);

@@ -377,6 +377,18 @@ static void fence_seed(struct diff *diff, const struct names *of)
     arguments_add(diff, "%s", fence);
 }
 
+static void fence_raise(struct diff *diff, const struct names *of)
+{
+    char token[96];
+
+    likely_token(diff, of->name, token, sizeof(token));
+    arguments_add(diff, "2");
+    arguments_add(diff, "%s", fence);
+    arguments_add(diff, "%s", of->name);
+    arguments_add(diff, "%lld", (1LL << 50) + (long long)rng_below(&diff->rng, 1u << 30));
+    arguments_add(diff, "%s", token);
+}
+
 static void guard(struct diff *diff, const struct names *of)
 {
     static const char *const identities[] = {"a:0:-1", "b:0:-1", "b:a:17"};
@@ -414,6 +426,7 @@ static const struct {
     {"rw_release", rw_release, 18},
     {"rw_renew", rw_renew, 5},
     {"fence_seed", fence_seed, 2},
+    {"fence_raise", fence_raise, 2},
     {"guard", guard, 3},
     {"inspect", inspect, 3},
     {"mutex_detach", mutex_detach, 4},

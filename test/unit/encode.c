@@ -428,6 +428,18 @@ static void test_the_fence_counter_is_seeded_and_kept(void **state)
     expect(&out, "PEXPIRE lockwire:fence 86400000");
 }
 
+static void test_the_fence_counter_is_raised_for_a_holder(void **state)
+{
+    struct lw__token token = {UUID, 7, 2000};
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_fence_raise(&out, false, site.fence, UINT64_C(9007199254740976), "job",
+                           &token);
+    expect(&out, "EVALSHA %s 2 lockwire:fence job 9007199254740976 " UUID ":7:2000-",
+           SHA(FENCE_RAISE));
+}
+
 static void test_eval_carries_the_text(void **state)
 {
     const struct lw__script *script = &lw__scripts[LW__SCRIPT_MUTEX_RELEASE];
@@ -557,6 +569,7 @@ int main(void)
         cmocka_unit_test(test_a_release_of_each_kind),
         cmocka_unit_test(test_renewals_go_out_in_batches),
         cmocka_unit_test(test_the_fence_counter_is_seeded_and_kept),
+        cmocka_unit_test(test_the_fence_counter_is_raised_for_a_holder),
         cmocka_unit_test(test_eval_carries_the_text),
         cmocka_unit_test(test_names_with_and_without_tags),
         cmocka_unit_test(test_the_longest_name_and_owner),

@@ -71,7 +71,10 @@ static const enum lw__script_id scripts[] = {
     LW__SCRIPT_RW_KEEPALIVE,     LW__SCRIPT_FENCE_SEED,
     LW__SCRIPT_REDISSON_ACQUIRE, LW__SCRIPT_REDISSON_RENEW,
     LW__SCRIPT_REDISSON_RELEASE, LW__SCRIPT_GUARD,
+    LW__SCRIPT_FENCE_RAISE,
 };
+
+#define RAISED 2000000000000000
 
 static unsigned long long seed = 1;
 static long cases = 6000, this_case;
@@ -213,6 +216,9 @@ static struct script_answer send_call(const struct call *call)
         return script_run(&server, call->script, 1, "rw", token->text, "900000", NULL);
     case LW__SCRIPT_FENCE_SEED:
         return script_run(&server, call->script, 1, "lockwire:fence", NULL);
+    case LW__SCRIPT_FENCE_RAISE:
+        return script_run(&server, call->script, 2, "lockwire:fence", "n",
+                          script_number(RAISED), token->text, NULL);
     case LW__SCRIPT_GUARD:
         return script_run(&server, call->script, 1, "lockwire:guard", "id", "15000", "0",
                           NULL);
@@ -464,7 +470,10 @@ static bool is_true(const struct call *call, const struct script_answer *answer,
     case LW__SCRIPT_RW_RENEW:
     case LW__SCRIPT_RW_KEEPALIVE:
         return n[0] ? is : !was || !is; /* a queued token may be let in after it */
-    case LW__SCRIPT_GUARD:              /* the record is new */
+    case LW__SCRIPT_FENCE_RAISE:
+        return n[0] == is &&
+               strtoll(script_get(&server, "GET lockwire:fence"), NULL, 10) >= RAISED;
+    case LW__SCRIPT_GUARD: /* the record is new */
         return n[0] == 15000 && script_do(&server, "EXISTS lockwire:guard") == 1;
     default:
         return true;

@@ -255,6 +255,11 @@ static void seed(const char *fence)
     run(LW__SCRIPT_FENCE_SEED, 1, fence, NULL);
 }
 
+static void raise_fence(const char *mine)
+{
+    run(LW__SCRIPT_FENCE_RAISE, 2, LOCK_FENCE, LOCK, "2000000000000000", mine, NULL);
+}
+
 static void acquire(const char *mine, const char *how)
 {
     run(LW__SCRIPT_MUTEX_ACQUIRE, 3, LOCK_KEYS, mine, LEASE, how, NULL);
@@ -317,6 +322,7 @@ static void a_mutex_lives(void)
     stand_at(LOCK, "{lock}");
     seed(LOCK_FENCE);
     acquire(token(0, 1), JOINS);     /* free */
+    raise_fence(token(0, 1));        /* as for a quorum */
     acquire(token(1, 1), ASKS_ONLY); /* refused */
     acquire(token(1, 2), JOINS);     /* the first to queue: it marks the name */
     acquire(token(2, 1), JOINS);     /* behind it */
