@@ -11,8 +11,8 @@
 --
 -- Must not set the counter back.
 -- Happy path: the counter is smaller, and becomes the number for a day. One that is larger
--- stays; it is written all the same, since a replica must refuse. A counter that is none
--- (another type, too large for Lua) is replaced.
+-- stays; it is written all the same, since a replica must refuse. An
+-- invalid counter (another type, too large for Lua) is replaced.
 -- Sent twice, it finds the counter raised.
 
 local last, value, token = redis.pcall('GET', KEYS[1]), redis.pcall('GET', KEYS[2]), ARGV[2]

@@ -690,8 +690,20 @@ bool lw__node_is_connected(const struct lw__node *node)
     return node->commands.state == LW__SESSION_READY;
 }
 
+void lw__node_set_up(struct lw__node *node, bool up)
+{
+    node->up = up;
+    if (up) {
+        node->why[0] = '\0';
+        node->error = 0;
+    }
+}
+
 bool lw__node_is_backing_off(const struct lw__node *node)
 {
+    if (node->options.inert) {
+        return !node->up && node->error != 0;
+    }
     return node->commands.state == LW__SESSION_BACKOFF && node->commands.backoff_ms > 0;
 }
 
@@ -728,6 +740,17 @@ void lw__node_endpoint(const struct lw__node *node, char ret[LW__TEXT_MAX])
 bool lw__node_is_clustered(const struct lw__node *node)
 {
     return node->commands.clustered;
+}
+
+int64_t lw__node_replicas(const struct lw__node *node)
+{
+    return node->commands.replicas;
+}
+
+int64_t lw__node_clock(const struct lw__node *node, int64_t *asked_us)
+{
+    *asked_us = node->commands.server_asked_us;
+    return node->up ? node->commands.server_us : 0;
 }
 
 char *lw__node_first_error(struct lw__node *node)

@@ -57,6 +57,7 @@ struct lw__node_options {
     uint32_t max_inflight;
     uint32_t guard_ms; /* 0: no guard */
     struct lw_stats *stats;
+    bool inert;       /* never started: it represents servers that other clients use */
     bool clustered;   /* one of several, each of which has some of the slots */
     unsigned slot;    /* one that it has, if clustered */
     unsigned ordinal; /* makes lw__node_connection differ from other nodes' */
@@ -86,6 +87,8 @@ const char *lw__node_reason(const struct lw__node *node);
 int lw__node_error(const struct lw__node *node);
 /* Sets both for a node that is never started. */
 void lw__node_set_reason(struct lw__node *node, int error, const char *why);
+/* Sets whether an inert node is up. Calls no event. Nothing can be sent to the node. */
+void lw__node_set_up(struct lw__node *node, bool up);
 /* Ends the command connection, which an error has made unusable (LW__ERR_LINK). */
 void lw__node_fail_link(struct lw__node *node, const char *why);
 /* As lw__sentinel_master; LW_EINVAL if there are no sentinels. */
@@ -100,6 +103,12 @@ const char *lw__node_server(const struct lw__node *node);
 const char *lw__node_id(const struct lw__node *node);
 /* Returns true if the server is known to run in cluster mode. */
 bool lw__node_is_clustered(const struct lw__node *node);
+/* Returns how many replicas were connected to the server when it was asked, or -1 if that
+ * is unknown, as it is without config.replication. */
+int64_t lw__node_replicas(const struct lw__node *node);
+/* Returns the server's clock at the start of this connection, and when it was asked for;
+ * 0 if it is unknown. */
+int64_t lw__node_clock(const struct lw__node *node, int64_t *asked_us);
 /* Returns a number that changes with either connection: the difference between the
  * server's clock and this one is valid for one pair of connections. */
 unsigned lw__node_connection(const struct lw__node *node);

@@ -347,7 +347,7 @@ static void failed(struct lw__request *request, const char *why)
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
                    const struct lw__command_type *type)
 {
-    if (!node->up) {
+    if (!node->up || node->options.inert) {
         return false;
     }
     lw__node_submit(node, command, type);

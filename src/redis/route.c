@@ -71,7 +71,7 @@ static int start_only(struct lw__route *route, const struct lw__node_options *op
         .up = up, .down = down, .bound = bound, .guard_changed = guard_changed};
     int status = lw__node_new(options, &events, route, &route->only);
 
-    if (status == 0) {
+    if (status == 0 && !options->inert) {
         lw__node_start(route->only);
     }
     return status;

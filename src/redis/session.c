@@ -270,12 +270,21 @@ static void read_id(const char *info, const char *field, char ret[LW__RUN_ID_SIZ
     read_field(info, field, ret, LW__RUN_ID_SIZE);
 }
 
+/* Returns -1 if the field is missing, or is not a number up to `most`. */
+static int64_t read_number(const char *info, const char *field, int64_t most)
+{
+    const char *value = info_field(info, field);
+
+    return lw__check_number(value, strcspn(value, "\r\n"), most);
+}
+
 static void note_replication(struct lw__session *s, const char *info)
 {
     read_id(info, "master_replid:", s->replication_id);
     read_id(info, "master_replid2:", s->former_replication_id);
     read_field(info, "second_repl_offset:", s->former_offset, sizeof(s->former_offset));
     s->is_master = strncmp(info_field(info, "role:"), "master", 6) == 0;
+    s->replicas = read_number(info, "connected_slaves:", INT32_MAX);
 }
 
 bool lw__session_note_replication(struct lw__session *session,
@@ -288,11 +297,13 @@ bool lw__session_note_replication(struct lw__session *session,
     return session->is_master;
 }
 
-static void note_info(struct lw__session *s, const char *info)
+static void note_info(struct lw__session *s, const char *info, int64_t sent_us)
 {
-    const char *uptime = info_field(info, "uptime_in_seconds:");
-    int64_t uptime_s = lw__check_number(uptime, strcspn(uptime, "\r\n"), INT32_MAX);
+    int64_t uptime_s = read_number(info, "uptime_in_seconds:", INT32_MAX);
+    int64_t server_us = read_number(info, "server_time_usec:", INT64_MAX);
 
+    s->server_us = server_us > 0 ? server_us : 0;
+    s->server_asked_us = sent_us;
     read_id(info, "run_id:", s->new_run_id);
     /* the difference of two times in whole seconds: nearly one of them may be too many */
     s->uptime_ms = uptime_s > 0 ? (uptime_s - 1) * 1000 : uptime_s;
@@ -458,7 +469,8 @@ static void step_answered(struct lw__request *request, const struct lw__reply *r
         return;
     }
     if (step->kind == LW__HANDSHAKE_INFO) {
-        note_info(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
+        note_info(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "",
+                  request->sent_us);
     } else if (step->kind == LW__HANDSHAKE_REPLICATION) {
         note_replication(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
     }
@@ -663,7 +675,8 @@ static void connect_next(struct lw__session *s)
     s->new_id = 0;
     *s->new_run_id = *s->node_id = *s->handshake_error = '\0';
     *s->replication_id = *s->former_replication_id = *s->former_offset = '\0';
-    s->uptime_ms = -1;
+    s->uptime_ms = s->replicas = -1;
+    s->server_us = 0;
     s->authenticated = false;
     s->end = LW__END_FAULT;
     s->state = LW__SESSION_CONNECTING;

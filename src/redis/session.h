@@ -195,6 +195,9 @@ struct lw__session {
     char former_offset[LW__DIGITS + 2]; /* second_repl_offset, "" if unknown */
     int64_t uptime_ms;                  /* at the handshake, at least; -1 if unknown */
     bool is_master;                     /* its role there */
+    int64_t replicas;                   /* connected to it then; -1 if unknown */
+    /* By INFO: the server's clock, and when it was asked for; 0 if unknown. */
+    int64_t server_us, server_asked_us;
     /* These belong to the handshake in progress. */
     int64_t new_id;
     char new_run_id[LW__RUN_ID_SIZE];
