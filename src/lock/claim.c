@@ -81,10 +81,16 @@ static struct lw__claim *make(struct lw_client *client, struct lw__name *name,
                      (int64_t)lease_ms * LW__MS);
     lw__timer_init(&claim->timer, timer_due, claim);
     lw__name_ref(name);
+    if (client->quorum != NULL && !client->quorum->ops->make(claim)) {
+        goto fail_votes;
+    }
     DL_APPEND(name->claims, claim);
     client->open_claims++;
     return claim;
 
+fail_votes:
+    lw__name_unref(client, name);
+    lw__heap_unreserve(&client->renewals.due, 1);
 fail_reserved:
     lw__timer_unreserve(client->loop, 1);
 fail:
@@ -125,6 +131,9 @@ void lw__claim_free(struct lw__claim *claim)
 {
     struct lw_client *client = claim->client;
 
+    if (claim->votes != NULL) {
+        client->quorum->ops->free(claim);
+    }
     lw__node_forget(&claim->command);
     lw__timer_cancel(client->loop, &claim->timer);
     lw__timer_unreserve(client->loop, 1);
@@ -975,7 +984,9 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
     }
     arm_timer(claim);
     report(claim, &out);
-    if (out.actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)) {
+    if (claim->votes != NULL) {
+        claim->client->quorum->ops->stepped(claim, out.actions);
+    } else if (out.actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)) {
         send_wanted(claim, out.actions);
     }
     if (out.actions & LW__DO_END) {
@@ -1013,9 +1024,10 @@ void lw__claim_stand_by(struct lw__claim *claim, int64_t window_us)
 void lw__claim_start(struct lw__claim *claim, int64_t rest_us)
 {
     bool behind = rest_us > 0 || lw__claim_is_trying(claim->name->claims);
-    struct lw__input input = {
-        .event = LW__EV_START,
-        .start = {.first_script = starts_with_script(claim), .behind = behind}};
+    struct lw__input input = {.event = LW__EV_START,
+                              .start = {.first_script = starts_with_script(claim),
+                                        .behind = behind,
+                                        .ticket = claim->waiting->asking.ticket}};
 
     lw__claim_step(claim, &input);
     if (rest_us > 0 && lw__node_is_up(claim->name->node)) {

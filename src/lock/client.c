@@ -56,15 +56,45 @@ static void map_unavailable(void *arg, unsigned map, const char *why)
     lw__list_map_unavailable(arg, map, why);
 }
 
+/* A member of a quorum came up or went down, or failed to come up. */
+static void member_changed(struct lw_client *whole)
+{
+    struct lw__node *node = lw__route_node(whole->route, 0);
+    bool was_up = whole->quorum->up;
+
+    if (!lw__quorum_note(whole)) {
+        return;
+    }
+    link_changed(whole, lw__quorum_error(whole->quorum), whole->quorum->why);
+    if (whole->quorum->up) {
+        lw__turns_retry_all(whole, node, false); /* each member verifies its holds */
+    } else if (was_up || lw__node_is_backing_off(node)) {
+        lw__turns_link_down(whole, node);
+    }
+}
+
 static void node_up(void *arg, struct lw__node *node)
 {
-    lw__turns_retry_all(arg, node, true);
-    lw__identity_verify(arg);
+    struct lw_client *client = arg;
+
+    if (client->member != NULL && !lw__quorum_admit(client->member, node)) {
+        return;
+    }
+    lw__turns_retry_all(client, node, true);
+    lw__identity_verify(client);
+    if (client->member != NULL) {
+        member_changed(client->member->whole);
+    }
 }
 
 static void node_down(void *arg, struct lw__node *node)
 {
-    lw__turns_link_down(arg, node);
+    struct lw_client *client = arg;
+
+    lw__turns_link_down(client, node);
+    if (client->member != NULL) {
+        member_changed(client->member->whole);
+    }
 }
 
 static void node_bound(void *arg, struct lw__node *node)
@@ -124,7 +154,8 @@ static int start_route(struct lw_client *client)
         .node.message = lw__claim_message,
         .node.message_arg = client,
         .node.max_inflight = o->max_inflight,
-        .node.guard_ms = o->guard_ms,
+        .node.guard_ms = client->quorum != NULL ? 0 : o->guard_ms,
+        .node.inert = client->quorum != NULL,
         .node.config.replication = o->guard_ms > 0 || client->url.service != NULL,
         .node.stats = &client->stats,
         .seeds = client->url.cluster ? client->url.hosts : NULL,
@@ -133,6 +164,53 @@ static int start_route(struct lw_client *client)
 
     lw__credentials_ask(client, &options.node.config);
     return lw__route_new(&options, &events, client, &client->route);
+}
+
+/* Makes the clients of a quorum's members. */
+static int make_members(struct lw_client *client, struct event_base *base)
+{
+    struct lw__quorum *quorum = client->quorum;
+
+    for (unsigned i = 0; i < quorum->count; i++) {
+        struct lw__quorum_member *member = &quorum->members[i];
+        struct lw_client_options options;
+        char *url = lw__quorum_describe(member, &options);
+        int status = url != NULL ? lw_client_new(base, url, &options, &member->client)
+                                 : LW_ENOMEM;
+
+        free(url);
+        if (status != 0) {
+            return status;
+        }
+        member->client->member = member;
+        member->client->options.errbuf = NULL; /* the caller has had its reason */
+        member->client->events = &quorum->member_events;
+    }
+    return 0;
+}
+
+static void free_members(struct lw_client *client)
+{
+    for (unsigned i = 0; client->quorum != NULL && i < client->quorum->count; i++) {
+        lw_client_free(client->quorum->members[i].client);
+    }
+    lw__quorum_free(client);
+}
+
+static void member_closed(struct lw_client *closed, void *arg)
+{
+    struct lw_client *client = arg;
+
+    (void)closed;
+    client->quorum->closed++;
+    lw__ending_drained(client);
+}
+
+static void close_members(struct lw_client *client)
+{
+    for (unsigned i = 0; client->quorum != NULL && i < client->quorum->count; i++) {
+        (void)lw_client_close(client->quorum->members[i].client, member_closed, client);
+    }
 }
 
 /* Drops all inspections, lists and queued callbacks, without calling back. */
@@ -203,7 +281,14 @@ static int init(struct lw_client *client, struct event_base *base, const char *u
     lw__renewal_init(client);
     lw__identity_init(client);
     lw__timer_init(&client->close_timer, close_timed_out, client);
-    return start_route(client);
+    if (client->url.quorum && lw__quorum_new(client) != 0) {
+        return LW_ENOMEM;
+    }
+    if (client->quorum != NULL) {
+        lw__quorum_votes_init(client);
+    }
+    status = start_route(client);
+    return status == 0 && client->quorum != NULL ? make_members(client, base) : status;
 }
 
 int lw_client_new(struct event_base *base, const char *url,
@@ -250,6 +335,7 @@ void lw_client_free(struct lw_client *client)
     }
     cancel_callbacks(client);
     lw__ending_take_down(client);
+    free_members(client);
     lw__name_clear(client);
     lw__ending_unref(client);
 }
@@ -272,6 +358,7 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
             }
         }
     }
+    close_members(client);
     lw__turns_close(client);
     lw__list_close(client);
     lw__inspect_close(client);
@@ -284,6 +371,17 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
 
 /* ---- state ---- */
 
+static void add_members(const struct lw__quorum *quorum, struct lw_stats *stats)
+{
+    struct lw_stats each[LW__QUORUM_MOST];
+
+    for (unsigned i = 0; i < quorum->count; i++) {
+        each[i] = (struct lw_stats)LW_STATS_INIT;
+        (void)lw_client_stats(quorum->members[i].client, &each[i]);
+    }
+    lw__quorum_add_stats(quorum, each, stats);
+}
+
 int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
 {
     struct lw_stats now = client->stats;
@@ -294,6 +392,9 @@ int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
     if (client->route != NULL && !lw__is_inherited(client)) {
         now.guard_left_ms =
             (uint64_t)((lw__route_guard_left_us(client->route) + LW__MS - 1) / LW__MS);
+    }
+    if (client->quorum != NULL && !lw__is_inherited(client)) {
+        add_members(client->quorum, &now);
     }
     return lw__check_give_struct(ret, ret->size, &now, sizeof(now)) ? 0 : LW_EINVAL;
 }

@@ -190,7 +190,8 @@ static void deliver_credentials(struct lw_client *client)
 {
     struct lw_credentials given = {.size = sizeof(given)};
     struct lw__login *login = lw__credentials_first(client);
-    int status = client->options.credentials(client, &given, client->options.arg);
+    struct lw_client *whole = client->member != NULL ? client->member->whole : client;
+    int status = whole->options.credentials(whole, &given, whole->options.arg);
 
     lw__credentials_answer(client, login, status, &given);
     explicit_bzero(&given, sizeof(given));

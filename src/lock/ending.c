@@ -83,7 +83,8 @@ void lw__ending_closed(struct lw_client *client)
 
 static bool is_drained(const struct lw_client *client)
 {
-    return client->open_claims == 0 && client->identity.command.request.prev == NULL;
+    return client->open_claims == 0 && client->identity.command.request.prev == NULL &&
+           (client->quorum == NULL || client->quorum->closed == client->quorum->count);
 }
 
 void lw__ending_drained(struct lw_client *client)

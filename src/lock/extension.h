@@ -14,6 +14,8 @@
  * is closed or was made before a fork, or LW_EINVAL for an invalid name, and put the
  * reason into the caller's errbuf. */
 int lw__name_check_open(struct lw_client *client);
+/* Returns LW_EINVAL for a quorum's client, which the call does not support. */
+int lw__name_check_single(struct lw_client *client);
 int lw__name_check(struct lw_client *client, const char *name);
 
 /* ---- options.c ---- */

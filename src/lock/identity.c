@@ -98,7 +98,7 @@ void lw__identity_init(struct lw_client *client)
 
 void lw__identity_publish(struct lw_client *client, int64_t now_us)
 {
-    if (now_us < client->identity.due_us || client->closing ||
+    if (now_us < client->identity.due_us || client->closing || client->quorum != NULL ||
         !lw__node_is_up(node_of(client))) {
         return;
     }

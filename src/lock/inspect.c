@@ -446,6 +446,9 @@ static int start_call(struct lw_client *client, const char *text, const char *to
         return LW_EINVAL;
     }
     status = lw__name_check(client, text);
+    if (status == 0) {
+        status = lw__name_check_single(client);
+    }
     if (status != 0) {
         return status;
     }

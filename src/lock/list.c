@@ -411,6 +411,9 @@ static int check_arguments(struct lw_client *client, const char *pattern,
 {
     int status = lw__name_check_open(client);
 
+    if (status == 0) {
+        status = lw__name_check_single(client);
+    }
     if (status != 0) {
         return status;
     }

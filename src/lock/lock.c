@@ -81,8 +81,17 @@ static bool has_invalid_option(struct lw_client *client,
                             (unsigned long)o->at_least_ms, (long long)o->max_hold_ms);
     } else if (o->at_least_ms > 0 && o->mode == LW_REDISSON) {
         lw__options_explain(client, "at_least_ms is not supported with LW_REDISSON");
+    } else if (o->at_least_ms > 0 && client->quorum != NULL) {
+        lw__options_explain(client, "at_least_ms is not supported by a quorum");
+    } else if (o->max_waiting > 0 && client->quorum != NULL) {
+        lw__options_explain(client, "max_waiting is not supported by a quorum");
     } else if (o->owner != NULL && o->mode == LW_MUTEX) {
         lw__options_explain(client, "owner is given, but LW_MUTEX is not re-entrant");
+    } else if (o->mode != LW_MUTEX && client->quorum != NULL) {
+        lw__options_explain(client,
+                            "mode %d is not supported by a quorum, which has "
+                            "LW_MUTEX only",
+                            (int)o->mode);
     } else if (o->mode == LW_REDISSON && client->url.cluster) {
         lw__options_explain(client, "LW_REDISSON is not supported in a cluster");
     } else if (o->mode == LW_REDISSON && client->options.guard_ms != 0) {
@@ -229,8 +238,8 @@ static bool copy_owner(struct lw_lock *lock, const char *owner, bool adopts)
 /* Creates a handle that acquires the lock; or adopts it, if `token` is not NULL. The
  * arguments have been checked. */
 static int request(struct lw_client *client, const char *name, const char *token,
-                   const struct lw_acquire_options *options, lw_lock_cb *done, void *arg,
-                   struct lw_lock **ret)
+                   const struct lw_acquire_options *options, int64_t ticket,
+                   lw_lock_cb *done, void *arg, struct lw_lock **ret)
 {
     struct lw_lock *lock = allocate(client);
 
@@ -238,6 +247,7 @@ static int request(struct lw_client *client, const char *name, const char *token
         goto fail;
     }
     copy_options(lock, options);
+    lock->asking.ticket = ticket;
     lock->done = done;
     lock->arg = arg;
     lock->name = lw__name_get(client, name);
@@ -262,14 +272,23 @@ fail:
     return LW_ENOMEM;
 }
 
-int lw_acquire(struct lw_client *client, const char *name,
-               const struct lw_acquire_options *options, lw_lock_cb *done, void *arg,
-               struct lw_lock **ret)
+int lw__lock_acquire(struct lw_client *client, const char *name,
+                     const struct lw_acquire_options *options, int64_t ticket,
+                     lw_lock_cb *done, void *arg, struct lw_lock **ret)
 {
     struct lw_acquire_options checked;
     int status = check_call(client, name, options, done, ret, &checked);
 
-    return status != 0 ? status : request(client, name, NULL, &checked, done, arg, ret);
+    return status != 0
+               ? status
+               : request(client, name, NULL, &checked, ticket, done, arg, ret);
+}
+
+int lw_acquire(struct lw_client *client, const char *name,
+               const struct lw_acquire_options *options, lw_lock_cb *done, void *arg,
+               struct lw_lock **ret)
+{
+    return lw__lock_acquire(client, name, options, 0, done, arg, ret);
 }
 
 int lw_adopt(struct lw_client *client, const char *name, const char *token,
@@ -287,11 +306,15 @@ int lw_adopt(struct lw_client *client, const char *name, const char *token,
         lw__options_explain(client, "a lock in LW_REDISSON cannot be adopted");
         return LW_EINVAL;
     }
+    if (client->quorum != NULL) {
+        lw__options_explain(client, "a lock of a quorum cannot be adopted");
+        return LW_EINVAL;
+    }
     if (token == NULL || lw__format_check_token(token, text, why, sizeof(why)) != NULL) {
         lw__options_explain(client, "%s", token != NULL ? why : "token is NULL");
         return LW_EINVAL;
     }
-    return request(client, name, text, &checked, done, arg, ret);
+    return request(client, name, text, &checked, 0, done, arg, ret);
 }
 
 /* ---- releasing, renewing ---- */

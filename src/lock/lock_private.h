@@ -268,6 +268,72 @@ struct lw__list {
     unsigned scans[]; /* the state of each slot (list.c) */
 };
 
+/* ==== a quorum (quorum.c, quorum_votes.c) ==== */
+
+struct lw__votes; /* of one claim, at all servers */
+
+/* One server of a quorum, and the client that uses it. */
+struct lw__quorum_member {
+    struct lw_client *client; /* NULL: it could not be made */
+    struct lw_client *whole;  /* the quorum's client */
+    unsigned index;
+    char server[LW__HOST_SIZE + 8]; /* host:port as in the URL */
+};
+
+/* How the claims of a quorum's client reach their votes (quorum_votes.c). */
+struct lw__vote_ops {
+    bool (*make)(struct lw__claim *claim); /* returns false if memory is short */
+    void (*free)(struct lw__claim *claim);
+    /* The machine has made a step. Sends what `actions` want. */
+    void (*stepped)(struct lw__claim *claim, unsigned actions);
+    /* The holder, its lease, its margin or its flags have changed. */
+    void (*match)(struct lw__claim *claim);
+    /* Renews all votes; the claim's event `renewed` follows, or the holder's calls of
+     * lw_renew complete. Returns false if no vote can be renewed. */
+    bool (*renew)(struct lw__claim *claim, uint32_t lease_ms);
+};
+
+/* How a claim reports to its handles. */
+struct lw__claim_events {
+    void (*granted)(struct lw__claim *claim);
+    /* Another owner holds the lock; asking.remaining_ms. */
+    void (*refused)(struct lw__claim *claim);
+    /* All waiters end with this status. */
+    void (*failed)(struct lw__claim *claim, int status);
+    /* An error and its class, for lw_lock_errstr and lw_lock_error. */
+    void (*on_error)(struct lw__claim *claim, int status, const char *text);
+    /* The outcome of a request is unknown; the claim retries by itself. */
+    void (*outcome_unknown)(struct lw__claim *claim, int status, const char *why);
+    void (*released)(struct lw__claim *claim, int status);
+    /* Mode with `polls` only: the reply to a release, and the longest time, in ms, that a
+     * refused claim sleeps. */
+    void (*release_replied)(struct lw__claim *claim, const struct lw__released *reply);
+    int64_t (*poll_ms)(const struct lw__claim *claim);
+    /* The server reports that the lock is free or held by another owner. */
+    void (*lost)(struct lw__claim *claim);
+    /* A renewal was answered. `sure`: the lease was extended, not only found alive. */
+    void (*renewed)(struct lw__claim *claim, bool sure);
+    /* A message reports that the claim's token was broken. */
+    void (*broken)(struct lw__claim *claim);
+    void (*ended)(struct lw__claim *claim); /* must free the claim */
+};
+
+struct lw__quorum {
+    /* quorum.c */
+    struct lw__quorum_member members[LW__QUORUM_MOST];
+    unsigned count, majority;
+    bool up; /* a majority is connected */
+    char why[LW__TEXT_MAX];
+    /* client.c */
+    unsigned closed; /* members whose client has closed */
+    /* quorum_votes.c */
+    const struct lw__vote_ops *ops;
+    struct lw__claim_events member_events; /* those of turns.c, and what votes need */
+    struct lw__votes *changed;             /* to be counted */
+    struct lw__deferred count_call;
+    int64_t round_trip_us; /* of a request, on average */
+};
+
 /* ==== handles, claims, clients ==== */
 
 #define LW__OWNER_SIZE 129 /* the longest owner, and a NUL */
@@ -303,6 +369,7 @@ struct lw_lock {
             int64_t asked_us;
             int64_t give_up_us; /* LW__NEVER: waits indefinitely */
             int64_t max_hold_us;
+            int64_t ticket; /* its place in the queue, chosen by the caller; 0: none */
         } asking;
         struct {
             struct lw__renew_call *renew_calls; /* renewal.c */
@@ -423,34 +490,10 @@ struct lw__claim {
         } held;
     };
 
+    struct lw__votes *votes;   /* quorum_votes.c; NULL without a quorum */
     struct lw_lock *waiting;   /* handle.c: in order of arrival */
     struct lw_lock *releasing; /* turns.c: the handle whose release is pending */
     struct lw_lock *holder;    /* turns.c: or a lost handle that is not freed yet */
-};
-
-/* How a claim reports to its handles. */
-struct lw__claim_events {
-    void (*granted)(struct lw__claim *claim);
-    /* Another owner holds the lock; asking.remaining_ms. */
-    void (*refused)(struct lw__claim *claim);
-    /* All waiters end with this status. */
-    void (*failed)(struct lw__claim *claim, int status);
-    /* An error and its class, for lw_lock_errstr and lw_lock_error. */
-    void (*on_error)(struct lw__claim *claim, int status, const char *text);
-    /* The outcome of a request is unknown; the claim retries by itself. */
-    void (*outcome_unknown)(struct lw__claim *claim, int status, const char *why);
-    void (*released)(struct lw__claim *claim, int status);
-    /* Mode with `polls` only: the reply to a release, and the longest time, in ms, that a
-     * refused claim sleeps. */
-    void (*release_replied)(struct lw__claim *claim, const struct lw__released *reply);
-    int64_t (*poll_ms)(const struct lw__claim *claim);
-    /* The server reports that the lock is free or held by another owner. */
-    void (*lost)(struct lw__claim *claim);
-    /* A renewal was answered. `sure`: the lease was extended, not only found alive. */
-    void (*renewed)(struct lw__claim *claim, bool sure);
-    /* A message reports that the claim's token was broken. */
-    void (*broken)(struct lw__claim *claim);
-    void (*ended)(struct lw__claim *claim); /* must free the claim */
 };
 
 struct lw_client {
@@ -468,6 +511,8 @@ struct lw_client {
     /* client.c; ending.c releases the loop and the route */
     struct lw__loop *loop; /* NULL: closed */
     struct lw__route *route;
+    struct lw__quorum *quorum;        /* NULL: one server, a master, or a cluster */
+    struct lw__quorum_member *member; /* of the quorum that it belongs to; or NULL */
     struct lw__random random;
     char uuid[LW__UUID_SIZE];
     const struct lw__claim_events *events;
@@ -522,6 +567,36 @@ static inline bool lw__is_inherited(const struct lw_client *client)
 
 /* ==== the functions of each file, highest first ==== */
 
+/* ---- quorum_votes.c ---- */
+
+extern const struct lw__vote_ops lw__quorum_votes_ops;
+void lw__quorum_votes_init(struct lw_client *client);
+
+/* ---- quorum.c ---- */
+
+/* Allocates the quorum of a client with such a URL, without its members' clients. Returns
+ * 0, or LW_ENOMEM. */
+int lw__quorum_new(struct lw_client *client);
+void lw__quorum_free(struct lw_client *client);
+/* Fills in the options of a member's client, and its URL; the caller frees that. Returns
+ * NULL if memory is short. */
+char *lw__quorum_describe(struct lw__quorum_member *member,
+                          struct lw_client_options *ret);
+/* A member's node came up. Returns false if the server cannot be a member: its link is
+ * ended with the reason. */
+bool lw__quorum_admit(struct lw__quorum_member *member, struct lw__node *node);
+/* A member came up or went down, or failed to come up. Sets whether the quorum is up, and
+ * why it is not. Returns true if that is to be reported. */
+bool lw__quorum_note(struct lw_client *client);
+/* Returns the class of quorum->why. */
+int lw__quorum_error(const struct lw__quorum *quorum);
+/* Writes each server with its reason. */
+void lw__quorum_list(const struct lw__quorum *quorum,
+                     const char *const reasons[LW__QUORUM_MOST], char *ret, size_t size);
+/* Adds what the members' clients have counted, `each` by itself. */
+void lw__quorum_add_stats(const struct lw__quorum *quorum, const struct lw_stats *each,
+                          struct lw_stats *stats);
+
 /* ---- deliver.c: the only caller of user callbacks, except for the log callback ---- */
 
 /* Calls the callbacks that are queued. `arg` is the client. */
@@ -531,6 +606,11 @@ void lw__deliver(void *arg);
 
 void lw__lock_make_inert(struct lw_lock *lock); /* its client is freed */
 void lw__lock_close(struct lw_lock *lock);      /* its client closes */
+
+/* lw_acquire with a place in the queue, by the server's clock in us; 0: none. */
+int lw__lock_acquire(struct lw_client *client, const char *name,
+                     const struct lw_acquire_options *options, int64_t ticket,
+                     lw_lock_cb *done, void *arg, struct lw_lock **ret);
 
 /* ---- list.c ---- */
 

@@ -472,6 +472,12 @@ static struct lw__output step_held(struct lw__machine *m, const struct lw__input
         m->phase = LW__EXPIRED;
         m->due_us = m->deadline_us;
         return only(0);
+    case LW__EV_VOTED: /* each vote was believed by a machine of its own */
+        deadline = deadline_of(in->now_us, in->voted.wanted_us);
+        m->deadline_us = in->voted.deadline_us < deadline ? in->voted.deadline_us
+                                                          : deadline;
+        m->held_until_us = m->deadline_us;
+        return only(0);
     default:
         return only(0);
     }
@@ -551,6 +557,9 @@ static struct lw__output step_idle(struct lw__machine *m, const struct lw__input
     }
     if (in->event != LW__EV_START) {
         return only(0);
+    }
+    if (in->start.ticket > 0) {
+        m->ticket = in->start.ticket;
     }
     if (!in->linked || in->start.behind) {
         m->phase = LW__QUEUED;

@@ -61,7 +61,8 @@ enum lw__event {
     LW__EV_REACQUIRE, /* the holder releases; a fresh token requests in the same script */
     LW__EV_UNDELIVERED,  /* the deadline came before the grant could be delivered */
     LW__EV_LOST_LOCALLY, /* `lost` was called because of the deadline */
-    LW__EV_NOT_ADOPTED   /* reply to a request that adopts: it cannot be */
+    LW__EV_NOT_ADOPTED,  /* reply to a request that adopts: it cannot be */
+    LW__EV_VOTED         /* the deadline of a majority of votes has moved, either way */
 };
 
 struct lw__input {
@@ -87,6 +88,7 @@ struct lw__input {
         struct {
             bool first_script; /* send the script rather than SET NX */
             bool behind;       /* another claim of this client tries; RETRY_NOW follows */
+            int64_t ticket;    /* with which it joins the queue; 0: none */
         } start;
         struct {
             int64_t lease_us;
@@ -138,6 +140,10 @@ struct lw__input {
         struct {
             int64_t at_us; /* when it shall be released */
         } lost_locally;
+        struct {
+            int64_t deadline_us;
+            int64_t wanted_us; /* the lease that is wanted now */
+        } voted;
     };
 };
 

@@ -200,6 +200,16 @@ int lw__name_check_open(struct lw_client *client)
     return LW_ECLOSED;
 }
 
+int lw__name_check_single(struct lw_client *client)
+{
+    if (client->quorum == NULL) {
+        return 0;
+    }
+    lw__options_explain(client,
+                        "not supported by a quorum; ask each server by its own URL");
+    return LW_EINVAL;
+}
+
 int lw__name_check(struct lw_client *client, const char *name)
 {
     char why[LW__WHY_MAX];

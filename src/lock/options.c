@@ -68,6 +68,9 @@ static int check_options(struct lw_client *client)
     set_default(&o->claim_ms, 2000);
     set_default(&o->local_turns, 16);
     set_default(&o->max_inflight, 1024);
+    if (client->url.quorum) {
+        set_default(&o->guard_ms, 45000);
+    }
     if (o->log_level == 0) {
         o->log_level = LOG_WARNING;
     }
@@ -95,8 +98,6 @@ static int check_options(struct lw_client *client)
                             "twice request_timeout_ms %lu",
                             (unsigned long)o->guard_ms,
                             (unsigned long)o->request_timeout_ms);
-    } else if (client->url.quorum) {
-        lw__options_explain(client, "redis-quorum:// is not supported yet");
     } else if (o->db < 0) {
         lw__options_explain(client, "db %d is negative", o->db);
     } else if (o->db > 0 && client->url.cluster) {
@@ -146,7 +147,8 @@ static int check_tls(struct lw_client *client)
     if (!client->url.tls && first_tls_option(o) != NULL) {
         lw__options_explain(client,
                             "%s needs a URL that begins with rediss://, "
-                            "rediss-sentinel:// or rediss-cluster://" OR_VALKEY,
+                            "rediss-sentinel://, rediss-cluster:// or "
+                            "rediss-quorum://" OR_VALKEY,
                             first_tls_option(o));
     } else if (o->tls_key != NULL && o->tls_cert == NULL) {
         lw__options_explain(client, "tls_key is given without tls_cert");

@@ -131,6 +131,10 @@ void lw__renewal_plan(struct lw__claim *claim)
     struct lw_client *client = claim->client;
     int64_t lease = lw__handles_lease_us(claim), at;
 
+    if (claim->votes != NULL) { /* each is renewed by its own client */
+        client->quorum->ops->match(claim);
+        return;
+    }
     if (claim->verify && lw__machine_holds(claim->machine.phase)) {
         lw__renewal_now(claim);
         return;
@@ -154,7 +158,12 @@ void lw__renewal_plan(struct lw__claim *claim)
 
 void lw__renewal_now(struct lw__claim *claim)
 {
-    plan_at(claim, lw__now_us());
+    if (claim->votes == NULL) {
+        plan_at(claim, lw__now_us());
+    } else if (!claim->client->quorum->ops->renew(
+                   claim, (uint32_t)(lw__handles_lease_us(claim) / LW__MS))) {
+        claim->client->events->renewed(claim, false);
+    }
 }
 
 void lw__renewal_verify(struct lw__claim *claim)
@@ -598,6 +607,10 @@ int lw__renewal_call(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, 
     } else if (!lw__renewal_may_extend(lock->claim)) {
         lw__handle_set_error(lock, LW_ECONN, not_extended);
         lw__notify_renewed(call, LW_ECONN);
+    } else if (lock->claim->votes != NULL) {
+        if (!lock->client->quorum->ops->renew(lock->claim, lease_ms)) {
+            lw__notify_renewed(call, LW_ECONN);
+        }
     } else if (!lw__node_send(lock->name->node, &call->command,
                               lock->mode->rw ? &call_type : &call_one_key_type)) {
         lw__notify_renewed(call, LW_ECONN);

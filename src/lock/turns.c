@@ -500,8 +500,8 @@ static bool may_reacquire(const struct lw__claim *claim, const struct lw_lock *n
     struct lw__node *node = claim->name->node;
 
     return claim->mode->shares_claims && lw__machine_holds(claim->machine.phase) &&
-           !lw__route_is_cluster(claim->name->route) && lw__node_has_room(node) &&
-           lw__node_guard_left_us(node) == 0 &&
+           !lw__route_is_cluster(claim->name->route) && claim->votes == NULL &&
+           lw__node_has_room(node) && lw__node_guard_left_us(node) == 0 &&
            ((next->flags & LW_NO_FENCE) || lw__node_fence_fault(node) == NULL);
 }
 

@@ -97,6 +97,29 @@ static void test_a_lease_is_made_shorter(void **state)
                 "1003 renewed sent=1001 lease=2000 wanted=2000 -> held D=2979 fence=7\n");
 }
 
+/* Each vote was believed by itself. Together they are never believed for longer than the
+ * lease that is wanted. */
+static void test_votes_move_the_deadline_either_way(void **state)
+{
+    (void)state;
+    trace_check("0 start script -> acquire, acquiring\n"
+                "5 granted sent=0 fence=7 -> GRANT, held D=9898 fence=7\n"
+                "1000 voted D=10500 -> held D=10500 fence=7\n"
+                "1001 voted D=2000 -> held D=2000 fence=7\n"
+                "1002 voted D=99999 wanted=5000 -> held D=5950 fence=7\n"
+                "1003 voted D=99999 -> held D=10901 fence=7\n");
+}
+
+static void test_a_ticket_that_the_caller_chose_is_sent(void **state)
+{
+    (void)state;
+    trace_check("0 start script ticket=77 -> acquire, acquiring ticket=77\n");
+    trace_check("0 start ticket=77 unlinked -> queued ticket=77\n"
+                "5 retry_now -> acquire, acquiring ticket=77\n");
+    trace_check("0 start ticket=77 -> try, acquiring ticket=77\n"
+                "5 not_granted -> acquire, acquiring ticket=77\n");
+}
+
 static void test_a_renewal_finds_it_gone(void **state)
 {
     (void)state;
@@ -411,6 +434,8 @@ int main(void)
         cmocka_unit_test(test_a_grant_that_could_not_be_told_in_time),
         cmocka_unit_test(test_renewals_move_D_forward_only),
         cmocka_unit_test(test_a_lease_is_made_shorter),
+        cmocka_unit_test(test_votes_move_the_deadline_either_way),
+        cmocka_unit_test(test_a_ticket_that_the_caller_chose_is_sent),
         cmocka_unit_test(test_a_renewal_finds_it_gone),
         cmocka_unit_test(test_lost_on_this_side_is_given_back_at_D),
         cmocka_unit_test(test_an_owner_with_other_holds),

@@ -167,6 +167,7 @@ static void test_held(void **state)
                 "10 reacquire -> acquire, reacquiring\n"
                 "10 undelivered -> acquire, acquiring\n"
                 "10 shorten lease=5000 -> held D=4958 fence=7\n"
+                "10 voted D=5000 -> held D=5000 fence=7\n"
                 "10 lost_locally at=500 -> expired D=500 due=500\n"
                 "10 lost_locally at=99999 -> expired D=9898 due=9898\n");
 }
@@ -184,6 +185,7 @@ static void test_held_by_message(void **state)
                 "10 reacquire -> acquire, reacquiring\n"
                 "10 undelivered -> acquire, acquiring\n"
                 "10 shorten lease=1000 -> held_by_message D=998 fence=32 due=508\n"
+                "10 voted D=1000 -> held_by_message D=1000 fence=32 due=508\n"
                 "10 lost_locally -> expired D=1985.92 due=1985.92\n");
 }
 

@@ -45,6 +45,7 @@ static const char *const events[] = {
     [LW__EV_NOT_ADOPTED] = "not_adopted",
     [LW__EV_SHORTEN] = "shorten",
     [LW__EV_LEASE_SET] = "lease_set",
+    [LW__EV_VOTED] = "voted",
 };
 #define EVENTS (sizeof(events) / sizeof(*events))
 
@@ -176,6 +177,9 @@ static void read_field(struct lw__input *in, const char *word)
         {LW__EV_SHORTEN, "lease", &in->shorten.lease_us, true},
         {LW__EV_LEASE_SET, "lease", &in->lease_set.lease_us, true},
         {LW__EV_LOST_LOCALLY, "at", &in->lost_locally.at_us, true},
+        {LW__EV_START, "ticket", &in->start.ticket, false},
+        {LW__EV_VOTED, "D", &in->voted.deadline_us, true},
+        {LW__EV_VOTED, "wanted", &in->voted.wanted_us, true},
         {LW__EV_RELEASED, "holds", &in->released.holds_left, false},
     };
     const char *value = strchr(word, '=');
@@ -250,6 +254,10 @@ static struct lw__input usual(const struct trace *trace, enum lw__event event)
         break;
     case LW__EV_RENEWED:
         in.renewed.wanted_us = INT64_MAX;
+        break;
+    case LW__EV_VOTED:
+        in.voted.deadline_us = m->deadline_us;
+        in.voted.wanted_us = m->lease_us;
         break;
     case LW__EV_REACQUIRE:
         in.reacquire.window_us = m->window_us;

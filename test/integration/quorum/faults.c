@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Faults of the servers of a quorum: what the holder, the waiter and the release notice
+ * of a minority and of a majority that is killed, stopped, emptied or restarted. Depends
+ * on the public header and test/lib. */
+#include "scene.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void let_minority_die(void)
+{
+    struct peer *a = quorum_peer("a", NULL), *b = quorum_peer("b", NULL);
+    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 900)), *B;
+
+    EXPECT("A granted");
+    B = ask(b, "B", "x", -1);
+    UNTIL(quorum_queued(1, "x") == 1 && quorum_queued(2, "x") == 1);
+    server_kill(&quorum_server[0]);
+    stage_expect_nothing(2500);
+    assert_true(lw_lock_remaining_ms(A->lock) > 0);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_true(B->fence > A->fence);
+    let_go(B);
+    EXPECT("B released OK");
+    UNTIL(quorum_count("x") == 0);
+}
+
+static void a_dead_server_is_not_noticed(void **state)
+{
+    (void)state;
+    quorum_start(3);
+    let_minority_die();
+}
+
+static void two_dead_servers_of_five_are_not_noticed(void **state)
+{
+    (void)state;
+    quorum_start(5);
+    server_kill(&quorum_server[4]);
+    let_minority_die();
+}
+
+static void a_stopped_server_is_not_noticed(void **state)
+{
+    struct peer *a, *b;
+    struct hold *A, *B;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    b = quorum_peer("b", NULL);
+    server_pause(&quorum_server[1]);
+    A = quorum_take(a, "A", "x");
+    B = ask(b, "B", "x", -1);
+    UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(2, "x") == 1);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    server_resume(&quorum_server[1]);
+    UNTIL(quorum_count("x") == 3); /* it is asked still */
+    let_go(B);
+    EXPECT("B released OK");
+    UNTIL(quorum_count("x") == 0);
+}
+
+static void a_server_that_restarts_empty_is_asked_again(void **state)
+{
+    struct peer *a, *b;
+    struct hold *A, *B;
+    char first[40], last[40]; /* the uuids of its clients there */
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    b = quorum_peer("b", NULL);
+    A = quorum_take(a, "A", "x");
+    UNTIL(quorum_count("x") == 3);
+    (void)snprintf(first, sizeof(first), "%.36s", quorum_value(0, "x"));
+    (void)snprintf(last, sizeof(last), "%.36s", quorum_value(2, "x"));
+    B = ask(b, "B", "x", -1);
+    UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1);
+    quorum_restart_empty(0);
+    UNTIL(strncmp(quorum_value(0, "x"), first, 36) == 0);
+    quorum_restart_empty(2);
+    UNTIL(strncmp(quorum_value(2, "x"), last, 36) == 0);
+    stage_expect_nothing(200);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    assert_true(B->fence > A->fence);
+    let_go(B);
+    EXPECT("B released OK");
+    UNTIL(quorum_count("x") == 0);
+}
+
+static void a_majority_that_restarts_empty_loses_the_lock(void **state)
+{
+    struct peer *a;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    (void)quorum_take(a, "A", "x");
+    UNTIL(quorum_count("x") == 3);
+    proxy_refuse(quorum_proxy[0], true);
+    server_kill(&quorum_server[0]);
+    UNTIL(proxy_count(quorum_proxy[0], COMMANDS) == 0);
+    quorum_restart_empty(1);
+    server_restart(&quorum_server[0]);
+    stage_clear_trace();
+    /* the first one has no record: it grants no locks */
+    proxy_refuse(quorum_proxy[0], false);
+    EXPECT("A lost ENOTHELD");
+    UNTIL(quorum_count("x") == 0);
+}
+
+static void a_majority_without_its_data_loses_the_lock(void **state)
+{
+    struct peer *a;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    (void)ask_with(a, "A", "x", asking(.lease_ms = 900));
+    EXPECT("A granted");
+    UNTIL(quorum_count("x") == 3);
+    freeReplyObject(server_command(&quorum_server[0], "DEL x"));
+    UNTIL(quorum_count("x") == 3); /* found at the next renewal, and requested again */
+    stage_expect_nothing(0);
+    freeReplyObject(server_command(&quorum_server[1], "SET x stranger PX 60000"));
+    freeReplyObject(server_command(&quorum_server[2], "SET x stranger PX 60000"));
+    EXPECT("A lost ENOTHELD");
+    UNTIL(*quorum_value(0, "x") == '\0');
+}
+
+static void without_a_majority_every_server_is_listed(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+    char first[64], second[64];
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    server_kill(&quorum_server[0]);
+    server_kill(&quorum_server[2]);
+    UNTIL(!a->up);
+    UNTIL(strstr(a->why, "127.0.0.1:") != NULL);
+    A = ask(a, "A", "x", 0);
+    EXPECT("A ECONN");
+    (void)snprintf(first, sizeof(first), "127.0.0.1:%d: ", quorum_proxy[0]->port);
+    (void)snprintf(second, sizeof(second), "127.0.0.1:%d: connected",
+                   quorum_proxy[1]->port);
+    quorum_says(A, first);
+    quorum_says(A, second);
+    assert_int_equal(lw_lock_error(A->lock), LW_ECONN);
+    assert_int_equal(lw_client_error(a->client), LW_ECONN);
+    A = ask(a, "B", "x", 300);
+    EXPECT("B ETIMEOUT");
+    quorum_says(A, first);
+    UNTIL(quorum_count("x") == 0);
+}
+
+static void a_hold_without_a_majority_ends_with_its_deadline(void **state)
+{
+    struct peer *a, *b;
+    struct hold *A, *B;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    b = quorum_peer("b", client_of(.request_timeout_ms = 300, .backoff_max_ms = 100));
+    UNTIL(b->up);
+    A = ask_with(a, "A", "x", asking(.lease_ms = 900));
+    B = ask_with(b, "B", "y", asking(.lease_ms = 20000));
+    EXPECT_SET("A granted; B granted");
+    server_kill(&quorum_server[0]);
+    server_kill(&quorum_server[1]);
+    let_go(B);
+    EXPECT_SET("B released EUNKNOWN; A lost ELOST");
+    assert_true(A->lost_ms - A->result_ms >= 500);
+    UNTIL(quorum_count("x") == 0);
+}
+
+static void waiters_outlast_the_absence_of_a_majority(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    server_kill(&quorum_server[0]);
+    server_kill(&quorum_server[1]);
+    UNTIL(!a->up);
+    A = ask(a, "A", "x", -1);
+    stage_expect_nothing(200);
+    quorum_restart_empty(1);
+    EXPECT("A granted");
+    quorum_restart_empty(0);
+    UNTIL(quorum_count("x") == 3);
+    let_go(A);
+    EXPECT("A released OK");
+    UNTIL(quorum_count("x") == 0);
+}
+
+/* A minority that cannot become a majority is not kept from others. */
+static void a_minority_is_given_back(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+    char first[128];
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", client_of(.claim_ms = 300, .backoff_max_ms = 100));
+    UNTIL(a->up && peer_stats(a).subscription_up);
+    server_pause(&quorum_server[1]);
+    server_pause(&quorum_server[2]);
+    A = ask(a, "A", "x", -1);
+    UNTIL(*quorum_value(0, "x") != '\0');
+    (void)snprintf(first, sizeof(first), "%s", quorum_value(0, "x"));
+    UNTIL(strcmp(quorum_value(0, "x"), first) != 0);
+    server_resume(&quorum_server[1]);
+    server_resume(&quorum_server[2]);
+    EXPECT("A granted");
+    UNTIL(quorum_count("x") == 3);
+    let_go(A);
+    EXPECT("A released OK");
+    UNTIL(quorum_count("x") == 0);
+}
+
+/* Servers that have just started grant no locks, and say so. */
+static void new_servers_grant_nothing_for_the_guard_time(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    quorum_start(3);
+    for (int i = 0; i < 3; i++) {
+        server_kill(&quorum_server[i]);
+        server_restart(&quorum_server[i]);
+    }
+    a = quorum_peer("a", NULL);
+    A = ask(a, "A", "x", 0);
+    EXPECT("A EREDIS");
+    quorum_says(A, "the server was restarted; no locks for ");
+    assert_int_in_range(peer_stats(a).guard_left_ms, 20000, 46000);
+    A = ask(a, "B", "x", 300);
+    EXPECT("B ETIMEOUT");
+    quorum_says(A, "the server was restarted; no locks for ");
+    assert_int_equal(quorum_count("x"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(a_dead_server_is_not_noticed),
+        STAGE_TEST(two_dead_servers_of_five_are_not_noticed),
+        STAGE_TEST(a_stopped_server_is_not_noticed),
+        STAGE_TEST(a_server_that_restarts_empty_is_asked_again),
+        STAGE_TEST(a_majority_that_restarts_empty_loses_the_lock),
+        STAGE_TEST(a_majority_without_its_data_loses_the_lock),
+        STAGE_TEST(without_a_majority_every_server_is_listed),
+        STAGE_TEST(a_hold_without_a_majority_ends_with_its_deadline),
+        STAGE_TEST(waiters_outlast_the_absence_of_a_majority),
+        STAGE_TEST(a_minority_is_given_back),
+        STAGE_TEST(new_servers_grant_nothing_for_the_guard_time),
+    };
+
+    return STAGE_RUN(tests);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a quorum refuses: servers that are no independent masters, modes and calls that it
+ * does not have, options that do not fit. Each refusal says what is wrong and where.
+ * Depends on the public header and test/lib. */
+#include "guard_record.h"
+#include "groups.h"
+#include "scene.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The client's log has this text, behind the name of the server with this index. */
+static void wait_for_log(struct peer *peer, int server, const char *text)
+{
+    char line[256];
+
+    (void)snprintf(line, sizeof(line), "127.0.0.1:%d: no connection: %s",
+                   quorum_proxy[server]->port, text);
+    UNTIL(peer_logged(peer, line));
+}
+
+static struct peer *start(void)
+{
+    return quorum_peer("a", client_of(.backoff_max_ms = 100));
+}
+
+/* By its run id, whatever it is called. */
+static void one_server_has_one_vote(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    quorum_start(3);
+    proxy_lead(quorum_proxy[2], quorum_server[0].path, NULL);
+    a = start();
+    UNTIL(peer_logged(a, "the same server as 127.0.0.1:"));
+    A = take(a, "A", "x");
+    assert_int_equal(quorum_count("x"), 2);
+    stage_clear_trace();
+    let_go(A);
+    EXPECT("A released OK");
+    server_kill(&quorum_server[1]);
+    UNTIL(!a->up);
+    A = ask(a, "B", "x", 0);
+    EXPECT("B ECONN");
+    quorum_says(A, "the same server as 127.0.0.1:");
+}
+
+static void replicas_and_their_masters_have_no_vote(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+    int port;
+
+    (void)state;
+    quorum_start(3);
+    port = server_listen(&quorum_server[0]);
+    freeReplyObject(server_command(&quorum_server[2], "REPLICAOF 127.0.0.1 %d", port));
+    UNTIL(strstr(server_command(&quorum_server[0], "INFO replication")->str,
+                 "connected_slaves:1") != NULL);
+    a = start();
+    wait_for_log(a, 0, "a master with replicas cannot be in a quorum");
+    UNTIL(peer_logged(a, "READONLY") || peer_logged(a, "replica"));
+    A = ask(a, "A", "x", 0);
+    EXPECT("A ECONN");
+    quorum_says(A, "a master with replicas");
+    quorum_says(A, "connected");
+}
+
+static void a_node_of_a_cluster_has_no_vote(void **state)
+{
+    struct peer *a;
+
+    (void)state;
+    quorum_start(3);
+    server_stop(&quorum_server[1]);
+    server_start(&quorum_server[1], "--cluster-enabled yes");
+    proxy_lead(quorum_proxy[1], quorum_server[1].path, NULL);
+    a = start();
+    wait_for_log(a, 1, "a cluster's node cannot be in a quorum");
+    (void)quorum_take(a, "A", "x");
+}
+
+static void found_none(struct lw_client *client, int status,
+                       const struct lw_listing *listing, const char *why, void *arg)
+{
+    (void)client, (void)status, (void)listing, (void)why, (void)arg;
+}
+
+static int found_one(struct lw_client *client, const struct lw_inspection *found,
+                     const struct lw_listing *listing, void *arg)
+{
+    (void)client, (void)found, (void)listing, (void)arg;
+    return 0;
+}
+
+static void inspected(struct lw_client *client, int status,
+                      const struct lw_inspection *found, const char *why, void *arg)
+{
+    (void)client, (void)status, (void)found, (void)why, (void)arg;
+}
+
+static void broken(struct lw_client *client, int status, const char *why, void *arg)
+{
+    (void)client, (void)status, (void)why, (void)arg;
+}
+
+static void a_quorum_has_mutexes_alone(void **state)
+{
+    static const char *const names[] = {"x", "y"};
+    static const char why[] = "not supported by a quorum";
+    struct peer *a;
+
+    (void)state;
+    quorum_start(3);
+    a = start();
+    ask_refused(a, "x", asking(.mode = LW_EXCLUSIVE), LW_EINVAL, "by a quorum");
+    ask_refused(a, "x", asking(.mode = LW_SHARED), LW_EINVAL, "by a quorum");
+    ask_refused(a, "x", asking(.mode = LW_REDISSON), LW_EINVAL, "by a quorum");
+    group_refused(a, names, 2, NULL, LW_EINVAL, why);
+    assert_int_equal(lw_inspect(a->client, "x", inspected, NULL), LW_EINVAL);
+    assert_string_equal(a->error,
+                        "not supported by a quorum; ask each server by its own URL");
+    assert_int_equal(lw_break(a->client, "x", NULL, broken, NULL), LW_EINVAL);
+    assert_int_equal(lw_list(a->client, NULL, found_one, found_none, NULL), LW_EINVAL);
+}
+
+/* The guard is on, with 45 s by default. */
+static void leases_fit_the_guard(void **state)
+{
+    struct peer *a, *b;
+
+    (void)state;
+    quorum_start(3);
+    a = start();
+    ask_refused(a, "x", asking(.lease_ms = 33001), LW_EINVAL,
+                "lease_ms 33001 is above 33000, the most that guard_ms 45000 allows");
+    b = quorum_peer("b", client_of(.guard_ms = 60000));
+    ask_refused(b, "x", asking(.lease_ms = 48001), LW_EINVAL, "guard_ms 60000 allows");
+}
+
+static void a_bad_list_is_explained(void **state)
+{
+    struct lw_client *client;
+    char why[160] = "";
+    struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
+
+    (void)state;
+    options.errbuf = why;
+    options.errbuf_size = sizeof(why);
+    assert_int_equal(lw_client_new(stage.base, "redis-quorum://h1,h2", &options, &client),
+                     LW_EINVAL);
+    assert_string_equal(why, "a quorum has 3, 5 or 7 servers; 2 are listed");
+    options.sentinel_password = "x";
+    assert_int_equal(
+        lw_client_new(stage.base, "redis-quorum://h1,h2,h3", &options, &client),
+        LW_EINVAL);
+    options.sentinel_password = NULL;
+    options.priority = 7;
+    assert_int_equal(
+        lw_client_new(stage.base, "redis-quorum://h1,h2,h3", &options, &client),
+        LW_EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(one_server_has_one_vote),
+        STAGE_TEST(replicas_and_their_masters_have_no_vote),
+        STAGE_TEST(a_node_of_a_cluster_has_no_vote),
+        STAGE_TEST(a_quorum_has_mutexes_alone),
+        STAGE_TEST(leases_fit_the_guard),
+        STAGE_TEST(a_bad_list_is_explained),
+    };
+
+    return STAGE_RUN(tests);
+}

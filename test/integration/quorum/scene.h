@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The servers of a quorum, each behind a proxy, and what they store. Independent of what
+ * a test does with them.
+ *
+ * A test calls quorum_start(3), quorum_peer("a"), and acts; the end of the test stops the
+ * servers. */
+#ifndef TEST_QUORUM_SCENE_H
+#define TEST_QUORUM_SCENE_H
+#include "players.h"
+#include "proxy.h"
+
+#define QUORUM_MOST 7
+#define QUORUM_GUARD_MS 45000 /* the default of a quorum's clients */
+
+extern struct server quorum_server[QUORUM_MOST];
+extern struct proxy *quorum_proxy[QUORUM_MOST];
+extern char quorum_url[512];
+
+/* Starts so many servers, which grant locks at once. */
+void quorum_start(int count);
+/* Writes quorum_url again, for so many servers, from the proxies. */
+void quorum_list(int count);
+/* A client of the quorum, connected to all servers unless `options` are given. */
+struct peer *quorum_peer(const char *label, const struct lw_client_options *options);
+/* Acquires the name, and waits for the grant; the trace is forgotten. */
+struct hold *quorum_take(struct peer *peer, const char *label, const char *name);
+/* The value of a key at this server, "" if there is none, until the next call. */
+const char *quorum_value(int server, const char *key);
+/* Returns at how many servers that run the key exists. */
+int quorum_count(const char *key);
+/* Returns how many members wait in the queue of the name at this server. */
+long long quorum_queued(int server, const char *name);
+/* The server ends, and starts again without any data. It grants locks at once. */
+void quorum_restart_empty(int server);
+/* lw_lock_errstr has this text. */
+void quorum_says(const struct hold *hold, const char *text);
+
+#endif
