@@ -139,12 +139,21 @@ void lw__handle_set_error(struct lw_lock *lock, int error, const char *why)
     }
 }
 
+/* Returns why the name's node is not up; that of a quorum lists every server. */
+static const char *reason_of(const struct lw_lock *lock)
+{
+    const struct lw__quorum *quorum = lock->client->quorum;
+
+    return quorum != NULL && *quorum->why ? quorum->why
+                                          : lw__node_reason(lock->name->node);
+}
+
 void lw__handle_set_link_error(struct lw_lock *lock)
 {
     const struct lw__node *node = lock->name->node;
 
     if (!lw__node_is_up(node)) {
-        lw__handle_set_error(lock, lw__node_error(node), lw__node_reason(node));
+        lw__handle_set_error(lock, lw__node_error(node), reason_of(lock));
     }
 }
 
@@ -239,7 +248,7 @@ void lw__handle_unserved(struct lw_lock *lock, int status)
 {
     const struct lw__node *node = lock->name->node;
 
-    lw__handle_finish(lock, status, lw__node_error(node), lw__node_reason(node));
+    lw__handle_finish(lock, status, lw__node_error(node), reason_of(lock));
 }
 
 /* ---- its deadline ---- */

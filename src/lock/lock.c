@@ -373,6 +373,10 @@ int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done, void *arg
         lw__options_explain(lock->client, "a lock in LW_REDISSON cannot be detached");
         return LW_EINVAL;
     }
+    if (lock->client->quorum != NULL) {
+        lw__options_explain(lock->client, "a lock of a quorum cannot be detached");
+        return LW_EINVAL;
+    }
     if (keep_ms < 0 || keep_ms > lw__options_lease_max(lock->client)) {
         lw__options_explain(
             lock->client, "keep_ms %lld is not between 0 and %lld, the longest lease",

@@ -164,9 +164,13 @@ void lw__quorum_list(const struct lw__quorum *quorum,
 
     *ret = '\0';
     for (unsigned i = 0; i < quorum->count && length < size; i++) {
-        length += (size_t)snprintf(ret + length, size - length, "%s%s: %.*s",
-                                   i > 0 ? "; " : "", quorum->members[i].server,
-                                   (int)share, reasons[i]);
+        const char *server = quorum->members[i].server;
+        bool named = strstr(reasons[i], server) != NULL;
+
+        length +=
+            (size_t)snprintf(ret + length, size - length, "%s%s%s%.*s", i > 0 ? "; " : "",
+                             named ? "" : server, named ? "" : ": ",
+                             (int)(share + (named ? strlen(server) + 2 : 0)), reasons[i]);
     }
 }
 

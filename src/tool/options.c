@@ -291,8 +291,8 @@ static int check_tls(const struct options *options)
 {
     if (tls_option(options) != NULL && !has_scheme(options, "rediss")) {
         return refuse(options->subcommand,
-                      "%s needs a URL that begins with rediss://, rediss-sentinel:// or "
-                      "rediss-cluster://" OR_VALKEY,
+                      "%s needs a URL that begins with rediss://, rediss-sentinel://, "
+                      "rediss-cluster:// or rediss-quorum://" OR_VALKEY,
                       tls_option(options));
     }
     if ((options->tls_cert != NULL) != (options->tls_key != NULL)) {

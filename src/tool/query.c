@@ -69,7 +69,7 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     query->connected = query->connected || up;
     if (up) {
         query->events->up(query);
-    } else if (is_permanent(query, error)) {
+    } else if (!query->tolerant && is_permanent(query, error)) {
         report_query(query, error, false, why);
         query_end(query, exit_code_for(LW_ECONN, error, EXIT_BUSY));
     } else if (query->events->down) {

@@ -27,6 +27,7 @@ struct query {
     const struct query_events *events;
     void *arg;
     bool show_warnings; /* the library's warnings are reported, too */
+    bool tolerant;      /* a permanent refusal goes to `down` as any other failure */
     struct event_base *base;
     struct lw_client *client;
     int code;

@@ -14,6 +14,8 @@ int hold(const struct options *options);
 int take(const struct options *options);
 int release(const struct options *options);
 int status(const struct options *options);
+/* status with the URL of a quorum. */
+int status_quorum(const struct options *options);
 int watch(const struct options *options);
 int list(const struct options *options);
 int break_lock(const struct options *options);

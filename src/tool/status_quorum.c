@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* status with the URL of a quorum: asks each server by its own URL, one after another,
+ * and shows each server's vote. A server that does not reply has its reason in place of
+ * it. The exit code tells whether a majority of the servers has a holder.
+ *
+ * The library has checked the URL before it is taken apart. */
+#include "base/escape.h"
+#include "columns.h"
+#include "lockwire.h"
+#include "options.h"
+#include "query.h"
+#include "report.h"
+#include "status_format.h"
+#include "subcommands.h"
+#include "terminal.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MOST 7
+
+/* What one server has replied. */
+struct vote {
+    struct query query;
+    char *url;
+    char server[300];
+    char what[COLUMNS_CELL_MAX]; /* the holder, "free", or why there is no reply */
+    char lease[40];
+    size_t waiters;
+    bool replied, held;
+    char *json; /* NULL without --json, or without a reply */
+};
+
+/* ---- the URL ---- */
+
+/* The parts of "rediss-quorum://user:password@host:1,host:2,host:3/0". */
+struct parts {
+    bool tls;
+    const char *user, *hosts, *rest;
+    size_t user_length; /* with its "@" */
+};
+
+static struct parts split(const char *url)
+{
+    const char *authority = strstr(url, "://") + 3;
+    struct parts parts = {.tls = strcspn(url, "-") == strlen("rediss"),
+                          .user = authority,
+                          .hosts = authority,
+                          .rest = authority + strcspn(authority, "/?#")};
+
+    for (const char *at = authority; at < parts.rest; at++) {
+        if (*at == '@') {
+            parts.hosts = at + 1;
+        }
+    }
+    parts.user_length = (size_t)(parts.hosts - authority);
+    return parts;
+}
+
+/* Takes the next host of the list. Returns false if memory is short. */
+static bool take_host(struct parts *parts, struct vote *vote)
+{
+    size_t left = (size_t)(parts->rest - parts->hosts);
+    const char *comma = memchr(parts->hosts, ',', left);
+    size_t length = comma != NULL ? (size_t)(comma - parts->hosts) : left;
+
+    (void)snprintf(vote->server, sizeof(vote->server), "%.*s", (int)length, parts->hosts);
+    if (asprintf(&vote->url, "%s%.*s%.*s%s", parts->tls ? "rediss://" : "redis://",
+                 (int)parts->user_length, parts->user, (int)length, parts->hosts,
+                 parts->rest) < 0) {
+        vote->url = NULL;
+    }
+    parts->hosts += length + (comma != NULL);
+    return vote->url != NULL;
+}
+
+/* ---- one server ---- */
+
+static void note_failure(struct vote *vote, const char *why)
+{
+    status_printable(why, vote->what, sizeof(vote->what));
+}
+
+static void note_holder(struct vote *vote, const struct lw_inspection *seen)
+{
+    const struct lw_inspected *holder =
+        seen->holder_count > 0 ? lw_inspection_holder(seen, 0) : NULL;
+
+    vote->waiters = seen->waiter_total;
+    vote->held = holder != NULL || *seen->stranger;
+    if (holder == NULL) {
+        (void)snprintf(vote->what, sizeof(vote->what), "%s",
+                       *seen->stranger ? "held by another program" : "free");
+        return;
+    }
+    status_printable(*holder->client ? holder->client : holder->token, vote->what,
+                     sizeof(vote->what));
+    status_duration(holder->remaining_ms, vote->lease, sizeof(vote->lease));
+}
+
+static void on_inspected(struct lw_client *client, int result,
+                         const struct lw_inspection *seen, const char *why, void *arg)
+{
+    struct vote *vote = arg;
+
+    (void)client;
+    if (vote->query.ending) {
+        return;
+    }
+    if (result != LW_OK) {
+        note_failure(vote, *why ? why : lw_strerror(result));
+        query_end(&vote->query, EXIT_NO_SERVER);
+        return;
+    }
+    vote->replied = true;
+    note_holder(vote, seen);
+    if (vote->query.options->json) {
+        vote->json = status_json_line(seen, NULL, false);
+    }
+    query_end(&vote->query, EXIT_SUCCESS);
+}
+
+static void on_up(struct query *query)
+{
+    query_inspect(query, on_inspected, query->arg);
+}
+
+static void on_down(struct query *query, const char *why)
+{
+    note_failure(query->arg, why);
+    query_end(query, EXIT_NO_SERVER);
+}
+
+/* Each client wipes its copy of the password. Returns false if memory is short. */
+static bool ask(struct vote *vote, const struct options *options)
+{
+    static const struct query_events events = {.up = on_up, .down = on_down};
+    struct options own = *options;
+    int code;
+
+    own.url = vote->url;
+    own.password = options->password != NULL ? strdup(options->password) : NULL;
+    if (options->password != NULL && own.password == NULL) {
+        return false;
+    }
+    vote->query =
+        (struct query){.options = &own, .events = &events, .arg = vote, .tolerant = true};
+    code = query(&vote->query, "lockwire-status");
+    free(own.password);
+    if (code != EXIT_SUCCESS && !*vote->what) {
+        note_failure(vote, *vote->query.error ? vote->query.error : "no reply");
+    }
+    return code != EXIT_SYSTEM &&
+           (!vote->replied || !options->json || vote->json != NULL);
+}
+
+/* ---- all of them ---- */
+
+enum field { SERVER, VOTE, LEASE, WAITERS };
+
+static void write_cell(const void *rows, size_t index, int field, char *text, size_t size)
+{
+    const struct vote *vote = &((const struct vote *)rows)[index];
+
+    switch ((enum field)field) {
+    case SERVER:
+        (void)snprintf(text, size, "%s", vote->server);
+        break;
+    case VOTE:
+        (void)snprintf(text, size, "%s", vote->what);
+        break;
+    case LEASE:
+        status_printable(vote->lease, text, size);
+        break;
+    case WAITERS:
+        if (vote->waiters > 0) {
+            (void)snprintf(text, size, "%zu", vote->waiters);
+        } else {
+            status_printable("", text, size);
+        }
+    }
+}
+
+static void write_text(const struct options *options, const struct vote *votes,
+                       unsigned count, unsigned held)
+{
+    /* clang-format off */
+    static const struct column columns[] = {
+        {"SERVER", SERVER, 16}, {"LEASE", LEASE, 0}, {"WAITERS", WAITERS, 0},
+        {"HOLDER", VOTE, 16}, {NULL, 0, 0},
+    };
+    /* clang-format on */
+    int width = options->wide ? 0 : terminal_size(STDOUT_FILENO).ws_col;
+    char name[COLUMNS_CELL_MAX];
+
+    status_printable(options->name, name, sizeof(name));
+    (void)printf("%s: held at %u of %u servers\n\n", name, held, count);
+    columns_write(stdout, columns, write_cell, votes, count, width);
+}
+
+/* The host of a URL has no character that JSON would need to escape. */
+static void write_json(const struct options *options, const struct vote *votes,
+                       unsigned count)
+{
+    (void)fputs("[", stdout);
+    for (unsigned i = 0; i < count; i++) {
+        char *outage = votes[i].json == NULL
+                           ? status_json_outage(options->name, "down", votes[i].what, -1)
+                           : NULL;
+
+        (void)printf("%s\n  {\"server\": \"%s\", \"status\": %s}", i > 0 ? "," : "",
+                     votes[i].server,
+                     votes[i].json != NULL ? votes[i].json
+                     : outage != NULL      ? outage
+                                           : "null");
+        free(outage);
+    }
+    (void)fputs("\n]\n", stdout);
+}
+
+static int write_all(const struct options *options, const struct vote *votes,
+                     unsigned count)
+{
+    unsigned held = 0, replied = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        held += votes[i].held;
+        replied += votes[i].replied;
+    }
+    if (options->json) {
+        write_json(options, votes, count);
+    } else {
+        write_text(options, votes, count, held);
+    }
+    if (!report_flush()) {
+        return EXIT_SYSTEM;
+    }
+    return held > count / 2      ? EXIT_SUCCESS
+           : replied > count / 2 ? EXIT_NOT_HELD
+                                 : EXIT_NO_SERVER;
+}
+
+/* Returns 0 if the library accepts the URL and the options. */
+static int check(const struct options *options)
+{
+    static const struct query_events events = {.up = NULL};
+    struct query trial = {.options = options, .events = &events};
+    struct options own = *options;
+    int code;
+
+    own.password = options->password != NULL ? strdup(options->password) : NULL;
+    trial.options = &own;
+    code = query_open(&trial, "lockwire-status");
+    query_close(&trial);
+    free(own.password);
+    return code;
+}
+
+int status_quorum(const struct options *options)
+{
+    struct vote *votes = calloc(MOST, sizeof(*votes));
+    unsigned count = 0;
+    int code = votes != NULL ? check(options) : EXIT_SYSTEM;
+
+    if (code == 0) {
+        struct parts parts = split(options->url);
+
+        while (code == 0 && count < MOST && parts.hosts < parts.rest) {
+            code = take_host(&parts, &votes[count]) && ask(&votes[count], options)
+                       ? 0
+                       : EXIT_SYSTEM;
+            count++;
+        }
+        if (code == 0) {
+            code = write_all(options, votes, count);
+        } else {
+            report("%s", lw_strerror(LW_ENOMEM));
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        free(votes[i].url);
+        free(votes[i].json);
+    }
+    free(votes);
+    return code;
+}
