@@ -320,7 +320,7 @@ struct lw_client_options {
      * or lw_break fails. Must live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
-    /* The tls_ options are for rediss://, rediss-sentinel:// and rediss-cluster:// only.
+    /* The tls_ options are for URLs that begin with rediss only.
      * The files are PEM. lw_client_new reads them, and blocks for that. Each connection
      * rereads them (tls_ca only if it has changed), so that they can be replaced at any
      * time. If a file is unusable when it is reread, the attempt fails and `link` reports
@@ -364,10 +364,11 @@ struct lw_client_options {
      * master may still grant the lock to another client then: the hold is lost at its
      * deadline, and until then lw_renew fails with LW_ECONN. No lease may be longer than
      * guard_ms minus the larger of 12000 and twice request_timeout_ms; 45000 fits the
-     * default lease. Not for a cluster, nor for LW_REDISSON. While no locks are granted,
-     * lw_acquire with wait_ms 0 fails with LW_ECONN, and a longer wait goes on. If the
-     * account may not execute the guard's script, or if other clients of the server use
-     * another guard_ms, every lw_acquire fails with LW_EREDIS, whatever its wait_ms. */
+     * default lease, and is the default for a quorum. Not for a cluster, nor for
+     * LW_REDISSON. While no locks are granted, lw_acquire with wait_ms 0 fails with
+     * LW_ECONN, and a longer wait goes on. If the account may not execute the guard's
+     * script, or if other clients of the server use another guard_ms, every lw_acquire
+     * fails with LW_EREDIS, whatever its wait_ms. */
     uint32_t guard_ms;
     /* Where to connect in place of the addresses that sentinels and cluster nodes
      * announce, if this process reaches the servers elsewhere (containers, NAT, tunnels).
@@ -561,7 +562,8 @@ struct lw_master {
  *   unix:///path[?db=N]
  *   redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db]
  *   redis-cluster://[[user][:password]@]host[:port][,host[:port]...]
- *   rediss://, rediss-sentinel://, rediss-cluster://   (the same with TLS)
+ *   redis-quorum://[[user][:password]@]host[:port],host[:port],host[:port]...[/db]
+ *   rediss://, rediss-sentinel://, rediss-cluster://, rediss-quorum://   (with TLS)
  *   valkey://, valkeys://, valkey-sentinel:// ...      (the same as with redis)
  *
  * redis-sentinel:// lists 1 to 16 sentinels (default port 26379). The client follows the
@@ -590,6 +592,20 @@ struct lw_master {
  * are no databases, and requests with LW_REDISSON return LW_EINVAL. Waiters are served by
  * hand-over if the servers have sharded channels (Redis 7, Valkey) and this account may
  * use them; otherwise they poll.
+ *
+ * redis-quorum:// lists 3, 5 or 7 independent masters (default port 6379), each with the
+ * same user, password and database. A mutex is held while a majority of them grants it.
+ * The client connects to each of them, with two connections. The link is up while a
+ * majority is connected. Holders and waiters do not notice that a minority is down, slow
+ * or restarted. The guard is always on, with guard_ms 45000 by default. A server that has
+ * replicas, that is a cluster's node, or that is the same as another one of the list,
+ * counts as down; the log has the reason of each server, and so have `why` and
+ * lw_lock_errstr if no majority is left. Only LW_MUTEX is supported, without max_waiting
+ * and at_least_ms, and neither lw_acquire_all, lw_detach and lw_adopt nor lw_inspect,
+ * lw_break and lw_list: they return LW_EINVAL. A fencing
+ * token is always drawn. lw_lock_owner is a text of this client that no server stores.
+ * lw_stats counts the commands and renewals of all servers. lockwire(7), QUORUM, has the
+ * guarantees.
  *
  * Returns 0, LW_EINVAL (the URL or an option is invalid: errbuf says which) or LW_ENOMEM.
  */

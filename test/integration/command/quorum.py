@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The command with the URL of a quorum: run, lead and hold at three real servers, status with
+each server's vote, what is refused.
+
+Happy path: one run holds the lock at three servers; status shows three votes; another run waits.
+"""
+import json
+import os
+import signal
+import subprocess
+import unittest
+
+from ports import free_port
+from support import COMMAND, ToolTest, until
+
+OPEN = """
+local info, time = redis.call('INFO'), redis.call('TIME')
+local id = info:match('run_id:(%w+)') .. ':' .. info:match('master_replid2:(%w+)') .. ':'
+    .. info:match('second_repl_offset:(-?%d+)')
+redis.call('SET', 'lockwire:guard', id .. ' 45000 ' .. string.format('%.0f', time[1] * 1000000),
+           'PX', 86400000)
+"""
+
+
+class QuorumTest(ToolTest):
+    def setUp(self):
+        super().setUp()
+        self.servers = []
+        for _ in range(3):
+            server = self.redis()
+            port = free_port()
+            server("CONFIG", "SET", "port", str(port))
+            server("EVAL", OPEN, "0")
+            server.port = port
+            self.servers.append(server)
+        self.hosts = [f"127.0.0.1:{server.port}" for server in self.servers]
+        self.url = "redis-quorum://" + ",".join(self.hosts)
+        self.environment["LOCKWIRE_URL"] = self.url
+
+    def ask(self, code, *words):
+        got, out, err = self.end_of(self.spawn(COMMAND, *words))
+        self.assertEqual(got, code, f"{words}: {out}{err}")
+        return out + err
+
+    def held(self):
+        return sum(server("EXISTS", "job") for server in self.servers)
+
+    def hold(self):
+        process = self.spawn(COMMAND, "run", "job", "--", "sh", "-c",
+                             "echo $$ > held; exec sleep 1000", cwd=self.folder)
+        return process, int(self.wait_for_file("held"))
+
+    def test_run_holds_at_every_server(self):
+        process, pid = self.hold()
+        until(lambda: self.held() == 3, "every server grants the lock")
+        waiter = self.spawn(COMMAND, "run", "job", "--", "sh", "-c", "echo $LOCKWIRE_FENCE")
+        until(lambda: all(server("ZCARD", "lockwire:2:queue:{job}") == 1
+                          for server in self.servers), "it waits at every server")
+        os.kill(pid, signal.SIGTERM)
+        self.end_of(process)
+        code, out, err = self.end_of(waiter)
+        self.assertEqual((code, err), (0, ""))
+        self.assertGreater(int(out), 1 << 50)
+        until(lambda: self.held() == 0, "the lock is released everywhere")
+
+    def test_lead_and_hold(self):
+        self.assertIn("leads\n", self.ask(0, "lead", "job", "--", "echo", "leads"))
+        holder = self.spawn(COMMAND, "hold", "job", stdin=subprocess.PIPE)
+        self.addCleanup(holder.stdin.close)
+        self.assertGreater(int(holder.stdout.readline()), 1 << 50)
+        self.assertIn("held by another", self.ask(75, "run", "job", "--wait", "0", "--", "true"))
+        holder.stdin.close()
+        until(lambda: self.held() == 0, "the lock is released everywhere")
+
+    def test_status_shows_each_vote(self):
+        self.assertIn("job: held at 0 of 3 servers", self.ask(1, "status", "job"))
+        _, pid = self.hold()
+        until(lambda: self.held() == 3, "every server grants the lock")
+        out = self.ask(0, "status", "job")
+        self.assertIn("job: held at 3 of 3 servers", out)
+        for host in self.hosts:
+            self.assertRegex(out, rf"(?m)^{host} .*lockwire-run ")
+        self.servers[1].kill()
+        out = self.ask(0, "status", "job")
+        self.assertIn("job: held at 2 of 3 servers", out)
+        self.assertRegex(out, rf"(?m)^{self.hosts[1]} .*Connection refused")
+        seen = json.loads(self.ask(0, "status", "job", "--json"))
+        self.assertEqual([one["server"] for one in seen], self.hosts)
+        self.assertEqual(seen[0]["status"]["holder_total"], 1)
+        self.assertIn("refused", seen[1]["status"]["why"])
+        self.servers[2].kill()
+        self.assertIn("job: held at 1 of 3 servers", self.ask(69, "status", "job"))
+        os.kill(pid, signal.SIGKILL)
+
+    def test_without_a_majority_every_server_is_listed(self):
+        self.servers[0].kill()
+        self.servers[2].kill()
+        out = self.ask(69, "run", "job", "--wait", "0", "--", "true")
+        for host in self.hosts:
+            self.assertIn(host, out)
+
+    def test_refusals(self):
+        for words, why in ((("run", "job", "--exclusive", "--", "true"), "by a quorum"),
+                           (("run", "job", "--and", "other", "--", "true"), "by a quorum"),
+                           (("run", "job", "--lease", "40s", "--", "true"), "above 33000"),
+                           (("list",), "ask each server by its own URL"),
+                           (("watch", "job"), "ask each server by its own URL"),
+                           (("break", "job"), "ask each server by its own URL"),
+                           (("status", "job", "--redis", self.url + ",h"),
+                            "3, 5 or 7 servers; 4 are listed")):
+            self.assertIn(why, self.ask(64, *words))
+
+
+if __name__ == "__main__":
+    unittest.main()
