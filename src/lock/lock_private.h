@@ -332,6 +332,7 @@ struct lw__quorum {
     struct lw__votes *changed;             /* to be counted */
     struct lw__deferred count_call;
     int64_t round_trip_us; /* of a request, on average */
+    int64_t last_ticket;
 };
 
 /* ==== handles, claims, clients ==== */

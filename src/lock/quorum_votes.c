@@ -42,9 +42,8 @@
 #define YIELD_LIMIT_US 20000
 #define PAUSE_LEAST_US (50 * LW__MS)
 #define PAUSE_MOST_US (200 * LW__MS)
-#define AGAIN_US                                                                         \
-    (1000 * LW__MS)  /* before a server is asked again that refused for good */
-#define PENDING 1000 /* no lw_error */
+#define AGAIN_US (1000 * LW__MS) /* before a server is asked again after an error */
+#define PENDING 1000             /* no lw_error */
 
 struct vote {
     struct lw__votes *votes;
@@ -63,9 +62,11 @@ struct vote {
     int released;         /* PENDING, or the status of its release */
     unsigned renewals;    /* pending calls of lw_renew */
     int renewed;          /* status of the last one */
-    bool held;
+    bool held; /* until its deadline, also if it was lost a margin before that */
+    bool lost;
     bool refused; /* as last answered, another owner holds it */
     bool gone;    /* the server reports that it was lost */
+    bool tried;   /* without waiting, since the claim requested last */
 };
 
 struct lw__votes {
@@ -123,9 +124,14 @@ static void changed(struct lw__votes *votes)
     lw__defer(votes->claim->client->loop, &quorum->count_call, false);
 }
 
+/* At that time at the latest. */
 static void count_at(struct lw__votes *votes, int64_t at_us)
 {
-    lw__timer_set(votes->claim->client->loop, &votes->timer, at_us);
+    struct lw__loop *loop = votes->claim->client->loop;
+
+    if (at_us < lw__timer_due_us(loop, &votes->timer)) {
+        lw__timer_set(loop, &votes->timer, at_us);
+    }
 }
 
 static void timer_due(void *arg)
@@ -135,22 +141,30 @@ static void timer_due(void *arg)
 
 /* ---- asking ---- */
 
-/* Returns the ticket that a server gave, if none was chosen before; 0 if none did. */
+/* Returns the ticket with which the vote waits, 0 if none is known. */
+static int64_t ticket_of(const struct vote *vote)
+{
+    const struct lw_lock *lock = vote->lock;
+
+    return lock != NULL && lock->claim != NULL && lock->claim->machine.ticket > 0
+               ? lock->claim->machine.ticket
+               : 0;
+}
+
+/* Returns the ticket that a server gave; 0 if none did. */
 static int64_t given_ticket(const struct lw__votes *votes)
 {
-    for (unsigned i = 0; i < count_of(votes); i++) {
-        const struct lw_lock *lock = votes->vote[i].lock;
+    int64_t ticket = 0;
 
-        if (lock != NULL && lock->claim != NULL && lock->claim->machine.ticket > 0) {
-            return lock->claim->machine.ticket;
-        }
+    for (unsigned i = 0; i < count_of(votes) && ticket == 0; i++) {
+        ticket = ticket_of(&votes->vote[i]);
     }
-    return 0;
+    return ticket;
 }
 
 /* Returns the time of the first server whose clock is known, by which all clients queue;
- * 0 if none is: each server then takes its own. */
-static int64_t choose_ticket(const struct lw__votes *votes)
+ * 0 if none is. */
+static int64_t time_of_servers(const struct lw__votes *votes)
 {
     for (unsigned i = 0; i < count_of(votes); i++) {
         const struct vote *vote = &votes->vote[i];
@@ -172,6 +186,20 @@ static int64_t choose_ticket(const struct lw__votes *votes)
     return 0;
 }
 
+/* Claims of one client have different tickets, or the order of two would depend on the
+ * server. Without any clock each server gives a ticket; the first one then counts. */
+static void choose_ticket(struct lw__votes *votes)
+{
+    struct lw__quorum *quorum = quorum_of(votes);
+    int64_t ticket = given_ticket(votes);
+
+    if (ticket == 0 && (ticket = time_of_servers(votes)) != 0) {
+        ticket = ticket > quorum->last_ticket ? ticket : quorum->last_ticket + 1;
+        quorum->last_ticket = ticket;
+    }
+    votes->ticket = ticket;
+}
+
 static void forget_error(struct vote *vote)
 {
     free(vote->why);
@@ -187,7 +215,7 @@ static void drop(struct vote *vote)
     }
     lw_lock_free(vote->lock);
     vote->lock = NULL;
-    vote->held = vote->refused = false;
+    vote->held = vote->lost = vote->refused = false;
     vote->renewals = 0;
     vote->asked_us = 0;
 }
@@ -201,7 +229,7 @@ static void note_error(struct vote *vote, int status)
     forget_error(vote);
     vote->why = strdup(*why ? why : lw_strerror(status));
     vote->error = error != LW_OK ? error : status;
-    vote->again_us = status == LW_ECONN ? 0 : lw__now_us() + AGAIN_US;
+    vote->again_us = lw__now_us() + AGAIN_US;
 }
 
 /* The average moves by an eighth of the difference. */
@@ -248,15 +276,20 @@ static void vote_done(struct lw_lock *lock, int status, void *arg)
     changed(vote->votes);
 }
 
+/* The margin before its deadline is the holder's: the vote counts until then. */
 static void vote_lost(struct lw_lock *lock, int reason, void *arg)
 {
     struct vote *vote = arg;
 
-    (void)lock;
     note_error(vote, reason);
     vote->again_us = 0;
-    drop(vote); /* Redis has it until its deadline, and it is released then */
-    vote->gone = reason == LW_ENOTHELD;
+    if (reason == LW_ENOTHELD) {
+        drop(vote);
+        vote->gone = true;
+    } else {
+        vote->lost = true;
+        count_at(vote->votes, lw__handle_deadline_us(lock));
+    }
     changed(vote->votes);
 }
 
@@ -273,7 +306,7 @@ static void ask(struct vote *vote, bool waits)
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
     int status;
 
-    options.lease_ms = lw__claim_lease_ms(claim);
+    options.lease_ms = (uint32_t)(lw__handles_lease_us(claim) / LW__MS);
     options.flags = first->flags & LW_NO_RENEW;
     options.margin_ms = first->margin_ms;
     options.wait_ms = waits ? -1 : 0;
@@ -301,19 +334,84 @@ static void ask_all(struct lw__votes *votes)
         return;
     }
     if (votes->ticket == 0) {
-        votes->ticket = given_ticket(votes);
-    }
-    if (votes->ticket == 0) {
-        votes->ticket = choose_ticket(votes);
+        choose_ticket(votes);
     }
     claim->asked_to_join = waits;
     for (unsigned i = 0; i < count_of(votes); i++) {
         struct vote *vote = &votes->vote[i];
 
-        if (vote->lock == NULL && now >= vote->again_us) {
+        if (vote->lock != NULL || (vote->tried && !waits)) {
+            continue;
+        }
+        if (now >= vote->again_us) {
+            vote->tried = !waits;
             ask(vote, waits);
-        } else if (vote->lock == NULL) {
+        } else {
             count_at(votes, vote->again_us);
+        }
+    }
+}
+
+/* ---- the handle that they are for ---- */
+
+static void vote_renewed(struct lw_lock *lock, int status, void *arg)
+{
+    struct vote *vote = arg;
+
+    if (lock == vote->lock && vote->renewals > 0) {
+        vote->renewals--;
+        vote->renewed = status;
+        changed(vote->votes);
+    }
+}
+
+/* Renews with this lease from now on. */
+static bool renew(struct vote *vote, uint32_t lease_ms)
+{
+    if (!vote->held || vote->lost ||
+        lw_renew(vote->lock, lease_ms, vote_renewed, vote) != 0) {
+        return false;
+    }
+    vote->renewals++;
+    return true;
+}
+
+static void match(struct vote *vote, const struct lw_lock *first, int64_t hold_until_us)
+{
+    struct lw_lock *lock = vote->lock;
+    uint8_t flags = first->flags & LW_NO_RENEW;
+    bool same = lock->margin_ms == first->margin_ms && lock->flags == flags &&
+                lock->hold_until_us == hold_until_us;
+
+    lock->margin_ms = first->margin_ms;
+    lock->flags = flags;
+    lock->hold_until_us = hold_until_us;
+    if (!vote->held) { /* its next request has the lease */
+        lock->lease_ms = first->lease_ms;
+        return;
+    }
+    if (!same) {
+        lw__handle_arm_loss(lock);
+        lw__renewal_plan(lock->claim);
+    }
+    if (lock->lease_ms != first->lease_ms) {
+        (void)renew(vote, first->lease_ms);
+    }
+}
+
+/* The votes have the lease, the margin and the flags of the holder, or of the first
+ * waiter, which may have changed. */
+static void match_all(struct lw__claim *claim)
+{
+    struct lw__votes *votes = claim->votes;
+    const struct lw_lock *first = first_handle(claim);
+
+    for (unsigned i = 0; first != NULL && i < count_of(votes); i++) {
+        struct vote *vote = &votes->vote[i];
+
+        if (vote->lock != NULL && vote->lock->claim != NULL && !vote->lost) {
+            match(vote, first,
+                  claim->holder != NULL ? claim->holder->hold_until_us : LW__NEVER);
         }
     }
 }
@@ -323,6 +421,18 @@ static void ask_all(struct lw__votes *votes)
 static int64_t deadline_of(const struct vote *vote)
 {
     return lw__handle_deadline_us(vote->lock);
+}
+
+/* Forgets votes that were lost, and whose deadline has come: Redis has none of them. */
+static void drop_lost(struct lw__votes *votes)
+{
+    for (unsigned i = 0; i < count_of(votes); i++) {
+        struct vote *vote = &votes->vote[i];
+
+        if (vote->lost && deadline_of(vote) <= lw__now_us()) {
+            drop(vote);
+        }
+    }
 }
 
 static bool is_live(const struct vote *vote)
@@ -501,18 +611,36 @@ static struct count count_votes(const struct lw__votes *votes)
 
 /* ---- without a majority ---- */
 
-/* Releases the minority. Fresh tokens are requested at the same places. */
+/* Replaces a vote by a fresh token, which is queued before the old one is released. So
+ * the vote goes to the client whose ticket is the oldest, which may be this one. */
+static void replace(struct vote *vote)
+{
+    struct lw_lock *old = vote->lock;
+
+    vote->lock = NULL;
+    drop(vote);
+    ask(vote, true);
+    lw_lock_free(old);
+}
+
+/* Releases the minority, and queues everywhere with the one ticket: if the servers gave
+ * different ones, three clients could wait for each other. */
 static void yield(struct lw__votes *votes)
 {
+    if (votes->ticket == 0) {
+        choose_ticket(votes);
+    }
     for (unsigned i = 0; i < count_of(votes); i++) {
-        if (votes->vote[i].held) {
-            drop(&votes->vote[i]);
+        struct vote *vote = &votes->vote[i];
+        int64_t ticket = ticket_of(vote);
+
+        if (vote->held || (vote->refused && ticket != 0 && ticket != votes->ticket)) {
+            replace(vote);
         }
     }
     votes->yields++;
     votes->news_us = lw__now_us();
     votes->yield_us = votes->minority_us = 0;
-    ask_all(votes);
 }
 
 /* Leaves all servers, and requests at the end of the queues after a pause. */
@@ -550,7 +678,7 @@ static void keep_or_give_back(struct lw__votes *votes, const struct count *count
     if (votes->yield_us == 0) {
         votes->yield_us = yield_span_us(votes);
     }
-    if (count->refused > 0) {
+    if (count->refused > 0 && lw__handles_want_place(votes->claim)) {
         limit = votes->news_us + votes->yield_us;
         if (now >= limit) {
             yield(votes);
@@ -637,8 +765,7 @@ static bool grant(struct lw__votes *votes)
     struct lw__claim *claim = votes->claim;
     bool fenced = lw__handles_want_fence(claim);
     uint64_t fence = fenced ? choose_fence(votes) : 0, last = 0;
-    int64_t deadline = count_agreeing(votes, fence, fence + FENCES - 1, &last);
-    int64_t lease = (int64_t)lw__claim_lease_ms(claim) * LW__MS;
+    int64_t deadline = count_agreeing(votes, fence, fence + FENCES - 1, &last), lease;
     int64_t least = claim->waiting != NULL ? lw__handle_margin_us(claim->waiting) : 0;
 
     if (deadline == 0) {
@@ -656,6 +783,7 @@ static bool grant(struct lw__votes *votes)
     votes->floor = fence;
     votes->minority_us = votes->yield_us = 0;
     votes->yields = 0;
+    lease = (int64_t)lw__claim_lease_ms(claim) * LW__MS;
     lw__claim_granted(claim, fence, deadline + lw__machine_drift_us(lease) - lease);
     return true;
 }
@@ -675,6 +803,7 @@ static void count_asking(struct lw__votes *votes)
     if (!votes->asks) {
         return;
     }
+    match_all(claim);
     ask_all(votes);
     count = count_votes(votes);
     if (count.held >= majority_of(votes)) {
@@ -696,61 +825,6 @@ static void count_asking(struct lw__votes *votes)
 }
 
 /* ---- held ---- */
-
-static void match(struct vote *vote, const struct lw_lock *holder)
-{
-    struct lw_lock *lock = vote->lock;
-    uint8_t flags = holder->flags & LW_NO_RENEW;
-
-    if (lock->margin_ms == holder->margin_ms && lock->flags == flags &&
-        lock->hold_until_us == holder->hold_until_us) {
-        return;
-    }
-    lock->margin_ms = holder->margin_ms;
-    lock->flags = flags;
-    lock->hold_until_us = holder->hold_until_us;
-    lw__handle_arm_loss(lock);
-    lw__renewal_plan(lock->claim);
-}
-
-static void vote_renewed(struct lw_lock *lock, int status, void *arg)
-{
-    struct vote *vote = arg;
-
-    if (lock == vote->lock && vote->renewals > 0) {
-        vote->renewals--;
-        vote->renewed = status;
-        changed(vote->votes);
-    }
-}
-
-/* Renews with this lease from now on. */
-static bool renew(struct vote *vote, uint32_t lease_ms)
-{
-    if (!vote->held || lw_renew(vote->lock, lease_ms, vote_renewed, vote) != 0) {
-        return false;
-    }
-    vote->renewals++;
-    return true;
-}
-
-static void match_all(struct lw__claim *claim)
-{
-    struct lw__votes *votes = claim->votes;
-    const struct lw_lock *holder = claim->holder;
-
-    for (unsigned i = 0; holder != NULL && i < count_of(votes); i++) {
-        struct vote *vote = &votes->vote[i];
-
-        if (!vote->held || vote->lock->claim == NULL) {
-            continue;
-        }
-        match(vote, holder);
-        if (vote->lock->lease_ms != holder->lease_ms) {
-            (void)renew(vote, holder->lease_ms);
-        }
-    }
-}
 
 static bool renew_all(struct lw__claim *claim, uint32_t lease_ms)
 {
@@ -890,12 +964,12 @@ static void release_all(struct lw__votes *votes)
         lw__node_forget(&vote->raise);
         if (vote->lock == NULL) {
             vote->released = vote->gone ? LW_ENOTHELD : LW_OK;
-        } else if (vote->held) {
+        } else if (vote->held && !vote->lost) {
             int status = lw_release(vote->lock, vote_released, vote);
 
             vote->released = status == 0 ? PENDING : LW_ENOTHELD;
         } else {
-            drop(vote); /* leaves the queue, behind all that was sent before */
+            drop(vote); /* releases it, behind all that was sent before */
             vote->released = up ? LW_OK : LW_EUNKNOWN;
         }
     }
@@ -942,6 +1016,7 @@ static void count(struct lw__votes *votes)
 {
     enum lw__phase phase = votes->claim->machine.phase;
 
+    drop_lost(votes);
     if (lw__machine_holds(phase)) {
         count_held(votes);
     } else if (lw__machine_releases(phase)) {
@@ -980,6 +1055,9 @@ static void stepped(struct lw__claim *claim, unsigned actions)
             claim->passed_count = 0;
         }
         votes->asks = true;
+        for (unsigned i = 0; i < count_of(votes); i++) {
+            votes->vote[i].tried = false;
+        }
         ask_all(votes);
         changed(votes);
     } else if (claim->machine.unwanted) {

@@ -89,7 +89,12 @@ static void set_state(struct lw__node *node, enum lw__guard_state state)
 
 static void open_gate(void *arg)
 {
-    set_state(arg, LW__GUARD_OPEN);
+    struct lw__node *node = arg;
+
+    if (node->guard == LW__GUARD_CLOSED) {
+        lw__node_seed_fence(node); /* above all fencing tokens drawn before the change */
+    }
+    set_state(node, LW__GUARD_OPEN);
 }
 
 static void note_wait(struct lw__node *node, int64_t wait_ms)

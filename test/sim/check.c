@@ -433,7 +433,8 @@ static bool is_idle(unsigned name, bool believed)
     if (world.plan.tame && !world.plan.sets) {
         return world.plan.kinds[name] == KIND_MUTEX && !believed;
     }
-    return look_is_free(load_name(name));
+    return world.plan.quorum ? check_has_no_majority(load_name(name))
+                             : look_is_free(load_name(name));
 }
 
 static bool slots_may_move(void)

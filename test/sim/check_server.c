@@ -18,6 +18,10 @@ void check_backed(const struct op *op)
 {
     char token[LW__TOKEN_SIZE];
 
+    if (world.plan.quorum) {
+        check_votes(op);
+        return;
+    }
     stray_token(op, token);
     if (look_left_ms(op->name, token) < 0 && !stray_is(op)) {
         violation("op %u believes to hold %s, but the server does not have it", op->id,

@@ -127,7 +127,7 @@ static bool is_comparable(const struct told *old, const struct told *new)
     if (world.plan.clustered) {
         return old->slot == new->slot;
     }
-    return old->server == new->server || old->at_us < apart_us;
+    return old->server == new->server || (old->at_us < apart_us && !world.plan.quorum);
 }
 
 static void check_number(const struct told *new)

@@ -277,6 +277,12 @@ static void no_script(void)
     model_server_flush_scripts(any_server());
 }
 
+/* Of a quorum. */
+static void freeze_one(void)
+{
+    servers_freeze(servers_any(), up_to(even() ? 300 * MS : 8 * SECOND));
+}
+
 /* ---- the server's memory ---- */
 
 static void restart_with_all(void)
@@ -393,6 +399,7 @@ static void (*const makers[FAULTS])(void) = {
     [FAULT_SLOT] = slots_move,
     [FAULT_NODE] = nodes_trouble,
     [FAULT_MEMBER] = slots_change_member,
+    [FAULT_FREEZE] = freeze_one,
 };
 
 static void plan_next(uintptr_t fault);

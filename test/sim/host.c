@@ -65,7 +65,8 @@ void host_open(struct host *host)
         options.sentinel_password = SENTINEL_PASSWORD;
     }
     status = lw_client_new(host->base,
-                           world.plan.watched     ? sentinels_url()
+                           world.plan.quorum      ? servers_quorum_url()
+                           : world.plan.watched   ? sentinels_url()
                            : world.plan.clustered ? nodes_url()
                                                   : "unix:///model",
                            &options, &host->client);

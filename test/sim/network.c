@@ -308,6 +308,9 @@ static unsigned end_at(const struct sockaddr *address)
         return servers_route();
     }
     inet_ntop(AF_INET, &inet->sin_addr, host, sizeof(host));
+    if (world.plan.quorum) {
+        return servers_place(host);
+    }
     return world.plan.clustered ? nodes_place(host, ntohs(inet->sin_port))
                                 : sentinels_place(host, ntohs(inet->sin_port));
 }
@@ -326,7 +329,7 @@ int network_connect(int fd, const struct sockaddr *address)
     struct wire *wire;
     int pair[2];
 
-    if (server < SERVERS && !world.plan.clustered) {
+    if (server < SERVERS && !world.plan.clustered && !world.plan.quorum) {
         check_way(world.current, server);
     }
     if (refuses(server)) {

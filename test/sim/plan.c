@@ -17,7 +17,7 @@
 #define KEPT 4      /* one seed of so many has keeps */
 
 bool plan_watches_all, plan_clusters_all, plan_sets_all, plan_guards_all;
-bool plan_detaches_all;
+bool plan_detaches_all, plan_quorums_all;
 
 static bool chance(unsigned in_thousand)
 {
@@ -525,6 +525,36 @@ static void make_guarded(struct plan *plan)
     }
 }
 
+/* Three or five servers, of which any restart without their last writes or without any,
+ * stand still, or are not reached by some hosts. Nothing of it excuses two owners that
+ * believe, nor a number that falls. */
+static void make_quorum(struct plan *plan)
+{
+    make_guarded(plan);
+    plan->guard_ms = 15000;
+    plan->quorum = true;
+    plan->watched = plan->besieged = plan->returns = false;
+    plan->servers = (unsigned)ONE_OF(3, 3, 5);
+    plan->uptime_us = ONE_OF(5 * SECOND, 3600 * SECOND, 3600 * SECOND);
+    plan->apart_us = ONE_OF(0, 1 * MS, 300 * MS);
+    plan->names = (unsigned)rng_between(&world.rng, 1, 2);
+    plan->hosts = (unsigned)rng_between(&world.rng, 2, HOSTS);
+    plan->ops = 1500;
+    plan->faults_us = rng_between(&world.rng, 40, 120) * SECOND;
+    for (int i = 0; i < NAMES; i++) {
+        plan->kinds[i] = KIND_MUTEX;
+    }
+    for (unsigned i = FAULT_SWAP; i <= FAULT_FAILOVER; i++) {
+        plan->every_us[i] = 0;
+    }
+    plan->every_us[FAULT_SENTINEL] = plan->every_us[FAULT_FENCE] = 0;
+    plan->every_us[FAULT_BREAK] = plan->every_us[FAULT_INSPECT] = 0;
+    plan->every_us[FAULT_CLOCK] = plan->every_us[FAULT_STRANGER] = 0;
+    plan->every_us[FAULT_FREEZE] = chance(500) ? ONE_OF(2, 5, 10) * SECOND : 0;
+    plan->every_us[FAULT_RESTART] = chance(300) ? ONE_OF(5, 20) * SECOND : 0;
+    plan->every_us[FAULT_LOSS] = chance(600) ? ONE_OF(8, 20, 40) * SECOND : 0;
+}
+
 static void draw_abilities(struct plan *plan)
 {
     static const char *const words[] = {NULL, NULL, "delifeq", "delex"};
@@ -559,8 +589,10 @@ void plan_draw(void)
     draw_faults(plan);
     draw_abilities(plan);
     plan->kept = world.seed % KEPT == 1 && !plan->quiet ? 300 : 0;
-    if (plan_guards_all || (world.seed % GUARDED == 4 && !plan_watches_all &&
-                            !plan_clusters_all && !plan_sets_all)) {
+    if (plan_quorums_all) {
+        make_quorum(plan);
+    } else if (plan_guards_all || (world.seed % GUARDED == 4 && !plan_watches_all &&
+                                   !plan_clusters_all && !plan_sets_all)) {
         make_guarded(plan);
     } else if (plan_clusters_all || (world.seed % CLUSTERED == 3 && !plan_watches_all)) {
         make_clustered(plan);

@@ -31,7 +31,7 @@ static unsigned starved; /* an old master that accepts no writes any more; or SE
 static bool starves;     /* there is one, or will be */
 static uintptr_t stream; /* counts, so that an earlier one's steps are void */
 static int64_t arrives_us;
-static int64_t refuses_until_us[PAIR], frozen_until_us[PAIR];
+static int64_t refuses_until_us[SERVERS], frozen_until_us[SERVERS];
 
 int64_t servers_time_us(void *arg)
 {
@@ -53,6 +53,28 @@ static bool has_replica(void)
 unsigned servers_any(void)
 {
     return (unsigned)rng_below(&world.rng, world.plan.servers);
+}
+
+const char *servers_quorum_url(void)
+{
+    static char url[256];
+    int length = snprintf(url, sizeof(url), "redis-quorum://");
+
+    for (unsigned i = 0; i < world.plan.servers; i++) {
+        length += snprintf(url + length, sizeof(url) - (size_t)length, "%s10.2.0.%u",
+                           i > 0 ? "," : "", i + 1);
+    }
+    return url;
+}
+
+unsigned servers_place(const char *host)
+{
+    unsigned number;
+
+    return sscanf(host, "10.2.0.%u", &number) == 1 && number >= 1 &&
+                   number <= world.plan.servers
+               ? number - 1
+               : NODES_NOWHERE;
 }
 
 unsigned servers_route(void)
@@ -450,6 +472,13 @@ void servers_fail_over(void)
     network_flush();
 }
 
+/* A server of a quorum stands still for some time. */
+void servers_freeze(unsigned server, int64_t us)
+{
+    trace("s%u stands still for %.3f ms", server, (double)us / 1000);
+    frozen_until_us[server] = world.now_us + us;
+}
+
 void servers_restart(unsigned server, int64_t lost_us)
 {
     trace("s%u restarts, %s", server,
@@ -489,8 +518,8 @@ void servers_heal(void)
         nodes_heal();
         return;
     }
-    for (unsigned i = 0; i < PAIR; i++) {
-        refuses_until_us[i] = 0;
+    for (unsigned i = 0; i < SERVERS; i++) {
+        refuses_until_us[i] = frozen_until_us[i] = 0;
     }
     dead = false;
     end_swap(NULL);
@@ -511,7 +540,7 @@ void servers_begin(void)
     arrives_us = since_us = 0;
     changes = 0;
     for (unsigned i = 0; i < world.plan.servers; i++) {
-        refuses_until_us[i % PAIR] = frozen_until_us[i % PAIR] = 0;
+        refuses_until_us[i] = frozen_until_us[i] = 0;
         world.servers[i] = model_server_new(servers_time_us, NULL);
         model_server_set_number(world.servers[i], i + 1);
         model_server_set_uptime(world.servers[i], world.plan.uptime_us);
@@ -521,6 +550,10 @@ void servers_begin(void)
         model_server_takes_what_is_left(world.servers[i], !world.plan.ends_by_clock);
     }
     world.server = world.servers[master];
+    for (unsigned i = 0; world.plan.quorum && i < world.plan.servers; i++) {
+        model_server_step_clock(world.servers[i],
+                                rng_between(&world.rng, 0, world.plan.apart_us));
+    }
     if (world.plan.clustered) {
         nodes_begin();
         slots_begin();

@@ -95,6 +95,7 @@ static void tell_last(void)
     (void)fprintf(stderr, "    all of it: sim --seed %llu%s\n",
                   (unsigned long long)world.seed,
                   plan_guards_all     ? " --guard"
+                  : plan_quorums_all  ? " --quorum"
                   : plan_watches_all  ? " --sentinels"
                   : plan_clusters_all ? " --cluster"
                                       : "");

@@ -74,6 +74,7 @@ enum fault {
     FAULT_SLOT,      /* a slot moves from one node of a cluster to another */
     FAULT_NODE,      /* a node is away, or tells what is not so, or all have no cluster */
     FAULT_MEMBER,    /* a node leaves the cluster, or joins it */
+    FAULT_FREEZE,    /* a server of a quorum stands still */
     FAULTS
 };
 
@@ -86,6 +87,7 @@ extern bool plan_clusters_all; /* a cluster in all of them */
 extern bool plan_sets_all;     /* calls of lw_acquire_all in all of them */
 extern bool plan_guards_all;   /* clients use the guard in all of them */
 extern bool plan_detaches_all; /* locks are detached and adopted in all of them */
+extern bool plan_quorums_all;  /* a quorum in all of them */
 void plan_draw(void);
 
 struct plan {
@@ -143,6 +145,7 @@ struct plan {
     int64_t move_us;          /* how long a key that moves takes, at most */
     bool sixth;               /* nodes have addresses of IPv6, too */
     bool selfless;            /* they do not know their own */
+    bool quorum;              /* the servers are one: none knows of another */
     uint32_t guard_ms;        /* the clients' guard time; 0: they have none */
     bool besieged;            /* old masters live on for as long as they may */
     bool returns;             /* a master that was replaced is it again soon */
@@ -253,6 +256,9 @@ void servers_begin(void);
 void servers_end(void);
 void servers_heal(void);
 unsigned servers_any(void);
+const char *servers_quorum_url(void);
+/* Which server of a quorum has this address. */
+unsigned servers_place(const char *host);
 unsigned servers_route(void); /* where a new connection ends */
 bool servers_refuse(unsigned server);
 int64_t servers_frozen_until(unsigned server);
@@ -266,6 +272,7 @@ struct model_server *servers_of(const char *key);
 unsigned servers_index(const struct model_server *server);
 int64_t servers_time_us(void *arg);
 void servers_restart(unsigned server, int64_t lost_us);
+void servers_freeze(unsigned server, int64_t us);
 void servers_calm_down(void);
 void servers_swap(void);
 void servers_split(void);
@@ -380,6 +387,13 @@ void check_backed(const struct op *op); /* it believes to hold */
 bool check_is_free(const char *name);   /* no such key */
 void check_keys(void);
 void check_last_keys(void); /* of those that expire all have expired */
+
+/* ---- check_quorum.c ---- */
+
+/* It believes to hold: a majority of the servers has votes of its client. */
+void check_votes(const struct op *op);
+/* No majority of the servers has the name. */
+bool check_has_no_majority(const char *name);
 
 /* ---- check_watched.c ---- */
 
