@@ -907,9 +907,9 @@ static void lose(struct lw__votes *votes)
     input.voted.deadline_us = lw__now_us();
     input.voted.wanted_us = lw__handles_lease_us(claim);
     lw__claim_step(claim, &input);
-    if (claim->holder != NULL) {
-        claim->client->events->renewed(claim, true); /* which finds the new deadline */
-    }
+    /* A holder finds the new deadline. Without one the votes were renewed for the next.
+     */
+    claim->client->events->renewed(claim, claim->holder != NULL);
 }
 
 static void count_held(struct lw__votes *votes)
