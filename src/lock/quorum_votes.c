@@ -40,6 +40,10 @@
 #define YIELD_LEAST_US 200 /* without news, before a minority is released */
 #define YIELD_MOST_US 2000 /* doubles with each time, up to: */
 #define YIELD_LIMIT_US 20000
+/* Two clients may have the same ticket, and each be the first at some servers. After so
+ * many yields a ticket changes by so much at most. */
+#define TIE_AFTER 8
+#define TIE_MOST_US 100
 #define PAUSE_LEAST_US (50 * LW__MS)
 #define PAUSE_MOST_US (200 * LW__MS)
 #define AGAIN_US (1000 * LW__MS) /* before a server is asked again after an error */
@@ -329,8 +333,11 @@ static void ask_all(struct lw__votes *votes)
     bool waits = claim->holder != NULL || lw__handles_want_place(claim);
     int64_t now = lw__now_us();
 
-    if (first_handle(claim) == NULL || claim->client->closing ||
-        now < votes->paused_until_us) {
+    if (first_handle(claim) == NULL || claim->client->closing) {
+        return;
+    }
+    if (now < votes->paused_until_us) {
+        count_at(votes, votes->paused_until_us);
         return;
     }
     if (votes->ticket == 0) {
@@ -629,6 +636,9 @@ static void yield(struct lw__votes *votes)
 {
     if (votes->ticket == 0) {
         choose_ticket(votes);
+    } else if (votes->yields % TIE_AFTER == TIE_AFTER - 1) {
+        votes->ticket +=
+            lw__random_between(&votes->claim->client->random, 1, TIE_MOST_US);
     }
     for (unsigned i = 0; i < count_of(votes); i++) {
         struct vote *vote = &votes->vote[i];
@@ -959,7 +969,7 @@ static void release_all(struct lw__votes *votes)
     votes->asks = votes->renewing = false;
     for (unsigned i = 0; i < count_of(votes); i++) {
         struct vote *vote = &votes->vote[i];
-        bool up = is_up(vote);
+        bool answered = is_up(vote) && (vote->refused || vote->lost);
 
         lw__node_forget(&vote->raise);
         if (vote->lock == NULL) {
@@ -970,7 +980,7 @@ static void release_all(struct lw__votes *votes)
             vote->released = status == 0 ? PENDING : LW_ENOTHELD;
         } else {
             drop(vote); /* releases it, behind all that was sent before */
-            vote->released = up ? LW_OK : LW_EUNKNOWN;
+            vote->released = answered ? LW_OK : LW_EUNKNOWN;
         }
     }
 }

@@ -475,8 +475,10 @@ void servers_fail_over(void)
 /* A server of a quorum stands still for some time. */
 void servers_freeze(unsigned server, int64_t us)
 {
-    trace("s%u stands still for %.3f ms", server, (double)us / 1000);
-    frozen_until_us[server] = world.now_us + us;
+    if (frozen_until_us[server] < world.now_us + us) {
+        trace("s%u stands still for %.3f ms", server, (double)us / 1000);
+        frozen_until_us[server] = world.now_us + us;
+    }
 }
 
 void servers_restart(unsigned server, int64_t lost_us)
@@ -519,7 +521,7 @@ void servers_heal(void)
         return;
     }
     for (unsigned i = 0; i < SERVERS; i++) {
-        refuses_until_us[i] = frozen_until_us[i] = 0;
+        refuses_until_us[i] = 0;
     }
     dead = false;
     end_swap(NULL);
