@@ -189,12 +189,16 @@ static int make_members(struct lw_client *client, struct event_base *base)
     return 0;
 }
 
+/* Before the claims, so that nothing of them is released. */
 static void free_members(struct lw_client *client)
 {
-    for (unsigned i = 0; client->quorum != NULL && i < client->quorum->count; i++) {
+    if (client->quorum == NULL) {
+        return;
+    }
+    lw__quorum_votes_forget(client);
+    for (unsigned i = 0; i < client->quorum->count; i++) {
         lw_client_free(client->quorum->members[i].client);
     }
-    lw__quorum_free(client);
 }
 
 static void member_closed(struct lw_client *closed, void *arg)
@@ -334,8 +338,9 @@ void lw_client_free(struct lw_client *client)
         lw__lock_make_inert(client->locks);
     }
     cancel_callbacks(client);
-    lw__ending_take_down(client);
     free_members(client);
+    lw__ending_take_down(client);
+    lw__quorum_free(client);
     lw__name_clear(client);
     lw__ending_unref(client);
 }

@@ -572,6 +572,8 @@ static inline bool lw__is_inherited(const struct lw_client *client)
 
 extern const struct lw__vote_ops lw__quorum_votes_ops;
 void lw__quorum_votes_init(struct lw_client *client);
+/* Forgets the commands in flight: the members' clients are about to be freed. */
+void lw__quorum_votes_forget(struct lw_client *client);
 
 /* ---- quorum.c ---- */
 

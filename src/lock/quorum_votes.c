@@ -214,9 +214,6 @@ static void forget_error(struct vote *vote)
 static void drop(struct vote *vote)
 {
     lw__node_forget(&vote->raise);
-    if (vote->lock != NULL && vote->votes->claim->client->freed) {
-        lw__lock_make_inert(vote->lock); /* nothing is released: see lw_client_free */
-    }
     lw_lock_free(vote->lock);
     vote->lock = NULL;
     vote->held = vote->lost = vote->refused = false;
@@ -1145,6 +1142,20 @@ void lw__quorum_votes_init(struct lw_client *client)
 }
 
 /* ---- their life ---- */
+
+void lw__quorum_votes_forget(struct lw_client *client)
+{
+    const struct lw__claim *claim;
+
+    for (struct lw__name *name = lw__name_after(client, NULL); name != NULL;
+         name = lw__name_after(client, name)) {
+        DL_FOREACH(name->claims, claim) {
+            for (unsigned i = 0; i < client->quorum->count; i++) {
+                lw__node_forget(&claim->votes->vote[i].raise);
+            }
+        }
+    }
+}
 
 static bool make(struct lw__claim *claim)
 {
