@@ -791,6 +791,7 @@ static bool grant(struct lw__votes *votes)
     votes->minority_us = votes->yield_us = 0;
     votes->yields = 0;
     lease = (int64_t)lw__claim_lease_ms(claim) * LW__MS;
+    changed(votes); /* for the votes that do not agree yet */
     lw__claim_granted(claim, fence, deadline + lw__machine_drift_us(lease) - lease);
     return true;
 }
@@ -919,6 +920,24 @@ static void lose(struct lw__votes *votes)
     claim->client->events->renewed(claim, claim->holder != NULL);
 }
 
+/* Returns the deadline of a majority of the live votes, 0 if fewer are live. */
+static int64_t deadline_of_all(const struct lw__votes *votes)
+{
+    uint64_t deadlines[LW__QUORUM_MOST];
+    unsigned live = 0, majority = majority_of(votes);
+
+    for (unsigned i = 0; i < count_of(votes); i++) {
+        if (is_live(&votes->vote[i])) {
+            deadlines[live++] = (uint64_t)deadline_of(&votes->vote[i]);
+        }
+    }
+    qsort(deadlines, live, sizeof(deadlines[0]), compare_numbers);
+    return live < majority ? 0 : (int64_t)deadlines[live - majority];
+}
+
+/* All live votes count: they exclude other clients. A majority agreed at the grant; the
+ * others have their counters raised, so that each majority to come draws larger numbers.
+ */
 static void count_held(struct lw__votes *votes)
 {
     struct lw__claim *claim = votes->claim;
@@ -929,7 +948,8 @@ static void count_held(struct lw__votes *votes)
     if (fence > 0) {
         fence += claim->fences_drawn - 1U;
     }
-    input.voted.deadline_us = count_agreeing(votes, fence, fence, &last);
+    (void)count_agreeing(votes, fence, fence, &last);
+    input.voted.deadline_us = deadline_of_all(votes);
     input.voted.wanted_us = lw__handles_lease_us(claim);
     if (input.voted.deadline_us == 0) {
         lose(votes);
