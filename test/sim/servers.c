@@ -472,10 +472,11 @@ void servers_fail_over(void)
     network_flush();
 }
 
-/* A server of a quorum stands still for some time. */
+/* A server of a quorum stands still for some time; not for longer once it does, or what
+ * waits there would change its order. */
 void servers_freeze(unsigned server, int64_t us)
 {
-    if (frozen_until_us[server] < world.now_us + us) {
+    if (frozen_until_us[server] < world.now_us) {
         trace("s%u stands still for %.3f ms", server, (double)us / 1000);
         frozen_until_us[server] = world.now_us + us;
     }
