@@ -850,12 +850,65 @@ GUARD_WORLD_MUTATIONS = [
       '')),
 ]
 
+# Of a quorum, in worlds whose servers restart, stand still and lose writes.
+QUORUM_WORLD_MUTATIONS = [
+    ("the servers of a quorum have no guard",
+     ('src/lock', '    ret->local_turns = 1;', '    ret->guard_ms = 0;\n    ret->local_turns = 1;')),
+    ('half of the servers are a majority',
+     ('src/lock', 'quorum->count / 2 + 1', 'quorum->count / 2')),
+    ('one vote less than a majority has the deadline',
+     ('src/lock', '(int64_t)deadlines[live - majority]', '(int64_t)deadlines[live - majority + 1]')),
+    ('no fence counter is raised',
+     ('src/lock', 'if (vote->last < number) {', 'if (vote->last < number && vote->last == 0) {')),
+    ('a vote that was lost is released within its margin',
+     ('src/lock', '        vote->lost = true;\n', '        drop(vote);\n        return;\n')),
+    ('a minority is kept from others that cannot be more',
+     ('src/lock', '        if (now >= limit) {\n            step_back(votes);',
+      '        if (limit == 0) {\n            step_back(votes);')),
+    ('a minority is kept from others that have the other servers',
+     ('src/lock', '        if (now >= limit) {\n            yield(votes);',
+      '        if (limit == 0) {\n            yield(votes);')),
+    ('votes are believed without drift',
+     ('src/lock', 'return span_us / 100 + 2 * MS;', 'return 0 * span_us;')),
+]
+RAISE_SCRIPT = 'test/integration/scripts/scripts_raise'
+RAISE_SCRIPT_MUTATIONS = [
+    ('a raised counter counts without the token',
+     ('scripts/fence_raise.lua', "return (value == token or value == token:sub(1, -2) .. '+') and 1 or 0",
+      'return 1')),
+    ('a counter is set back',
+     ('scripts/fence_raise.lua', 'math.max(math.floor(last), tonumber(ARGV[1]))', 'tonumber(ARGV[1])')),
+    ('a raised counter does not know the queue mark',
+     ('scripts/fence_raise.lua', "(value == token or value == token:sub(1, -2) .. '+')",
+      '(value == token)')),
+]
+MEMBERS = 'test/integration/quorum/quorum_members'
+MEMBERS_MUTATIONS = [
+    ('one_server*', ('one server has two votes',
+     ('src/lock', 'strcmp(lw__node_server(node_of(other)), server) == 0', 'member == NULL'))),
+    ('replicas*', ('a master with replicas has a vote',
+     ('src/lock', 'lw__node_replicas(node) > 0', 'lw__node_replicas(node) > 100'))),
+    ('a_node*', ("a cluster's node has a vote",
+     ('src/lock', 'if (lw__node_is_clustered(node)) {\n        (void)snprintf(why',
+      'if (member == NULL) {\n        (void)snprintf(why'))),
+]
+VOTED_UNIT_MUTATIONS = [
+    ('votes are believed for longer than the lease',
+     ('src/lock', 'in->voted.deadline_us < deadline ? in->voted.deadline_us', 'deadline != 0 ? in->voted.deadline_us')),
+    ("the caller's ticket is not sent",
+     ('src/lock', 'if (in->start.ticket > 0) {', 'if (in->start.ticket < 0) {')),
+]
+
 GROUPS = [ # mutations, the program that catches them, and words for it
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
     (SETS_MUTATIONS, SIM, ('--sets',)),
     (DETACH_MUTATIONS, SIM, ('--detach',)),
     (GUARD_WORLD_MUTATIONS, SIM, ('--guard',)),
+    (QUORUM_WORLD_MUTATIONS, SIM, ('--quorum',)),
+    (RAISE_SCRIPT_MUTATIONS, RAISE_SCRIPT, ()),
+    (VOTED_UNIT_MUTATIONS, 'test/unit/unit_machine', ()),
+    *(([mutation], MEMBERS, (test,)) for test, mutation in MEMBERS_MUTATIONS),
     (SENTINEL_UNIT_MUTATIONS, SENTINEL_UNIT, ()),
     (SENTINEL_REAL_MUTATIONS, SENTINEL_REAL, ('the_id_of_a_master*',)),
     (SESSION_UNIT_MUTATIONS, 'test/unit/unit_session', ()),
