@@ -602,6 +602,9 @@ void plan_draw(void)
     if (plan_sets_all) {
         add_sets(plan);
     }
+    if (plan->quorum) {
+        return; /* which supports neither of what follows */
+    }
     if (plan_detaches_all || (world.seed % DETACHED == 2 && !plan->tame)) {
         plan->tame = plan->quiet = false; /* which know of no lock without a holder */
         plan->detached = (unsigned)ONE_OF(100, 300, 600);

@@ -220,8 +220,8 @@ class Usage(ToolTest):
         for option in ("--cacert", "--cert", "--key", "--sni"):
             for url in ("redis://h", "redis-cluster://h", "unix:///h", "embedded:"):
                 said = self.check(64, "status", "x", option, "y", "--redis", url)
-                self.assertIn(f"{option} needs a URL that begins with rediss://, "
-                              "rediss-sentinel:// or rediss-cluster://", said)
+                self.assertIn(f"{option} needs a URL that begins with rediss://, rediss-sentinel://, "
+                              "rediss-cluster:// or rediss-quorum://", said)
         for option in ("--cert", "--key"):
             self.assertIn("--cert and --key must be given together\n",
                           self.check(64, "status", "x", option, "y", "--redis", "rediss://h"))
