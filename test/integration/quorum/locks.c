@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void a_free_lock_is_granted_by_all_servers(void **state)
 {
@@ -317,6 +319,51 @@ static void a_freed_client_releases_nothing(void **state)
     assert_int_equal(quorum_count("x"), 3);
 }
 
+/* In the child the client and its members are inert; the parent does not notice. */
+static int act_as_child(struct hold *A, bool runs)
+{
+    if (runs && (event_reinit(stage.base) != 0 ||
+                 event_base_loop(stage.base, EVLOOP_NONBLOCK) < 0)) {
+        return 1;
+    }
+    if (lw_lock_state(A->lock) != LW_DONE || lw_lock_remaining_ms(A->lock) != 0 ||
+        lw_release(A->lock, NULL, NULL) != LW_ECLOSED ||
+        lw_client_is_up(A->peer->client, NULL)) {
+        return 2;
+    }
+    lw_lock_free(A->lock);
+    lw_client_free(A->peer->client);
+    return 0;
+}
+
+static void a_forked_child_is_inert(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    A = ask_with(a, "A", "x", asking(.lease_ms = 1000));
+    EXPECT("A granted");
+    UNTIL(quorum_count("x") == 3);
+    for (int runs = 0; runs < 2; runs++) {
+        pid_t child = fork();
+        int status;
+
+        if (child == 0) {
+            _exit(act_as_child(A, runs));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        stage_expect_nothing(1500);
+    }
+    assert_int_equal(quorum_count("x"), 3);
+    let_go(A);
+    EXPECT("A released OK");
+    UNTIL(quorum_count("x") == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +380,7 @@ int main(void)
         STAGE_TEST(a_crowd_is_served_while_a_server_hangs),
         STAGE_TEST(a_client_closes_with_all_its_members),
         STAGE_TEST(a_freed_client_releases_nothing),
+        STAGE_TEST(a_forked_child_is_inert),
     };
 
     return STAGE_RUN(tests);
