@@ -79,6 +79,23 @@ static void waiters_are_served_by_the_event_of_the_opening(void **state)
     assert_true(A->result_ms - opens_ms < 300);
 }
 
+/* A server that lost its data counts from its clock at the connection, which may be
+ * behind numbers of before; at the opening it is ahead of all that leases of that time
+ * had. */
+static void the_fence_counter_is_set_at_the_opening(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    close_for(1000);
+    a = guarded("a");
+    redis_ok("SET lockwire:fence 1125899906842700 PX 86400000"); /* 2005 */
+    A = ask_guarded(a, "A", "x", -1);
+    EXPECT("A granted");
+    assert_true(A->fence > UINT64_C(1500000000000000));
+}
+
 /* The record is asked about at a connection alone. Without heartbeats it would be lost
  * after a day, and each connection from then on would begin a wait. */
 static void heartbeats_keep_the_record(void **state)
@@ -758,6 +775,7 @@ int main(void)
         STAGE_TEST(grants_wait_for_the_time_from_the_server_s_reply),
         STAGE_TEST(a_try_waits_for_the_server_s_reply),
         STAGE_TEST(waiters_are_served_by_the_event_of_the_opening),
+        STAGE_TEST(the_fence_counter_is_set_at_the_opening),
         STAGE_TEST(heartbeats_keep_the_record),
         STAGE_TEST(a_claim_that_repeats_its_request_is_not_granted),
         STAGE_TEST(a_mutex_is_released_and_handed_to_no_waiter),
