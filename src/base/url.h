@@ -34,8 +34,8 @@ struct lw__url {
  * redis-quorum://[[user][:password]@]host[:port],host[:port],host[:port]...[/db]; the
  * schemes with rediss use TLS. A scheme may begin with valkey in place of redis. %XX is
  * decoded, a host may be [v6], a user may have no password. Returns 0, LW_EINVAL or
- * LW_ENOMEM; then `why` says what is wrong and where. It never quotes the user part, which
- * may hold a password. */
+ * LW_ENOMEM; then `why` says what is wrong and where. It never quotes the user part,
+ * which may hold a password. */
 int lw__url_parse(const char *text, struct lw__url *ret, char *why, size_t why_size);
 void lw__url_clear(struct lw__url *url);
 /* Parses host[:port] as it may stand in a URL. `ret->port` keeps its value if the text

@@ -279,9 +279,8 @@ int lw__lock_acquire(struct lw_client *client, const char *name,
     struct lw_acquire_options checked;
     int status = check_call(client, name, options, done, ret, &checked);
 
-    return status != 0
-               ? status
-               : request(client, name, NULL, &checked, ticket, done, arg, ret);
+    return status != 0 ? status
+                       : request(client, name, NULL, &checked, ticket, done, arg, ret);
 }
 
 int lw_acquire(struct lw_client *client, const char *name,
