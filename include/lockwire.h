@@ -816,8 +816,8 @@ LW_PUBLIC int64_t lw_lock_position(const struct lw_lock *lock);
  * token is + in place of - once a waiter has queued.) */
 LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
 /* Returns the lock token, by which the lock can be adopted, released or broken; "" while
- * waiting. Whoever knows it can do that, so treat it as a secret where others may reach
- * the server. */
+ * waiting, and with a quorum, where each server has a token of its own. Whoever knows it
+ * can do that, so treat it as a secret where others may reach the server. */
 LW_PUBLIC const char *lw_lock_token(const struct lw_lock *lock);
 /* Returns the last error from the server or the socket that affected this handle; the
  * next successful reply and a reconnection clear it. So after LW_ETIMEOUT it is why the

@@ -588,7 +588,8 @@ const char *lw_lock_token(const struct lw_lock *lock)
 {
     struct lw_lock *mine = (struct lw_lock *)lock;
 
-    if (lock->state == LW_WAITING || lock->token_n == 0) {
+    if (lock->state == LW_WAITING || lock->token_n == 0 ||
+        (lock->client != NULL && lock->client->quorum != NULL)) {
         return "";
     }
     if (lock->token == NULL && lock->client != NULL) {

@@ -362,6 +362,11 @@ static int check_server(struct options *options)
                       "%s: an " EMBEDDED " server, and all its locks, end with lockwire",
                       usage_names[options->subcommand]);
     }
+    if (options->subcommand == TAKE && (has_scheme(options, "redis-quorum://") ||
+                                        has_scheme(options, "rediss-quorum://"))) {
+        return refuse(options->subcommand,
+                      "take: a lock of a quorum cannot outlive the process");
+    }
     if (options->embedded && options->password_file != NULL) {
         return refuse(options->subcommand, "--password-file cannot be used with " EMBEDDED
                                            ", whose server has no password");

@@ -23,6 +23,9 @@ redis.call('SET', 'lockwire:guard', id .. ' 45000 ' .. string.format('%.0f', tim
 """
 
 
+TOKEN = "3f2b8a52-96d5-4c1f-a2b0-0d3c5f7e9a11:1:10000-"
+
+
 class QuorumTest(ToolTest):
     def setUp(self):
         super().setUp()
@@ -104,6 +107,15 @@ class QuorumTest(ToolTest):
         for words, why in ((("run", "job", "--exclusive", "--", "true"), "by a quorum"),
                            (("run", "job", "--and", "other", "--", "true"), "by a quorum"),
                            (("run", "job", "--lease", "40s", "--", "true"), "above 33000"),
+                           (("run", "job", "--at-least", "5s", "--", "true"),
+                            "at_least_ms is not supported by a quorum"),
+                           (("run", "job", "--max-waiting", "5", "--", "true"),
+                            "max_waiting is not supported by a quorum"),
+                           (("run", "job", "--token", TOKEN, "--", "true"),
+                            "a lock of a quorum cannot be adopted"),
+                           (("take", "job"), "cannot outlive the process"),
+                           (("take", "job", "--token", TOKEN), "cannot outlive the process"),
+                           (("release", "job", TOKEN), "ask each server by its own URL"),
                            (("list",), "ask each server by its own URL"),
                            (("watch", "job"), "ask each server by its own URL"),
                            (("break", "job"), "ask each server by its own URL"),

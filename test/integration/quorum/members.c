@@ -111,7 +111,9 @@ static void a_quorum_has_mutexes_alone(void **state)
 {
     static const char *const names[] = {"x", "y"};
     static const char why[] = "not supported by a quorum";
+    static const char token[] = "3f2b8a52-96d5-4c1f-a2b0-0d3c5f7e9a11:1:10000-";
     struct peer *a;
+    struct hold *hold;
 
     (void)state;
     quorum_start(3);
@@ -119,6 +121,13 @@ static void a_quorum_has_mutexes_alone(void **state)
     ask_refused(a, "x", asking(.mode = LW_EXCLUSIVE), LW_EINVAL, "by a quorum");
     ask_refused(a, "x", asking(.mode = LW_SHARED), LW_EINVAL, "by a quorum");
     ask_refused(a, "x", asking(.mode = LW_REDISSON), LW_EINVAL, "by a quorum");
+    ask_refused(a, "x", asking(.max_waiting = 1), LW_EINVAL, why);
+    ask_refused(a, "x", asking(.at_least_ms = 1), LW_EINVAL, why);
+    adopt_refused(a, "x", token, NULL, LW_EINVAL, "a lock of a quorum cannot be adopted");
+    hold = quorum_take(a, "A", "x");
+    detach_refused(hold, 0, LW_EINVAL, "a lock of a quorum cannot be detached");
+    assert_string_equal(lw_lock_token(hold->lock), "");
+    drop(hold);
     group_refused(a, names, 2, NULL, LW_EINVAL, why);
     assert_int_equal(lw_inspect(a->client, "x", inspected, NULL), LW_EINVAL);
     assert_string_equal(a->error,
