@@ -166,6 +166,10 @@ static int start_route(struct lw_client *client)
     return lw__route_new(&options, &events, client, &client->route);
 }
 
+static int client_new(struct event_base *base, const char *url,
+                      const struct lw_client_options *options,
+                      struct lw__quorum_member *member, struct lw_client **ret);
+
 /* Makes the clients of a quorum's members. */
 static int make_members(struct lw_client *client, struct event_base *base)
 {
@@ -175,8 +179,9 @@ static int make_members(struct lw_client *client, struct event_base *base)
         struct lw__quorum_member *member = &quorum->members[i];
         struct lw_client_options options;
         char *url = lw__quorum_describe(member, &options);
-        int status = url != NULL ? lw_client_new(base, url, &options, &member->client)
-                                 : LW_ENOMEM;
+        int status = url != NULL
+                         ? client_new(base, url, &options, member, &member->client)
+                         : LW_ENOMEM;
 
         free(url);
         if (status != 0) {
@@ -295,8 +300,10 @@ static int init(struct lw_client *client, struct event_base *base, const char *u
     return status == 0 && client->quorum != NULL ? make_members(client, base) : status;
 }
 
-int lw_client_new(struct event_base *base, const char *url,
-                  const struct lw_client_options *options, struct lw_client **ret)
+/* `member`: NULL, or the member of a quorum whose client is made. */
+static int client_new(struct event_base *base, const char *url,
+                      const struct lw_client_options *options,
+                      struct lw__quorum_member *member, struct lw_client **ret)
 {
     struct lw_client *client = calloc(1, sizeof(*client));
     int status;
@@ -305,7 +312,10 @@ int lw_client_new(struct event_base *base, const char *url,
         lw__options_explain_given(options, lw_strerror(LW_ENOMEM));
         return LW_ENOMEM;
     }
-    if (!lw__random_uuid(client->uuid) ||
+    if (member != NULL) {
+        lw__quorum_identify(member, client->uuid);
+    }
+    if ((member == NULL && !lw__random_uuid(client->uuid)) ||
         !lw__random_bytes(&client->hash_key, sizeof(client->hash_key))) {
         lw__options_explain_given(options, "no random bytes from the system");
         free(client);
@@ -323,6 +333,12 @@ int lw_client_new(struct event_base *base, const char *url,
     }
     *ret = client;
     return 0;
+}
+
+int lw_client_new(struct event_base *base, const char *url,
+                  const struct lw_client_options *options, struct lw_client **ret)
+{
+    return client_new(base, url, options, NULL, ret);
 }
 
 /* ---- the end ---- */

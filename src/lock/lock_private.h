@@ -585,6 +585,8 @@ void lw__quorum_free(struct lw_client *client);
  * NULL if memory is short. */
 char *lw__quorum_describe(struct lw__quorum_member *member,
                           struct lw_client_options *ret);
+/* Chooses the id of a member's client. */
+void lw__quorum_identify(const struct lw__quorum_member *member, char ret[LW__UUID_SIZE]);
 /* A member's node came up. Returns false if the server cannot be a member: its link is
  * ended with the reason. */
 bool lw__quorum_admit(struct lw__quorum_member *member, struct lw__node *node);

@@ -93,6 +93,18 @@ char *lw__quorum_describe(struct lw__quorum_member *member, struct lw_client_opt
     return url_of(member);
 }
 
+/* Claims with the same ticket are in the order of their tokens, which begin with the
+ * client's id. So that all servers have them in one order, the ids of the members differ
+ * in the last digit alone. */
+void lw__quorum_identify(const struct lw__quorum_member *member, char ret[LW__UUID_SIZE])
+{
+    static const char digits[] = "0123456789abcdef";
+    char *last = &ret[LW__UUID_SIZE - 2];
+
+    memcpy(ret, member->whole->uuid, LW__UUID_SIZE);
+    *last = digits[(size_t)(strchr(digits, *last) - digits) ^ (member->index + 1)];
+}
+
 /* ---- which servers are usable ---- */
 
 static struct lw__node *node_of(const struct lw__quorum_member *member)

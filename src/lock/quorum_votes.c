@@ -40,10 +40,6 @@
 #define YIELD_LEAST_US 200 /* without news, before a minority is released */
 #define YIELD_MOST_US 2000 /* doubles with each time, up to: */
 #define YIELD_LIMIT_US 20000
-/* Two clients may have the same ticket, and each be the first at some servers. After so
- * many yields a ticket changes by so much at most. */
-#define TIE_AFTER 8
-#define TIE_MOST_US 100
 #define PAUSE_LEAST_US (50 * LW__MS)
 #define PAUSE_MOST_US (200 * LW__MS)
 #define AGAIN_US (1000 * LW__MS) /* before a server is asked again after an error */
@@ -633,9 +629,6 @@ static void yield(struct lw__votes *votes)
 {
     if (votes->ticket == 0) {
         choose_ticket(votes);
-    } else if (votes->yields % TIE_AFTER == TIE_AFTER - 1) {
-        votes->ticket +=
-            lw__random_between(&votes->claim->client->random, 1, TIE_MOST_US);
     }
     for (unsigned i = 0; i < count_of(votes); i++) {
         struct vote *vote = &votes->vote[i];

@@ -79,6 +79,29 @@ static void waiters_are_served_in_their_order(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
+/* Claims with the same ticket are in the order of their tokens at every server. */
+static void tokens_of_a_claim_differ_in_one_digit(void **state)
+{
+    const size_t digits = 36;
+    struct peer *a;
+    char token[64];
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    (void)quorum_take(a, "A", "x");
+    UNTIL(quorum_count("x") == 3);
+    (void)snprintf(token, sizeof(token), "%s", quorum_value(0, "x"));
+    assert_int_equal(token[digits], ':');
+    for (int i = 1; i < 3; i++) {
+        const char *other = quorum_value(i, "x");
+
+        assert_int_equal(strncmp(token, other, digits - 1), 0);
+        assert_int_equal(other[digits], ':');
+        assert_int_not_equal(token[digits - 1], other[digits - 1]);
+    }
+}
+
 /* One grant serves the handles of a client one after another. */
 static void handles_of_one_client_take_turns(void **state)
 {
@@ -370,6 +393,7 @@ int main(void)
         STAGE_TEST(a_free_lock_is_granted_by_all_servers),
         STAGE_TEST(a_held_lock_is_busy),
         STAGE_TEST(waiters_are_served_in_their_order),
+        STAGE_TEST(tokens_of_a_claim_differ_in_one_digit),
         STAGE_TEST(handles_of_one_client_take_turns),
         STAGE_TEST(a_hold_is_renewed_and_shortened),
         STAGE_TEST(a_hold_that_is_not_renewed_is_lost),
