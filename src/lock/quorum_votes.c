@@ -42,8 +42,9 @@
 #define YIELD_LIMIT_US 20000
 #define PAUSE_LEAST_US (50 * LW__MS)
 #define PAUSE_MOST_US (200 * LW__MS)
-#define AGAIN_US (1000 * LW__MS) /* before a server is asked again after an error */
-#define PENDING 1000             /* no lw_error */
+#define AGAIN_US (1000 * LW__MS)  /* before a server is asked again after an error */
+#define CLOCK_US (10000 * LW__MS) /* a fast request tells the time for so long */
+#define PENDING 1000              /* no lw_error */
 
 struct vote {
     struct lw__votes *votes;
@@ -162,28 +163,37 @@ static int64_t given_ticket(const struct lw__votes *votes)
     return ticket;
 }
 
+/* Returns the server's time, 0 if it is unknown. It is ahead by the delay of the request
+ * that asked for it, so the fastest request counts: with the last one a client that was
+ * delayed once would be overtaken. */
+static int64_t time_of(const struct vote *vote)
+{
+    const struct lw__clock_pair *latest = &vote->member->client->last_clock;
+    struct lw__clock_pair *best = &vote->member->clock;
+    unsigned connection = lw__node_connection(node_of(vote));
+
+    if (best->server_us == 0 || best->connection != connection) {
+        best->server_us = lw__node_clock(node_of(vote), &best->sent_us);
+        best->connection = connection;
+    }
+    if (latest->server_us != 0 && latest->connection == connection &&
+        (best->server_us == 0 || lw__now_us() - best->sent_us > CLOCK_US ||
+         latest->server_us - latest->sent_us < best->server_us - best->sent_us)) {
+        *best = *latest;
+    }
+    return best->server_us != 0 ? best->server_us + lw__now_us() - best->sent_us : 0;
+}
+
 /* Returns the time of the first server whose clock is known, by which all clients queue;
  * 0 if none is. */
 static int64_t time_of_servers(const struct lw__votes *votes)
 {
-    for (unsigned i = 0; i < count_of(votes); i++) {
-        const struct vote *vote = &votes->vote[i];
-        const struct lw__clock_pair *pair = &vote->member->client->last_clock;
-        int64_t asked_us, server_us;
+    int64_t time = 0;
 
-        if (!is_up(vote)) {
-            continue;
-        }
-        if (pair->server_us != 0 &&
-            pair->connection == lw__node_connection(node_of(vote))) {
-            return pair->server_us + lw__now_us() - pair->sent_us;
-        }
-        server_us = lw__node_clock(node_of(vote), &asked_us);
-        if (server_us != 0) {
-            return server_us + lw__now_us() - asked_us;
-        }
+    for (unsigned i = 0; i < count_of(votes) && time == 0; i++) {
+        time = is_up(&votes->vote[i]) ? time_of(&votes->vote[i]) : 0;
     }
-    return 0;
+    return time;
 }
 
 /* Claims of one client have different tickets, or the order of two would depend on the

@@ -79,6 +79,39 @@ static void waiters_are_served_in_their_order(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
+/* The reply of a request that was delayed tells the server's time, later than it is. */
+static void a_client_that_was_delayed_is_not_overtaken(void **state)
+{
+    struct peer *a, *b, *c;
+    struct hold *A, *B, *C;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    b = quorum_peer("b", NULL);
+    c = quorum_peer("c", NULL);
+    A = quorum_take(a, "A", "x");
+    proxy_delay(quorum_proxy[0], COMMANDS, TO_SERVER, 1000);
+    B = ask(b, "B", "x", -1);
+    UNTIL(quorum_queued(0, "x") == 1);
+    proxy_delay(quorum_proxy[0], COMMANDS, TO_SERVER, 0);
+    drop(B);
+    UNTIL(quorum_queued(0, "x") == 0 && quorum_queued(1, "x") == 0 &&
+          quorum_queued(2, "x") == 0);
+    B = ask(b, "B", "x", -1);
+    UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1 &&
+          quorum_queued(2, "x") == 1);
+    C = ask(c, "C", "x", -1);
+    UNTIL(quorum_queued(0, "x") == 2 && quorum_queued(1, "x") == 2 &&
+          quorum_queued(2, "x") == 2);
+    let_go(A);
+    EXPECT_SET("A released OK; B granted");
+    let_go(B);
+    EXPECT_SET("B released OK; C granted");
+    let_go(C);
+    EXPECT("C released OK");
+}
+
 /* Claims with the same ticket are in the order of their tokens at every server. */
 static void tokens_of_a_claim_differ_in_one_digit(void **state)
 {
@@ -393,6 +426,7 @@ int main(void)
         STAGE_TEST(a_free_lock_is_granted_by_all_servers),
         STAGE_TEST(a_held_lock_is_busy),
         STAGE_TEST(waiters_are_served_in_their_order),
+        STAGE_TEST(a_client_that_was_delayed_is_not_overtaken),
         STAGE_TEST(tokens_of_a_claim_differ_in_one_digit),
         STAGE_TEST(handles_of_one_client_take_turns),
         STAGE_TEST(a_hold_is_renewed_and_shortened),
