@@ -96,6 +96,8 @@ def own_name(name, process):
 def _arguments(case, subject, name, path, **more):
     if case.workload == "U":
         name = own_name(name, os.path.basename(path))
+    if subject.clients:
+        more.update(clients=more["slots"])
     if case.workload == "M":
         more.update(names=case.size, of=case.of)
     return subject.argv(case.workload, name=name, rows=path, **more,

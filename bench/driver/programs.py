@@ -12,7 +12,7 @@ import subprocess
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PEERS = os.path.join(TREE, "bench", "peers")
 BUILD_LIMIT_S = 1800
-DEPLOYMENTS = ["sentinel", "cluster"]  # of which a manifest tells where its peer knows them
+DEPLOYMENTS = ["sentinel", "cluster", "quorum"]  # of which a manifest tells where its peer knows them
 
 
 class Subject:
@@ -34,6 +34,7 @@ class Subject:
         self.rounds = facts.get("rounds", False)  # of N: in the rhythm of a clock
         self.renews_at = facts.get("renews_at")  # share of the lease; None: it does not
         self.holds = facts.get("holds", 1000000)  # at most, in H
+        self.clients = facts.get("clients", False)  # each slot has one of its own
 
     @property
     def label(self):
@@ -81,6 +82,8 @@ def _own(build):
                       renews_at=1 / 3)
     yield Subject("lockwire", "lockwire", "first", [lockwire, "WORKLOAD"], workloads="N",
                   note="default, each release the first of its name", rounds=True)
+    yield Subject("lockwire", "lockwire", "clients", [lockwire, "WORKLOAD"], workloads="",
+                  note="default, a client for each waiter", clients=True)
     for label, words, note in [("tls", [], "default, over TLS"),
                                ("tls-nofence", ["--variant", "nofence"], "nofence, over TLS")]:
         yield Subject("lockwire", "lockwire", label, [lockwire, "WORKLOAD"] + words,

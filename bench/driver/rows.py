@@ -106,6 +106,13 @@ def _in_order(processes):
         for number, rows in enumerate(processes)))
 
 
+def _overtakers(grants):
+    """The largest number of other grants between a request and its grant."""
+    times = [row[0] for row in grants]
+    return max((at - bisect.bisect_left(times, row[4]) for at, row in enumerate(grants)),
+               default=0)
+
+
 def closed_loop(processes, lines):
     end = max(line["start_ns"] + round(line["seconds"] * 1e9) for line in lines)
     order = _in_order(processes)
@@ -117,11 +124,14 @@ def closed_loop(processes, lines):
     seconds = max(line["seconds"] for line in lines)
     changes = sum(1 for a, b in zip(grants, grants[1:]) if a[2:4] != b[2:4])
     crossings = sum(1 for a, b in zip(grants, grants[1:]) if a[2] != b[2])
+    gaps = [b[0] - a[1] for a, b in zip(grants, grants[1:]) if a[1]]
     return {"grants": len(grants), "rate": len(grants) / seconds,
             "changes": changes / seconds, "crossings": crossings / seconds,
             "without": slots - len(owners), "overlaps": _overlaps(processes),
             "disorder": disorder(processes, [line["slots"] - 1 for line in lines]),
-            "longest_us": max(waits + waiting, default=0) / 1e3, **spread(waits, "wait")}
+            "longest_us": max(waits + waiting, default=0) / 1e3,
+            "overtakers": _overtakers(grants),
+            **spread(waits, "wait"), **spread(gaps, "gap")}
 
 
 def several(processes, lines):

@@ -111,6 +111,13 @@ class Arithmetic(unittest.TestCase):
         late = process((0, 1, 4, 5, 5), (1, 2, 3, 4, 4), (1, 4, 6, 7, 7), (0, 5, 8, 9, 9))
         self.assertAlmostEqual(rows.closed_loop([late], [line()])["disorder"], 1 / 4)
 
+    def test_a_gap_is_from_a_release_to_the_next_grant(self):
+        one = process((0, 1, 2, 3, 3), (1, 1, 5, 6, 6), (0, 3, 0, 0, 0))
+        other = process((0, 1, 3.5, 4, 4), (0, 4, 9, 10, 10))
+        figures = rows.closed_loop([one, other], [line(), line(slots=1)])
+        self.assertEqual((figures["gap_p50_us"], figures["gap_max_us"]), (1000, 3000))
+        self.assertEqual(figures["overtakers"], 2)
+
     def test_no_samples_are_no_figures(self):
         self.assertIsNone(rows.notify([process((0, 1, 0, 0, 0))], [line()])["notify_p50_us"])
 

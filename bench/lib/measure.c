@@ -139,6 +139,9 @@ static void take(int option, const char *name, struct measure_options *ret)
     case 'g':
         ret->guard_ms = (unsigned)number(name, optarg, 0, 600000);
         break;
+    case 'C':
+        ret->clients = (unsigned)number(name, optarg, 1, 10000);
+        break;
     default:
         exit(64);
     }
@@ -161,6 +164,7 @@ void measure_options(int argc, char **argv, const char *variants,
                                           {"names", required_argument, NULL, 'N'},
                                           {"of", required_argument, NULL, 'O'},
                                           {"guard-ms", required_argument, NULL, 'g'},
+                                          {"clients", required_argument, NULL, 'C'},
                                           {NULL, 0, NULL, 0}};
     int option, index = 0;
 
@@ -170,14 +174,15 @@ void measure_options(int argc, char **argv, const char *variants,
                                     .seconds = 1,
                                     .lease_ms = 30000,
                                     .names = 1,
-                                    .of = 1};
+                                    .of = 1,
+                                    .clients = 1};
     if (argc < 2 || strlen(argv[1]) != 1 || strchr("UDLNMHXF", argv[1][0]) == NULL) {
         (void)fprintf(
             stderr,
             "usage: %s U|D|L|N|M|H|X|F --url URL [--slots N] [--seconds S] "
             "[--name KEY] [--variant V] [--lease-ms MS] [--hold-us US] "
             "[--pause-us US] [--round-us US] [--names N] [--of N] [--rows FILE] "
-            "[--tls-ca FILE] [--guard-ms MS]\n"
+            "[--tls-ca FILE] [--guard-ms MS] [--clients N]\n"
             "variants: %s\n",
             argv[0], variants);
         exit(64);

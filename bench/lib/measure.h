@@ -6,7 +6,7 @@
  *     PROGRAM U|D|L|N|M|H|X|F --url URL [--slots N] [--seconds S] [--name KEY]
  *             [--variant V] [--lease-ms MS] [--hold-us US] [--pause-us US]
  *             [--round-us US] [--names N] [--of N] [--rows FILE] [--tls-ca FILE]
- *             [--guard-ms MS]
+ *             [--guard-ms MS] [--clients N]
  *
  * Happy path: measure_options, measure_start (says "ready" and waits for a line),
  * measure_row for each grant, measure_finish.
@@ -33,6 +33,7 @@ struct measure_options {
     unsigned names;    /* M: each slot acquires so many names at once ... */
     unsigned of;       /* ... drawn at random from so many; as many: always the same */
     unsigned guard_ms; /* lockwire alone; 0: no guard */
+    unsigned clients;  /* lockwire alone: the slots use so many clients in turn */
 };
 
 /* One acquisition; times in ns of CLOCK_MONOTONIC, 0 = it did not come to that. */

@@ -28,6 +28,7 @@ struct slot {
 struct run {
     struct subject *subject;
     struct slot *slots;
+    struct subject *subjects; /* whose clients the slots use in turn */
     unsigned count, finished;
     char workload;
     bool warming; /* keys of our own, nothing is noted */
@@ -211,7 +212,7 @@ static struct slot *slots_new(struct run *run, unsigned count)
     }
     for (unsigned i = 0; i < count; i++) {
         slots[i].run = run;
-        slots[i].client = run->subject->client;
+        slots[i].client = run->subjects[i % run->subject->options->clients].client;
         slots[i].row.slot = i;
         slots[i].random = (unsigned)getpid() * 1000 + i;
         format_name(&slots[i]);
@@ -248,20 +249,25 @@ static void warm_up(struct run *run)
 }
 
 /* The connections stand, the pools are filled. */
-static void warm_up_alone(struct subject *subject)
+static void warm_up_alone(struct subject *subject, struct subject *subjects)
 {
     unsigned count = subject->options->slots;
-    struct run run = {.subject = subject, .workload = 'U', .warming = true};
+    struct run run = {
+        .subject = subject, .subjects = subjects, .workload = 'U', .warming = true};
 
-    run.count = count < 256 ? count : 256;
+    run.count = count < 256 || subject->options->clients > 1 ? count : 256;
     run.slots = slots_new(&run, run.count);
     warm_up(&run);
 }
 
 /* Two clients on one key, so that the server has been given all scripts. */
-static void warm_up_against_another(struct subject *subject)
+static void warm_up_against_another(struct subject *subject, struct subject *subjects)
 {
-    struct run run = {.subject = subject, .workload = 'L', .warming = true, .count = 4};
+    struct run run = {.subject = subject,
+                      .subjects = subjects,
+                      .workload = 'L',
+                      .warming = true,
+                      .count = 4};
     struct subject other;
 
     subject_open(&other, subject->base, subject->options);
@@ -271,12 +277,34 @@ static void warm_up_against_another(struct subject *subject)
     subject_close(&other);
 }
 
-static uint64_t commands(const struct subject *subject)
+static uint64_t commands(const struct run *run)
 {
-    struct lw_stats stats = LW_STATS_INIT;
+    uint64_t sum = 0;
 
-    subject_check("lw_client_stats", lw_client_stats(subject->client, &stats));
-    return stats.commands;
+    for (unsigned i = 0; i < run->subject->options->clients; i++) {
+        struct lw_stats stats = LW_STATS_INIT;
+
+        subject_check("lw_client_stats",
+                      lw_client_stats(run->subjects[i].client, &stats));
+        sum += stats.commands;
+    }
+    return sum;
+}
+
+/* The first of them is `subject`. */
+static struct subject *open_others(const struct subject *subject)
+{
+    unsigned count = subject->options->clients;
+    struct subject *subjects = calloc(count, sizeof(*subjects));
+
+    if (subjects == NULL) {
+        exit(1);
+    }
+    subjects[0] = *subject;
+    for (unsigned i = 1; i < count; i++) {
+        subject_open(&subjects[i], subject->base, subject->options);
+    }
+    return subjects;
 }
 
 uint64_t subject_loop(struct subject *subject)
@@ -285,15 +313,16 @@ uint64_t subject_loop(struct subject *subject)
     struct run run = {
         .subject = subject, .workload = options->workload, .count = options->slots};
 
-    warm_up_alone(subject);
+    run.subjects = open_others(subject);
+    warm_up_alone(subject, run.subjects);
     if (options->workload != 'U') {
-        warm_up_against_another(subject);
+        warm_up_against_another(subject, run.subjects);
     }
     run.slots = slots_new(&run, run.count);
     measure_start();
-    subject->commands = commands(subject);
+    subject->commands = commands(&run);
     ask_all(&run, options->seconds);
-    subject->commands = commands(subject) - subject->commands;
+    subject->commands = commands(&run) - subject->commands;
     for (unsigned i = 0; i < run.count; i++) {
         if (run.slots[i].lock != NULL || run.slots[i].all != NULL) {
             measure_row(&run.slots[i].row);

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT
-// node-redlock over one ioredis client; its ten tries would give up under contention, so
-// they are unbounded. Variants: v5 (the beta that its documentation describes), v4.
+// node-redlock over an ioredis client for each server; its ten tries would give up under
+// contention, so they are unbounded. Variants: v5 (the beta that its documentation describes), v4.
 import { createRequire } from "node:module";
 import { Redis } from "ioredis";
 import Redlock5 from "redlock";
 import Redlock4 from "redlock-4";
-import { connection, main } from "../common/workloads.mjs";
+import { connections, main } from "../common/workloads.mjs";
 
 const require = createRequire(import.meta.url);
 const version = (name) =>
     `${name} ${require(`./node_modules/${name}/package.json`).version.replace(/^v/, "")}`;
 
 main([version("redlock"), version("redlock-4"), version("ioredis")].join(", "), (options) => {
-    const client = new Redis(connection(options));
+    const clients = connections(options).map((one) => new Redis(one));
     const settings = {
         retryCount: -1,
         ...(options.retryMs ? { retryDelay: options.retryMs, retryJitter: 0 } : {}),
     };
     if (options.variant === "v4") {
-        const redlock = new Redlock4([client], settings);
+        const redlock = new Redlock4(clients, settings);
         return async (name) => {
             const lock = await redlock.lock(name, options.leaseMs);
             return () => lock.unlock();
         };
     }
-    const redlock = new Redlock5([client], settings);
+    const redlock = new Redlock5(clients, settings);
     redlock.on("error", () => {}); // each refused try, too
     if (options.renewed) { // its way to have a lock renewed: a routine that runs under it
         return (name) => new Promise((resolve, reject) => {

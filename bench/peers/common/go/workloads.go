@@ -68,6 +68,16 @@ func (o *Options) Nodes() []string {
 	return strings.Split(list, ",")
 }
 
+// Members are the hosts of redis-quorum://host:port,host:port,host:port; of other URLs there
+// are none.
+func (o *Options) Members() []string {
+	list, found := strings.CutPrefix(o.URL, "redis-quorum://")
+	if !found {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
+
 // Acquire waits for a lock and returns what releases it.
 type Acquire func(name string) (release func() error, err error)
 

@@ -50,6 +50,13 @@ export function connection(options) {
     return { host: url.hostname, port: Number(url.port) };
 }
 
+/** The same for each server of redis-quorum://host:port,host:port,host:port, or for the only one. */
+export function connections(options) {
+    const [scheme, list] = options.url.split("://");
+    if (scheme !== "redis-quorum") return [connection(options)];
+    return list.split(",").map((host) => connection({ url: `redis://${host}` }));
+}
+
 function say(line) {
     process.stdout.write(JSON.stringify(line) + "\n");
 }
