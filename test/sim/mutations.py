@@ -895,6 +895,13 @@ MEMBERS_MUTATIONS = [
      ('src/lock', 'if (lw__node_is_clustered(node)) {\n        (void)snprintf(why',
       'if (member == NULL) {\n        (void)snprintf(why'))),
 ]
+QUORUM_LOCKS = 'test/integration/quorum/quorum_locks'
+QUORUM_LOCKS_MUTATIONS = [
+    ('*overtaken', ('the last request tells the time, however slow it was',
+     ('src/lock', 'latest->server_us - latest->sent_us < best->server_us - best->sent_us', 'true'))),
+    ('tokens_of*', ('claims with the same ticket are in any order',
+     ('src/lock', '&ret[LW__UUID_SIZE - 2]', '&ret[0]'))),
+]
 VOTED_UNIT_MUTATIONS = [
     ('votes are believed for longer than the lease',
      ('src/lock', 'in->voted.deadline_us < deadline ? in->voted.deadline_us', 'deadline != 0 ? in->voted.deadline_us')),
@@ -912,6 +919,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (RAISE_SCRIPT_MUTATIONS, RAISE_SCRIPT, ()),
     (VOTED_UNIT_MUTATIONS, 'test/unit/unit_machine', ()),
     *(([mutation], MEMBERS, (test,)) for test, mutation in MEMBERS_MUTATIONS),
+    *(([mutation], QUORUM_LOCKS, (test,)) for test, mutation in QUORUM_LOCKS_MUTATIONS),
     (SENTINEL_UNIT_MUTATIONS, SENTINEL_UNIT, ()),
     (SENTINEL_REAL_MUTATIONS, SENTINEL_REAL, ('the_id_of_a_master*',)),
     (SESSION_UNIT_MUTATIONS, 'test/unit/unit_session', ()),
