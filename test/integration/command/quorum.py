@@ -11,16 +11,9 @@ import signal
 import subprocess
 import unittest
 
+import guard_record
 from ports import free_port
 from support import COMMAND, ToolTest, until
-
-OPEN = """
-local info, time = redis.call('INFO'), redis.call('TIME')
-local id = info:match('run_id:(%w+)') .. ':' .. info:match('master_replid2:(%w+)') .. ':'
-    .. info:match('second_repl_offset:(-?%d+)')
-redis.call('SET', 'lockwire:guard', id .. ' 45000 ' .. string.format('%.0f', time[1] * 1000000),
-           'PX', 86400000)
-"""
 
 
 TOKEN = "3f2b8a52-96d5-4c1f-a2b0-0d3c5f7e9a11:1:10000-"
@@ -34,7 +27,7 @@ class QuorumTest(ToolTest):
             server = self.redis()
             port = free_port()
             server("CONFIG", "SET", "port", str(port))
-            server("EVAL", OPEN, "0")
+            guard_record.open_now(server)
             server.port = port
             self.servers.append(server)
         self.hosts = [f"127.0.0.1:{server.port}" for server in self.servers]
