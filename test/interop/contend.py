@@ -13,7 +13,8 @@ a peer past its lease, the peer rightly loses the lock: the server says that a k
 expired, and the round is void. A peer whose lock is gone although nothing expired was
 robbed.
 
-With the peer redisson, lockwire's players use LW_REDISSON.
+With the peer redisson, lockwire's players use LW_REDISSON. With --servers 3 or 5 the players
+lock at a majority of so many servers, lockwire's by its quorum.
 
 Happy path: `contend.py --lockwire PROGRAM --cache DIR redis-py`: 1,000 rounds of two
 lockwire processes and redis-py, `0 lost updates`. With --no-lock the same without the
@@ -152,6 +153,8 @@ def parse():
     parser.add_argument("--cache", required=True, help="where the peers are built")
     parser.add_argument("--rounds", type=int, default=1000)
     parser.add_argument("--processes", type=int, default=2, help="of lockwire (2)")
+    parser.add_argument("--servers", type=int, default=1, choices=[1, 3, 5],
+                        help="more than one: a quorum (1)")
     parser.add_argument("--lease", type=int, default=300, help="of foreign locks, in ms")
     parser.add_argument("--hold", type=int, default=3, help="how long each holds, in ms")
     parser.add_argument("--no-lock", action="store_true",
@@ -166,7 +169,9 @@ def main():
     with contextlib.ExitStack() as stack:
         redisson = "redisson" in options.peers
         ours = "lockwire-redisson" if redisson else "lockwire"
-        server = stack.enter_context(private_redis.PrivateRedis(tcp=redisson))
+        server = stack.enter_context(private_redis.PrivateRedis(tcp=redisson)
+                                     if options.servers == 1 else
+                                     private_redis.PrivateQuorum(options.servers))
         players = []
         try:
             for name in [ours] * options.processes + options.peers:

@@ -50,7 +50,7 @@ CLAIM_MS = "30000"  # the claim window: so long that no test is meant to see its
 
 
 def start_lockwire(server, place):
-    return [place.lockwire, "unix://" + server.path, CLAIM_MS], {}
+    return [place.lockwire, server.url, CLAIM_MS], {}
 
 
 def lockwire(mode):
@@ -62,6 +62,12 @@ def lockwire(mode):
 def start_python(server, place, *more):
     folder = toolchain.prepare("python", place.cache)
     return ([sys.executable, "-B", str(folder / "peer.py"), server.path, *more],
+            {"PYTHONPATH": str(folder / "packages")})
+
+
+def start_pottery(server, place):
+    folder = toolchain.prepare("python", place.cache)
+    return ([sys.executable, "-B", str(folder / "pottery_peer.py"), *server.paths],
             {"PYTHONPATH": str(folder / "packages")})
 
 
@@ -77,15 +83,20 @@ def start_lockwire_client(server, place):
 def node(script, *more):
     def command(server, place):
         folder = toolchain.prepare("node", place.cache)
-        return ["node", str(folder / script), server.path, *more], {}
+        return ["node", str(folder / script), *more, *server.paths], {}
     return command
 
 
 def go(library):
     def command(server, place):
         folder = toolchain.prepare("go", place.cache)
-        return [str(folder / "program"), library, server.path], {}
+        return [str(folder / "program"), library, *server.paths], {}
     return command
+
+
+def start_cpp(server, place):
+    folder = toolchain.prepare("cpp", place.cache)
+    return [str(folder / "program"), *server.paths], {}
 
 
 REDISSON_WATCHDOG_MS = 6000
@@ -111,13 +122,19 @@ COMMANDS = {
     "redis-semaphore": node("redis-semaphore.js"),
     "redsync": go("redsync"),
     "redislock": go("redislock"),
+    "pottery": start_pottery,
+    "redis-plus-plus": start_cpp,
     "redisson": start_redisson,
 }
 # Those that share LW_MUTEX's format: a string, set with NX and PX.
 STRING_PEERS = [name for name in COMMANDS if name not in ("redisson", "protocol-py")
                 and not name.startswith("lockwire")]
+# Of these, those that lock at a majority of several servers.
+MAJORITY_PEERS = ["redsync", "node-redlock", "node-redlock-4", "pottery", "redis-plus-plus"]
+NEEDS_ALL = {"redis-plus-plus"}  # its calls fail if one of the servers is down
 NO_EXTENSION = {"redis-semaphore"}
-NAME_PREFIX = {"redis-semaphore": "mutex:"}  # its own, and it cannot be turned off
+# Their own, which cannot be turned off.
+NAME_PREFIX = {"redis-semaphore": "mutex:", "pottery": "redlock:"}
 
 
 class Peer:

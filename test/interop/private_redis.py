@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A throw-away Redis for the interop tests, and all that it is told.
+"""A throw-away Redis for the interop tests, and all that it is told; or several, as a quorum.
 
-Owns the server's process and its temporary directory. Must not
-know lockwire or the peers. Happy path:
+Owns the servers' processes and their temporary directories. Independent of lockwire, except for
+its URLs and its guard, and of the peers. Usual course:
 `with PrivateRedis() as server: server("GET", "x")`.
 """
 import atexit
@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 
+import guard_record
 from ports import free_port
 from resp import Link, RedisError
 
@@ -66,6 +67,14 @@ class PrivateRedis:
         self.cluster = cluster
         self.port = 0
         self.process = None
+
+    @property
+    def paths(self):
+        return [self.path]
+
+    @property
+    def url(self):
+        return "unix://" + self.path
 
     def __enter__(self):
         program = shutil.which("redis-server") or shutil.which("valkey-server")
@@ -122,12 +131,15 @@ class PrivateRedis:
 
     def __exit__(self, *_):
         atexit.unregister(self.__exit__)
-        if self.process:
-            self.process.kill()
-            self.process.wait()
+        self.kill()
         if hasattr(self, "command"):
             self.command.close()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def kill(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
 
     def __call__(self, *words):
         return self.command(*words)
@@ -140,6 +152,55 @@ class PrivateRedis:
 
     def monitor(self):
         return Monitor(self.path)
+
+
+class PrivateQuorum:
+    """Several servers that know nothing of each other, for lockwire's quorum and for peers that
+    lock at a majority. They grant locks at once. `kill_one` kills them one
+    by one."""
+
+    def __init__(self, count):
+        self.servers = [PrivateRedis(tcp=True) for _ in range(count)]
+        self.running = list(self.servers)
+        self.stack = contextlib.ExitStack()
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            for server in self.servers:
+                stack.enter_context(server)
+                guard_record.open_now(server)
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+    def __iter__(self):
+        """Those that run."""
+        return iter(self.running)
+
+    def kill_one(self):
+        self.running.pop(0).kill()
+
+    @property
+    def majority(self):
+        return len(self.servers) // 2 + 1
+
+    @property
+    def directory(self):
+        return self.servers[0].directory
+
+    @property
+    def paths(self):
+        return [server.path for server in self.servers]
+
+    @property
+    def url(self):
+        return "redis-quorum://" + ",".join(f"127.0.0.1:{server.port}"
+                                            for server in self.servers)
+
+    def info(self, section, field):
+        return sum(server.info(section, field) for server in self)
 
 
 def clean_up_when_ended():

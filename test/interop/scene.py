@@ -29,9 +29,11 @@ class Scene(unittest.TestCase):
     cluster = False
 
     def setUp(self):
-        self.server = private_redis.PrivateRedis(tcp=self.tcp, cluster=self.cluster)
-        self.enterContext(self.server)
+        self.server = self.enterContext(self.make_server())
         self.name = peers.NAME_PREFIX.get(self.foreign, "") + "stock"
+
+    def make_server(self):
+        return private_redis.PrivateRedis(tcp=self.tcp, cluster=self.cluster)
 
     def start(self, name):
         peer = peers.start(name, self.server, self.place)

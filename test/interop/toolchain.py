@@ -119,6 +119,24 @@ def build_java(folder):
           "RedissonPeer.java", cwd=folder)
 
 
+class NotPackaged(TooOld):
+    """No registry has it: skipped everywhere, with the reason."""
+
+
+def fetch_cpp(_folder):
+    """The library has to be installed."""
+    need("g++")
+    need("pkg-config")
+    if run("pkg-config", "--exists", "redis++").returncode:
+        raise NotPackaged("redis-plus-plus is not installed, and no release of Debian has it")
+
+
+def build_cpp(folder):
+    flags = fetched("pkg-config", "--cflags", "--libs", "redis++", "hiredis").split()
+    built("g++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-o", "program",
+          "redlock.cpp", *flags, "-pthread", cwd=folder)
+
+
 def nothing(_folder):
     pass
 
@@ -128,6 +146,7 @@ KINDS = {
     "node": (fetch_node, nothing),
     "go": (fetch_go, build_go),
     "java": (fetch_java, build_java),
+    "cpp": (fetch_cpp, build_cpp),
 }
 
 

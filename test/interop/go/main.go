@@ -160,21 +160,25 @@ func version(module string) string {
 }
 
 func main() {
-	if len(os.Args) != 3 {
-		fmt.Fprintln(os.Stderr, "usage: peer redsync|redislock SOCKET")
+	if len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "usage: peer redsync|redislock SOCKET...")
 		os.Exit(64)
 	}
-	client := redis.NewClient(&redis.Options{Network: "unix", Addr: os.Args[2]})
-	if err := client.Ping(context.Background()).Err(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	var clients []*redis.Client
+	for _, socket := range os.Args[2:] {
+		client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket})
+		if err := client.Ping(context.Background()).Err(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		clients = append(clients, client)
 	}
 	var locks locker
 	if os.Args[1] == "redsync" {
-		locks = newRedsync(client)
+		locks = newRedsync(clients)
 		fmt.Println("ready redsync", version("github.com/go-redsync/redsync/v4"))
 	} else {
-		locks = newRedislock(client)
+		locks = newRedislock(clients[0])
 		fmt.Println("ready redislock", version("github.com/bsm/redislock"))
 	}
 	lines := bufio.NewScanner(os.Stdin)

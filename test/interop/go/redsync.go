@@ -8,18 +8,23 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
+	locks "github.com/go-redsync/redsync/v4/redis"
 	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/redis/go-redis/v9"
 )
 
-// redsync with one master.
+// redsync with one master or several.
 type redsyncLocks struct {
 	rs    *redsync.Redsync
 	mutex *redsync.Mutex
 }
 
-func newRedsync(client *redis.Client) *redsyncLocks {
-	return &redsyncLocks{rs: redsync.New(goredis.NewPool(client))}
+func newRedsync(clients []*redis.Client) *redsyncLocks {
+	var pools []locks.Pool
+	for _, client := range clients {
+		pools = append(pools, goredis.NewPool(client))
+	}
+	return &redsyncLocks{rs: redsync.New(pools...)}
 }
 
 // A whole lease for a command: the default of a twentieth fails on a slow machine.

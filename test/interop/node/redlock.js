@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// node-redlock, with one master, as a peer of the interop tests: major version 5 (the
-// default) or, with a second argument of 4, the older one. Must not know lockwire.
+// node-redlock, with one master or several, as a peer of the interop tests. The first argument is
+// its major version, 4 or 5, and the others are the masters' sockets. Independent of lockwire.
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import Redlock5, { ExecutionError } from 'redlock';
 import { obey, pollMs } from './common.js';
@@ -10,7 +12,7 @@ import { obey, pollMs } from './common.js';
 const Redlock4 = createRequire(import.meta.url)('redlock4');
 
 const forEver = 1e9;
-const once = { retryCount: 0 };
+const tryOnce = { retryCount: 0 };
 const waiting = waitMs => ({
     retryCount: waitMs < 0 ? forEver : Math.ceil(waitMs / pollMs),
     retryDelay: pollMs,
@@ -28,20 +30,32 @@ async function orNull(promise, Refusal) {
     }
 }
 
-function version5(redis) {
-    const redlock = new Redlock5([redis], once);
+// The library's own retries keep a minority, and count it as another client's: two clients that
+// retry would both wait until the ends of their leases. So each try here is an acquisition.
+async function acquireBy(attempt, waitMs) {
+    const until = performance.now() + (waitMs < 0 ? Infinity : waitMs);
+    for (;;) {
+        const lock = await attempt();
+        if (lock || performance.now() >= until)
+            return lock;
+        await sleep(pollMs * (0.5 + Math.random()));
+    }
+}
+
+function version5(masters) {
+    const redlock = new Redlock5(masters, tryOnce);
     redlock.on('error', () => {}); // it tells every refused try there
     return {
         acquire: (name, leaseMs, waitMs) =>
-            orNull(redlock.acquire([name], leaseMs, waiting(waitMs)), ExecutionError),
+            acquireBy(() => orNull(redlock.acquire([name], leaseMs), ExecutionError), waitMs),
         token: lock => lock.value,
         release: async lock => await orNull(lock.release(), ExecutionError) !== null,
         extend: (lock, leaseMs) => orNull(lock.extend(leaseMs), ExecutionError),
     };
 }
 
-function version4(redis) {
-    const redlock = new Redlock4([redis], once);
+function version4(masters) {
+    const redlock = new Redlock4(masters, tryOnce);
     const { LockError } = Redlock4;
     return {
         acquire: (name, leaseMs, waitMs) =>
@@ -53,11 +67,14 @@ function version4(redis) {
 }
 
 const pinned = JSON.parse(readFileSync(new URL('package.json', import.meta.url)));
-const [path, major = '5'] = process.argv.slice(2);
-const redis = new Redis({ path });
-await redis.ping();
+const [major, ...paths] = process.argv.slice(2);
+// Without a connection a command fails at once: a dead master must not delay the others' votes.
+const masters = paths.map(path => new Redis({ path, enableOfflineQueue: false }));
+await Promise.all(masters.map(master => once(master, 'ready')));
+for (const master of masters)
+    master.on('error', () => {});
 const { redlock, redlock4 } = pinned.dependencies;
 if (major === '4')
-    await obey('node-redlock ' + redlock4.split('@')[1], version4(redis));
+    await obey('node-redlock ' + redlock4.split('@')[1], version4(masters));
 else
-    await obey('node-redlock ' + redlock, version5(redis));
+    await obey('node-redlock ' + redlock, version5(masters));

@@ -109,8 +109,7 @@ class LockwirePeer(Peer):
         return "extended" if self.lock.renew() else "gone"
 
 
-def main():
-    peer = (Peer if len(sys.argv) == 2 else LockwirePeer)(*sys.argv[1:])
+def serve(peer):
     say("ready", peer.title)
     for line in iter(sys.stdin.readline, ""):
         try:
@@ -120,4 +119,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    serve((Peer if len(sys.argv) == 2 else LockwirePeer)(*sys.argv[1:]))
