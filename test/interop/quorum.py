@@ -70,8 +70,11 @@ class Quorum(scene.Scene):
                 lambda server=server: server("ZCARD", asks.queue_of(self.name)) >= position,
                 "it waits at every server")
 
+    def minority(self):
+        return self.server.servers[:self.count - self.server.majority]
+
     def kill_minority(self):
-        for _ in range(self.count - self.server.majority):
+        for _ in self.minority():
             self.server.kill_one()
 
 
@@ -125,7 +128,7 @@ class Excluded(Quorum):
     def test_a_minority_that_a_peer_left_behind_is_no_lock(self):
         """As if a peer had died while it asked the servers one after the other."""
         peer, lockwire = self.peer(), self.lockwire()
-        for server in self.server.servers[:self.count - self.server.majority]:
+        for server in self.minority():
             server("SET", self.name, "left behind", "NX", "PX", LEASE_MS)
         for _ in range(3):
             self.acquire(lockwire)
@@ -134,6 +137,23 @@ class Excluded(Quorum):
             self.acquire(peer)
             lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "busy")
             self.release(peer)
+
+    def test_a_bare_majority_of_a_peer_is_a_lock(self):
+        """A waiter of lockwire's has the votes of the other servers, and no lock."""
+        peer, lockwire = self.peer(), self.lockwire()
+        token = self.acquire(peer)
+        self.await_values(self.count)
+        for server in self.minority():
+            server("DEL", self.name)
+        lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "busy")
+        lockwire.send(f"acquire {self.name} {LEASE_MS} -1")
+        self.await_values(self.count)
+        self.assertEqual(self.values().count(token), self.server.majority)
+        self.assertEqual(peer.ask(f"extend {LEASE_MS}", "extended", "gone"), "extended")
+        self.assertFalse(lockwire.answered(), lockwire.lines)
+        self.release(peer)
+        lockwire.answer("held")
+        self.release(lockwire)
 
     def test_fencing_tokens_rise_with_holds_of_a_peer_in_between(self):
         peer, lockwire, fences = self.peer(), self.lockwire(), [0]
@@ -156,6 +176,7 @@ class TakenOver(Quorum):
         self.release(peer)
         lockwire.answer("held")
         print(f"    {self.foreign}'s release found after {time.monotonic() - released_s:.2f} s")
+        self.assertEqual(self.server.info("stats", "expired_keys"), 0)
         self.release(lockwire)
 
     def test_a_waiting_peer_gets_it_after_lockwires_release(self):
@@ -164,6 +185,7 @@ class TakenOver(Quorum):
         peer.send(f"acquire {self.name} {LEASE_MS} -1")
         self.release(lockwire)
         peer.answer("held")
+        self.assertEqual(self.server.info("stats", "expired_keys"), 0)
         self.release(peer)
 
     def test_lockwire_gets_a_dead_peers_lock_at_the_end_of_its_lease(self):
