@@ -14,7 +14,8 @@ expired, and the round is void. A peer whose lock is gone although nothing expir
 robbed.
 
 With the peer redisson, lockwire's players use LW_REDISSON. With --servers 3 or 5 the players
-lock at a majority of so many servers, lockwire's by its quorum.
+lock at a majority of so many servers, lockwire's by its quorum; with --kill a minority of the
+servers is dead in the second half.
 
 Happy path: `contend.py --lockwire PROGRAM --cache DIR redis-py`: 1,000 rounds of two
 lockwire processes and redis-py, `0 lost updates`. With --no-lock the same without the
@@ -117,8 +118,11 @@ class Game:
     def run(self):
         with open(self.path, "w", encoding="ascii") as counter:
             counter.write(f"{0:020}\n")
-        number, enough = 0, self.options.rounds
+        number, enough, kill = 0, self.options.rounds, self.options.kill
         while self.tally.contended < enough and number < 3 * enough:
+            if kill and self.tally.contended >= enough // 2:
+                self.server.kill_minority()
+                kill = False
             self.play(number)
             number += 1
 
@@ -155,11 +159,16 @@ def parse():
     parser.add_argument("--processes", type=int, default=2, help="of lockwire (2)")
     parser.add_argument("--servers", type=int, default=1, choices=[1, 3, 5],
                         help="more than one: a quorum (1)")
+    parser.add_argument("--kill", action="store_true",
+                        help="with several servers: kill a minority at half-time")
     parser.add_argument("--lease", type=int, default=300, help="of foreign locks, in ms")
     parser.add_argument("--hold", type=int, default=3, help="how long each holds, in ms")
     parser.add_argument("--no-lock", action="store_true",
                         help="show that updates are lost then; fails if none is")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.kill and options.servers == 1:
+        parser.error("--kill needs several servers")
+    return options
 
 
 def main():

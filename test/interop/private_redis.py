@@ -156,8 +156,7 @@ class PrivateRedis:
 
 class PrivateQuorum:
     """Several servers that know nothing of each other, for lockwire's quorum and for peers that
-    lock at a majority. They grant locks at once. `kill_one` kills them one
-    by one."""
+    lock at a majority. They grant locks at once."""
 
     def __init__(self, count):
         self.servers = [PrivateRedis(tcp=True) for _ in range(count)]
@@ -179,8 +178,13 @@ class PrivateQuorum:
         """Those that run."""
         return iter(self.running)
 
-    def kill_one(self):
-        self.running.pop(0).kill()
+    def minority(self):
+        return self.servers[:len(self.servers) // 2]
+
+    def kill_minority(self):
+        for server in self.minority():
+            server.kill()
+            self.running.remove(server)
 
     @property
     def majority(self):

@@ -70,13 +70,6 @@ class Quorum(scene.Scene):
                 lambda server=server: server("ZCARD", asks.queue_of(self.name)) >= position,
                 "it waits at every server")
 
-    def minority(self):
-        return self.server.servers[:self.count - self.server.majority]
-
-    def kill_minority(self):
-        for _ in self.minority():
-            self.server.kill_one()
-
 
 class Excluded(Quorum):
     def lockwire_is_refused(self):
@@ -114,7 +107,7 @@ class Excluded(Quorum):
         if self.foreign in peers.NEEDS_ALL:
             self.skipTest("this peer needs all servers")
         peer, lockwire = self.peer(), self.lockwire()
-        self.kill_minority()
+        self.server.kill_minority()
         for _ in range(3):
             token = self.acquire(peer)
             self.assertEqual(self.values().count(token), self.server.majority)
@@ -128,7 +121,7 @@ class Excluded(Quorum):
     def test_a_minority_that_a_peer_left_behind_is_no_lock(self):
         """As if a peer had died while it asked the servers one after the other."""
         peer, lockwire = self.peer(), self.lockwire()
-        for server in self.minority():
+        for server in self.server.minority():
             server("SET", self.name, "left behind", "NX", "PX", LEASE_MS)
         for _ in range(3):
             self.acquire(lockwire)
@@ -143,7 +136,7 @@ class Excluded(Quorum):
         peer, lockwire = self.peer(), self.lockwire()
         token = self.acquire(peer)
         self.await_values(self.count)
-        for server in self.minority():
+        for server in self.server.minority():
             server("DEL", self.name)
         lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "busy")
         lockwire.send(f"acquire {self.name} {LEASE_MS} -1")

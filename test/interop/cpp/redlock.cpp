@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// redis-plus-plus' RedLockMutex (by scripts), with one master or several, as a peer of the interop
-// tests. Obeys the commands that ../peers.py describes. Independent of lockwire.
+// redis-plus-plus' RedLockMutex (by scripts), with one master or several, as a peer of
+// the interop tests. Obeys the commands that ../peers.py describes. Independent of
+// lockwire.
 //
 // Usual course: a line on stdin, a call of the library, a line on stdout.
 #include <sw/redis++/patterns/redlock.h>
@@ -32,8 +33,9 @@ static long long now_us()
     return now.tv_sec * 1000000LL + now.tv_nsec / 1000;
 }
 
-class Peer {
-public:
+class Peer
+{
+  public:
     explicit Peer(const std::vector<std::string> &sockets)
     {
         for (const auto &socket : sockets) {
@@ -58,12 +60,13 @@ public:
             return lock_->extend_lock(milliseconds(lease)) ? "extended" : "gone";
         }
         if (command == "round" && words >> name >> lease >> more >> path >> mode) {
-            return round(name, milliseconds(lease), milliseconds(more), path, mode == "lock");
+            return round(name, milliseconds(lease), milliseconds(more), path,
+                         mode == "lock");
         }
         return "error unknown command: " + words.str();
     }
 
-private:
+  private:
     // A wait of 0 is one try; below 0 there is no limit.
     std::string acquire(const std::string &name, milliseconds lease, long long wait)
     {
@@ -128,7 +131,8 @@ private:
             acquire(name, lease, -1);
         }
         std::cout << "held -" << std::endl;
-        FILE *counter = std::fopen(path.c_str(), "r+"); // of fixed width: never seen empty
+        FILE *counter =
+            std::fopen(path.c_str(), "r+"); // of fixed width: never seen empty
         if (counter == nullptr || std::fscanf(counter, "%lld", &value) != 1) {
             return "error the counter file";
         }

@@ -159,14 +159,21 @@ func version(module string) string {
 	return "of an unknown version"
 }
 
+// What go-redis logs of a dead master.
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...interface{}) {}
+
 func main() {
 	if len(os.Args) < 3 {
 		fmt.Fprintln(os.Stderr, "usage: peer redsync|redislock SOCKET...")
 		os.Exit(64)
 	}
+	redis.SetLogger(silent{})
 	var clients []*redis.Client
 	for _, socket := range os.Args[2:] {
-		client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket})
+		client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket,
+			MaxRetries: -1, DialerRetries: 1}) // a dead master must not delay the others' votes
 		if err := client.Ping(context.Background()).Err(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
