@@ -54,6 +54,12 @@ class Quorum(scene.Scene):
     def acquire(self, peer, lease_ms=LEASE_MS, wait_ms=-1):
         return peer.ask(f"acquire {self.name} {lease_ms} {wait_ms}", "held")
 
+    def peer_holds(self, peer):
+        """Returns its token. (pottery asks a minority of the servers after it has the lock.)"""
+        token = self.acquire(peer)
+        self.await_values(self.count)
+        return token
+
     def lockwire_holds(self, peer, lease_ms=LEASE_MS):
         """Returns the votes: the keys' values at all servers that run."""
         self.acquire(peer, lease_ms)
@@ -63,16 +69,16 @@ class Quorum(scene.Scene):
     def release(self, peer):
         self.assertEqual(peer.ask("release", "released", "gone"), "released")
 
-    def wait_everywhere(self, peer, position=1):
+    def wait_everywhere(self, peer):
         peer.send(f"acquire {self.name} {LEASE_MS} -1")
         for server in self.server:
             self.eventually(
-                lambda server=server: server("ZCARD", asks.queue_of(self.name)) >= position,
+                lambda server=server: server("ZCARD", asks.queue_of(self.name)) == 1,
                 "it waits at every server")
 
 
 class Excluded(Quorum):
-    def lockwire_is_refused(self):
+    def test_lockwire_is_refused_while_a_peer_holds(self):
         peer, lockwire = self.peer(), self.lockwire()
         token = self.acquire(peer, wait_ms=0)
         self.assertGreaterEqual(self.values().count(token), self.server.majority)
@@ -85,7 +91,7 @@ class Excluded(Quorum):
         self.acquire(lockwire)
         self.release(lockwire)
 
-    def the_peer_is_refused(self):
+    def test_a_peer_is_refused_while_lockwire_holds(self):
         peer, lockwire = self.peer(), self.lockwire()
         votes = self.lockwire_holds(lockwire)
         for _ in range(10):
@@ -96,12 +102,6 @@ class Excluded(Quorum):
         self.release(lockwire)
         self.acquire(peer)
         self.release(peer)
-
-    def test_lockwire_is_refused_while_a_peer_holds(self):
-        self.lockwire_is_refused()
-
-    def test_a_peer_is_refused_while_lockwire_holds(self):
-        self.the_peer_is_refused()
 
     def test_both_are_refused_with_a_minority_dead(self):
         if self.foreign in peers.NEEDS_ALL:
@@ -134,8 +134,7 @@ class Excluded(Quorum):
     def test_a_bare_majority_of_a_peer_is_a_lock(self):
         """A waiter of lockwire's has the votes of the other servers, and no lock."""
         peer, lockwire = self.peer(), self.lockwire()
-        token = self.acquire(peer)
-        self.await_values(self.count)
+        token = self.peer_holds(peer)
         for server in self.server.minority():
             server("DEL", self.name)
         lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "busy")
@@ -162,7 +161,7 @@ class Excluded(Quorum):
 class TakenOver(Quorum):
     def test_a_waiting_lockwire_gets_it_after_the_peers_release(self):
         peer, lockwire = self.peer(), self.lockwire()
-        self.acquire(peer)
+        self.peer_holds(peer)
         self.wait_everywhere(lockwire)
         self.assertFalse(lockwire.answered(), lockwire.lines)
         released_s = time.monotonic()
@@ -202,8 +201,7 @@ class Undisturbed(Quorum):
     def test_an_old_tokens_extension_and_release_change_no_vote(self):
         """The peer's keys are deleted, so it believes to hold what lockwire has by now."""
         peer, lockwire = self.peer(), self.lockwire()
-        self.acquire(peer)
-        self.await_values(self.count)
+        self.peer_holds(peer)
         for server in self.server:
             server("DEL", self.name)
         votes = self.lockwire_holds(lockwire)
@@ -235,7 +233,7 @@ class Queued(Quorum):
 
     def test_a_dead_waiter_hinders_no_peer(self):
         peer, holder, waiter = self.peer(), self.lockwire(), self.lockwire()
-        self.acquire(holder)
+        self.lockwire_holds(holder)
         self.wait_everywhere(waiter)
         waiter.kill()
         self.release(holder)
