@@ -24,6 +24,7 @@ stub "$tree/scripts/setup" "[ \"\$1\" != demo ] || exit 0 # of the others no mor
 stub "$tree/build/demo/src/tool/lockwire" \
     'until [ "$1" = -- ]; do shift; done' '[ -x "$2" ] && exit 8'
 stub "$tree/scripts/sentinels" '[ -x "$1" ] && exit 9'
+stub "$tree/scripts/quorum" '[ -x "$1" ] && exit 10'
 stub "$root/bin/ninja" 'exit 0'
 : >"$tree/build/demo/build.ninja"
 
@@ -47,5 +48,6 @@ for cdpath in '' "$root/trap"; do
         expect "$code" "$cdpath" / "$tree/scripts/$name"
     done
     expect 9 "$cdpath" / "$tree/scripts/demo" --sentinel
+    expect 10 "$cdpath" / "$tree/scripts/demo" --quorum
     expect 64 "$cdpath" / "$tree/scripts/demo" --sentinels
 done
