@@ -11,10 +11,8 @@ import signal
 import subprocess
 import unittest
 
-import guard_record
-from ports import free_port
+from quorum_servers import quorum_start
 from support import COMMAND, ToolTest, until
-
 
 TOKEN = "3f2b8a52-96d5-4c1f-a2b0-0d3c5f7e9a11:1:10000-"
 
@@ -22,16 +20,7 @@ TOKEN = "3f2b8a52-96d5-4c1f-a2b0-0d3c5f7e9a11:1:10000-"
 class QuorumTest(ToolTest):
     def setUp(self):
         super().setUp()
-        self.servers = []
-        for _ in range(3):
-            server = self.redis()
-            port = free_port()
-            server("CONFIG", "SET", "port", str(port))
-            guard_record.open_now(server)
-            server.port = port
-            self.servers.append(server)
-        self.hosts = [f"127.0.0.1:{server.port}" for server in self.servers]
-        self.url = "redis-quorum://" + ",".join(self.hosts)
+        quorum_start(self)
         self.environment["LOCKWIRE_URL"] = self.url
 
     def ask(self, code, *words):
