@@ -240,7 +240,7 @@ static void new_servers_grant_nothing_for_the_guard_time(void **state)
     }
     a = quorum_peer("a", NULL);
     A = ask(a, "A", "x", 0);
-    EXPECT("A EREDIS");
+    EXPECT("A ECONN");
     quorum_says(A, "the server was restarted; no locks for ");
     assert_int_in_range(peer_stats(a).guard_left_ms, 20000, 46000);
     A = ask(a, "B", "x", 300);
