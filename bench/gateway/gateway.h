@@ -34,7 +34,7 @@ struct gateway {
     struct gift *gifts; /* requests being worked on */
     bool unlocked;      /* no lock at all, for measuring */
     bool link_up, stopping;
-    char why_down[200], error[200];
+    char why_down[512], error[200];
     uint64_t outcomes[OUTCOMES]; /* how the requests ended */
 };
 

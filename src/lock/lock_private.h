@@ -145,7 +145,7 @@ struct lw__notice {
 struct lw__link_notice {
     struct lw__notice notice;
     int up;
-    char why[LW__WHY_MAX];
+    char why[LW__TEXT_MAX];
 };
 
 struct lw__notify {
@@ -523,10 +523,10 @@ struct lw_client {
     lw_close_cb *closed;
     void *closed_arg;
     bool closing, freed;
-    bool inherited;        /* ended in a forked child: loop is NULL */
-    int error;             /* the lw_error that belongs to `why` */
-    char why[LW__WHY_MAX]; /* the argument of the link callback */
-    struct lw_stats stats; /* each counter is updated where its event happens */
+    bool inherited;         /* ended in a forked child: loop is NULL */
+    int error;              /* the lw_error that belongs to `why` */
+    char why[LW__TEXT_MAX]; /* the argument of the link callback */
+    struct lw_stats stats;  /* each counter is updated where its event happens */
 
     struct lw__hash_key hash_key; /* of all hash tables of the client */
     struct lw__names names;       /* name.c */

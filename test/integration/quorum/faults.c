@@ -157,6 +157,26 @@ static void without_a_majority_every_server_is_listed(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
+/* The link callback has all of them, too, with a shorter reason each if they are many. */
+static void each_of_seven_servers_is_listed(void **state)
+{
+    struct peer *a;
+
+    (void)state;
+    quorum_start(7);
+    a = quorum_peer("a", NULL);
+    for (int i = 0; i < 6; i++) {
+        server_kill(&quorum_server[i]);
+    }
+    UNTIL(!a->up);
+    for (int i = 0; i < 7; i++) {
+        char address[32];
+
+        (void)snprintf(address, sizeof(address), "127.0.0.1:%d", quorum_proxy[i]->port);
+        UNTIL(strstr(a->why, address) != NULL);
+    }
+}
+
 static void a_hold_without_a_majority_ends_with_its_deadline(void **state)
 {
     struct peer *a, *b;
@@ -259,6 +279,7 @@ int main(void)
         STAGE_TEST(a_majority_that_restarts_empty_loses_the_lock),
         STAGE_TEST(a_majority_without_its_data_loses_the_lock),
         STAGE_TEST(without_a_majority_every_server_is_listed),
+        STAGE_TEST(each_of_seven_servers_is_listed),
         STAGE_TEST(a_hold_without_a_majority_ends_with_its_deadline),
         STAGE_TEST(waiters_outlast_the_absence_of_a_majority),
         STAGE_TEST(a_minority_is_given_back),
