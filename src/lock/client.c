@@ -56,15 +56,17 @@ static void map_unavailable(void *arg, unsigned map, const char *why)
     lw__list_map_unavailable(arg, map, why);
 }
 
-/* A member of a quorum came up or went down, or failed to come up. */
+/* A member of a quorum came up or went down, or failed to come up. A client that closes
+ * may end before its members. */
 static void member_changed(struct lw_client *whole)
 {
-    struct lw__node *node = lw__route_node(whole->route, 0);
+    struct lw__node *node;
     bool was_up = whole->quorum->up;
 
-    if (!lw__quorum_note(whole)) {
+    if (whole->closing || !lw__quorum_note(whole)) {
         return;
     }
+    node = lw__route_node(whole->route, 0);
     link_changed(whole, lw__quorum_error(whole->quorum), whole->quorum->why);
     if (whole->quorum->up) {
         lw__turns_retry_all(whole, node, false); /* each member verifies its holds */

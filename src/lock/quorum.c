@@ -215,9 +215,6 @@ bool lw__quorum_note(struct lw_client *client)
     bool was_up = quorum->up;
     unsigned up = 0, failed = 0;
 
-    if (client->closing) {
-        return false;
-    }
     for (unsigned i = 0; i < quorum->count; i++) {
         const struct lw__quorum_member *member = &quorum->members[i];
 
