@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Preloaded into a process whose wall clock shall jump: adds the seconds that stand in a
- * shared file to every reading of it. Other clocks are left alone. Must not know whose
- * clock it is.
+ * Preloaded into a process whose wall clock shall jump, or run at another rate: changes
+ * every reading of it as a shared file says (clock_slots.h). Other clocks are left alone.
+ * Must not know whose clock it is.
  *
- * Happy path: LD_PRELOAD, LOCKWIRE_TEST_CLOCK=<file of one int64>, write 60 into the
- * file.
+ * Happy path: LD_PRELOAD, LOCKWIRE_TEST_CLOCK=<file of slots>,
+ * LOCKWIRE_TEST_CLOCK_SLOT=0, write 60 into the file.
  */
+#include "clock_slots.h"
+
 #include <fcntl.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -16,31 +17,46 @@
 #include <time.h>
 #include <unistd.h>
 
-static const volatile int64_t *jump;
+static const volatile struct clock_slot *slot;
 
 __attribute__((constructor)) static void open_jump(void)
 {
     const char *path = getenv("LOCKWIRE_TEST_CLOCK");
+    const char *number = getenv("LOCKWIRE_TEST_CLOCK_SLOT");
     int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     void *memory;
 
     if (fd < 0) {
         return;
     }
-    memory = mmap(NULL, sizeof(*jump), PROT_READ, MAP_SHARED, fd, 0);
+    memory = mmap(NULL, CLOCK_SLOTS * sizeof(*slot), PROT_READ, MAP_SHARED, fd, 0);
     if (memory != MAP_FAILED) {
-        jump = memory;
+        slot = memory;
+        slot += number != NULL ? atoi(number) : 0;
     }
     close(fd);
+}
+
+static void change(struct timespec *now)
+{
+    int64_t us = (int64_t)now->tv_sec * 1000000 + now->tv_nsec / 1000;
+    int64_t ppm = slot->ppm;
+
+    if (slot->us != 0 || ppm != 0) {
+        us += slot->us + (us - slot->from_us) * ppm / 1000000;
+        now->tv_sec = (time_t)(us / 1000000);
+        now->tv_nsec = (long)(us % 1000000 * 1000);
+    }
+    now->tv_sec += (time_t)slot->seconds;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *ret)
 {
     long result = syscall(SYS_clock_gettime, clock, ret);
 
-    if (result == 0 && jump != NULL &&
+    if (result == 0 && slot != NULL &&
         (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) {
-        ret->tv_sec += (time_t)*jump;
+        change(ret);
     }
     return (int)result;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* clocks.h's file: one number, mapped here and in the preloaded processes. */
+/* clocks.h's file: the slots, mapped here and in the preloaded processes. */
 #include "clocks.h"
 
 #include "stage.h"
@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 volatile int64_t *clock_seconds;
+volatile struct clock_slot *clock_slots;
 static char path[] = "/tmp/lockwire-clock-XXXXXX";
 
 void clocks_open(void)
@@ -19,15 +21,16 @@ void clocks_open(void)
     int fd = inherited != NULL ? open(inherited, O_RDWR | O_CLOEXEC) : mkstemp(path);
     void *memory;
 
-    if (fd < 0 || ftruncate(fd, sizeof(*clock_seconds)) < 0) {
+    if (fd < 0 || ftruncate(fd, CLOCK_SLOTS * sizeof(struct clock_slot)) < 0) {
         abort();
     }
-    memory =
-        mmap(NULL, sizeof(*clock_seconds), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    memory = mmap(NULL, CLOCK_SLOTS * sizeof(struct clock_slot), PROT_READ | PROT_WRITE,
+                  MAP_SHARED, fd, 0);
     if (memory == MAP_FAILED) {
         abort();
     }
-    clock_seconds = memory;
+    clock_slots = memory;
+    clock_seconds = &clock_slots[0].seconds;
     close(fd);
     if (inherited != NULL) {
         (void)snprintf(path, sizeof(path), "%s", inherited);
@@ -53,6 +56,24 @@ void clocks_of_children(bool on)
     } else {
         unsetenv("LD_PRELOAD");
     }
+}
+
+void clocks_slot_of_children(int slot)
+{
+    char number[16];
+
+    (void)snprintf(number, sizeof(number), "%d", slot);
+    setenv("LOCKWIRE_TEST_CLOCK_SLOT", number, 1);
+}
+
+void clocks_gain(int slot, int64_t ppm)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    clock_slots[slot].ppm = 0;
+    clock_slots[slot].from_us = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    clock_slots[slot].ppm = ppm;
 }
 
 int clocks_open_stage(void **state)

@@ -10,6 +10,7 @@
 struct server quorum_server[QUORUM_MOST];
 struct proxy *quorum_proxy[QUORUM_MOST];
 char quorum_url[512];
+void (*quorum_before_start)(int server);
 static int servers;
 
 static void stop_all(bool in_good_order)
@@ -39,6 +40,9 @@ void quorum_start(int count)
     stage_at_exit(stop_all);
     stage.keys_may_stay = stage.notes_may_stay = true;
     for (servers = 0; servers < count; servers++) {
+        if (quorum_before_start != NULL) {
+            quorum_before_start(servers);
+        }
         server_start(&quorum_server[servers], NULL);
         guard_record_open_in(&quorum_server[servers], QUORUM_GUARD_MS, 0);
         quorum_proxy[servers] = proxy_start(quorum_server[servers].path, true);

@@ -17,6 +17,8 @@ extern struct server quorum_server[QUORUM_MOST];
 extern struct proxy *quorum_proxy[QUORUM_MOST];
 extern char quorum_url[512];
 
+/* Called, if not NULL, before each server is started. */
+extern void (*quorum_before_start)(int server);
 /* Starts so many servers, which grant locks at once. */
 void quorum_start(int count);
 /* Writes quorum_url again, for so many servers, from the proxies. */
