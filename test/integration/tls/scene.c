@@ -29,39 +29,47 @@ const char *tls_file(const char *name)
     return path;
 }
 
-static bool set(const char *name, const char *value)
+static bool set(struct server *server, const char *name, const char *value)
 {
-    redisReply *reply = server_try(&stage.server, "CONFIG SET %s %s", name, value);
+    redisReply *reply = server_try(server, "CONFIG SET %s %s", name, value);
     bool good = reply->type != REDIS_REPLY_ERROR;
 
     freeReplyObject(reply);
     return good;
 }
 
+void tls_show(struct server *server, const char *certificate, bool ask)
+{
+    char file[64];
+
+    (void)snprintf(file, sizeof(file), "%s.pem", certificate);
+    if (!set(server, "tls-auth-clients", ask ? "yes" : "no")) {
+        skip();
+    }
+    assert_true(set(server, "tls-key-file", tls_file("server.key")));
+    assert_true(set(server, "tls-ca-cert-file", tls_file("ca.pem")));
+    assert_true(set(server, "tls-cert-file", tls_file(file)));
+}
+
 /* The server reads the files when they change while it listens, or as it begins to. */
-static int begin_to_listen(void)
+int tls_begin_to_listen(struct server *server)
 {
     int port = server_free_port();
+    char number[16];
 
-    redis_ok("CONFIG SET bind %s", "127.0.0.1 -::1"); /* both are localhost */
-    redis_ok("CONFIG SET tls-port %d", port);
+    (void)snprintf(number, sizeof(number), "%d", port);
+    assert_true(set(server, "bind", "127.0.0.1 -::1")); /* both are localhost */
+    assert_true(set(server, "tls-port", number));
     return port;
 }
 
 int tls_listen(const char *certificate, bool ask)
 {
     static int port;
-    char file[64];
 
-    (void)snprintf(file, sizeof(file), "%s.pem", certificate);
-    if (!set("tls-auth-clients", ask ? "yes" : "no")) {
-        skip();
-    }
-    assert_true(set("tls-key-file", tls_file("server.key")));
-    assert_true(set("tls-ca-cert-file", tls_file("ca.pem")));
-    assert_true(set("tls-cert-file", tls_file(file)));
+    tls_show(&stage.server, certificate, ask);
     if (port == 0) {
-        port = begin_to_listen();
+        port = tls_begin_to_listen(&stage.server);
     }
     return port;
 }

@@ -17,6 +17,9 @@ const char *tls_file(const char *name);
  * one of the client, on a port of 127.0.0.1, which is returned. Skips the test where the
  * server has no TLS. */
 int tls_listen(const char *certificate, bool ask);
+/* The same in two steps, for any server. */
+void tls_show(struct server *server, const char *certificate, bool ask);
+int tls_begin_to_listen(struct server *server);
 /* A client at rediss://HOST:PORT that trusts ca.pem unless `options` say otherwise. */
 struct peer *tls_start_at(const char *label, const char *host, int port,
                           const struct lw_client_options *options);
