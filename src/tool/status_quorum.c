@@ -39,15 +39,16 @@ struct vote {
 
 /* The parts of "rediss-quorum://user:password@host:1,host:2,host:3/0". */
 struct parts {
-    bool tls;
-    const char *user, *hosts, *rest;
-    size_t user_length; /* with its "@" */
+    const char *scheme, *user, *hosts, *rest;
+    size_t scheme_length; /* without "-quorum" */
+    size_t user_length;   /* with its "@" */
 };
 
 static struct parts split(const char *url)
 {
     const char *authority = strstr(url, "://") + 3;
-    struct parts parts = {.tls = strcspn(url, "-") == strlen("rediss"),
+    struct parts parts = {.scheme = url,
+                          .scheme_length = strcspn(url, "-"),
                           .user = authority,
                           .hosts = authority,
                           .rest = authority + strcspn(authority, "/?#")};
@@ -69,9 +70,9 @@ static bool take_host(struct parts *parts, struct vote *vote)
     size_t length = comma != NULL ? (size_t)(comma - parts->hosts) : left;
 
     (void)snprintf(vote->server, sizeof(vote->server), "%.*s", (int)length, parts->hosts);
-    if (asprintf(&vote->url, "%s%.*s%.*s%s", parts->tls ? "rediss://" : "redis://",
-                 (int)parts->user_length, parts->user, (int)length, parts->hosts,
-                 parts->rest) < 0) {
+    if (asprintf(&vote->url, "%.*s://%.*s%.*s%s", (int)parts->scheme_length,
+                 parts->scheme, (int)parts->user_length, parts->user, (int)length,
+                 parts->hosts, parts->rest) < 0) {
         vote->url = NULL;
     }
     parts->hosts += length + (comma != NULL);

@@ -66,6 +66,8 @@ class QuorumTest(ToolTest):
         self.assertIn("job: held at 3 of 3 servers", out)
         for host in self.hosts:
             self.assertRegex(out, rf"(?m)^{host} .*lockwire-run ")
+        self.assertIn("job: held at 3 of 3 servers",
+                      self.ask(0, "status", "job", "--redis", self.url.replace("redis", "valkey")))
         self.servers[1].kill()
         out = self.ask(0, "status", "job")
         self.assertIn("job: held at 2 of 3 servers", out)
