@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 from ports import free_port
+from quorum_servers import quorum_open
 from resp import RedisError
 from support import COMMAND, ToolTest, until
 from watched import SERVICE, Sentinel
@@ -66,6 +67,37 @@ class Secured(ToolTest):
         sentinel = Sentinel(self.port, "tls-replication yes", *lines)
         self.addCleanup(sentinel.stop)
         self.assert_runs(f"valkeys-sentinel://127.0.0.1:{port}/{SERVICE}")
+
+    def test_a_quorum(self):
+        """One refused certificate is not noticed; two are a refusal; one and a dead server an outage."""
+        servers, hosts = [self.redis() for _ in range(3)], []
+        for server in servers:
+            port = free_port()
+            server.kill()
+            server.start(*self.tls_lines(port))
+            quorum_open(server)
+            hosts.append(f"127.0.0.1:{port}")
+        for scheme in "rediss", "valkeys":
+            url = f"{scheme}-quorum://{','.join(hosts)}"
+            said = self.run_("run", "job", "--redis", url, *self.words, "--", COMMAND, "status", "job",
+                             "--redis", url, *self.words)
+            self.assertEqual(said[0], 0, said)
+            self.assertRegex(said[1], "^job: held at [23] of 3 servers\n")
+        words = ("run", "job", "--wait", "0", "--redis", url, *self.words, "--", "echo", "in")
+        servers[0]("CONFIG", "SET", "tls-cert-file", file("server.pem"))
+        self.assertEqual(self.run_(*words)[:2], (0, "in\n"))
+        servers[1]("CONFIG", "SET", "tls-cert-file", file("server.pem"))
+        said = self.run_(*words)
+        self.assertEqual(said[0], 77, said)
+        last = said[2].splitlines()[-1]
+        self.assertEqual(last.count("the certificate is refused"), 2, said)
+        for host in hosts:
+            self.assertIn(host, last)
+        servers[1]("CONFIG", "SET", "tls-cert-file", file("name.pem"))
+        servers[2].kill()
+        said = self.run_(*words)
+        self.assertEqual(said[0], 69, said)
+        self.assertIn("the certificate is refused", said[2])
 
     def assert_runs(self, url):
         said = self.run_("run", "job", "--redis", url, *self.words, "--", COMMAND, "status", "job",
