@@ -239,6 +239,11 @@ static void keep_it(void)
     step_keep(0, "k", OWNED(LW_EXCLUSIVE, "one"));
 }
 
+static void keep_mutex(void)
+{
+    step_keep(0, "k", MUTEX(-1));
+}
+
 static void acquire_several(void)
 {
     struct player *holder = step_ask(1, "n2", MUTEX(step_wait_ms));
@@ -300,6 +305,31 @@ int life_inquiries(const char *url, int64_t wait_ms)
 int life_keep(const char *url, int64_t wait_ms)
 {
     return live(url, wait_ms, keep_it);
+}
+
+int life_kept_mutex(const char *url, int64_t wait_ms)
+{
+    return live(url, wait_ms, keep_mutex);
+}
+
+static void hold_minority(void)
+{
+    struct player *first, *second;
+
+    step_delete("y");
+    first = step_ask(0, "y", MUTEX(step_wait_ms));
+    step_await_result(first);
+    step_release(first);
+    second = step_ask(1, "y", MUTEX(step_wait_ms));
+    step_await_result(second);
+    step_release(second);
+    step_drop(first);
+    step_drop(second);
+}
+
+int life_minority(const char *url, int64_t wait_ms)
+{
+    return live(url, wait_ms, hold_minority);
 }
 
 int life_several(const char *url, int64_t wait_ms)

@@ -27,6 +27,8 @@ int life_calls;
 void (*life_meanwhile)(const char *name, enum life_moment moment);
 bool (*life_is_settled)(void);
 bool life_polls;
+void (*life_deletes)(const char *key);
+void (*life_granted)(const char *name);
 struct life_tls life_tls;
 int64_t step_wait_ms;
 
@@ -69,6 +71,17 @@ static void check_alone(const struct player *me)
     }
 }
 
+/* No allocation fails or counts in the function, which may be NULL. */
+static void call_paused(void (*function)(const char *name), const char *name)
+{
+    bool armed = allocator_pause();
+
+    if (function != NULL) {
+        function(name);
+    }
+    allocator_resume(armed);
+}
+
 static void on_result(struct lw_lock *lock, int status, void *arg)
 {
     struct player *player = arg;
@@ -79,6 +92,7 @@ static void on_result(struct lw_lock *lock, int status, void *arg)
     player->result = status;
     if (status == LW_OK) {
         check_alone(player);
+        call_paused(life_granted, player->name);
     }
     answered(status);
 }
@@ -219,9 +233,10 @@ static bool is_listened_to(const char *channel)
     return is;
 }
 
-static void delete (const char *key)
+void step_delete(const char *key)
 {
     (void)redis_has("DEL", key);
+    call_paused(life_deletes, key);
 }
 
 static bool holds(const struct player *player)
@@ -389,7 +404,7 @@ void step_keep(int client, const char *name, struct lw_acquire_options options)
     step_counts(keep != NULL);
     AWAIT(keep == NULL || turns.gained > 0 || allocator_is_empty());
     if (turns.gained > 0) {
-        delete (name);
+        step_delete(name);
         (void)lw_renew(lw_keep_lock(keep), 0, NULL, NULL);
     }
     AWAIT(keep == NULL || turns.gained > 1 || allocator_is_empty());
@@ -471,7 +486,7 @@ void step_several(int client, struct player *holder)
     if (acquire_several(client, &several)) {
         AWAIT(several.result != PENDING);
         if (several.result == LW_OK) {
-            delete ("n1");
+            step_delete("n1");
             (void)lw_renew(lw_all_lock(several.all, 1), 0, NULL, NULL);
             AWAIT(several.lost != PENDING);
         }
@@ -511,7 +526,7 @@ void step_await_settled(const struct player *player)
 /* It is told by the server, or a renewal finds out. */
 void step_lose(struct player *player, const char *key)
 {
-    delete (key);
+    step_delete(key);
     step_renew(player);
     step_await_loss(player, key);
     step_counts(player->lost == LW_ENOTHELD);
@@ -559,6 +574,9 @@ void step_connect_client(int i, const char *url)
     }
     /* Without memory they are in vain. */
     options.request_timeout_ms = options.connect_timeout_ms = 3 * (uint32_t)step_wait_ms;
+    if (strstr(url, "-quorum://") != NULL && options.request_timeout_ms > 15000) {
+        options.request_timeout_ms = 15000; /* the guard allows leases by it */
+    }
     options.close_timeout_ms = (uint32_t)step_wait_ms;
     options.claim_ms = 200;
     options.link = on_link;

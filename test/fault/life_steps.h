@@ -41,6 +41,7 @@ void step_renew(struct player *player);
 /* Until it does not hold any more, unless the key is there after all. */
 void step_await_loss(const struct player *player, const char *key);
 void step_lose(struct player *player, const char *key); /* the key is deleted */
+void step_delete(const char *key);                      /* see life_deletes */
 void step_release(struct player *player);
 /* Detached, and adopted by a client, as a player of its own; NULL if the first one does
  * not hold. */
