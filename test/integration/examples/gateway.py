@@ -12,6 +12,7 @@ import signal
 import unittest
 
 from ports import free_port
+from quorum_servers import quorum_start
 from scene import ExampleTest
 from support import LIMIT, until
 from watched import Watched
@@ -75,6 +76,21 @@ class Gateway(ExampleTest):
         until(lambda: not self.server("EXISTS", "pay:1f0c"), "it is released")
         self.assertEqual(self.ask(other, "1f0c"), (200, "Paid before", None))
         self.assertTrue(os.path.exists(self.path("1f0c")))
+        self.finish(process)
+        self.finish(another)
+
+    def test_a_server_of_a_quorum_dies_during_the_work(self):
+        quorum_start(self)
+        self.server.url = self.url  # for serve()
+        (process, port), (another, other) = self.serve(LONG, "500"), self.serve(LONG, "500")
+        first = self.send(port, "1f0c")
+        until(lambda: self.servers[1]("EXISTS", "pay:1f0c"), "it is in work")
+        copy = self.send(other, "1f0c")
+        until(lambda: self.servers[1]("EXISTS", QUEUE.format("1f0c")), "its copy waits")
+        self.servers[0].kill()
+        self.assertEqual(self.answer(first), (200, "Paid", None))
+        self.assertEqual(self.answer(copy), (200, "Paid before", None))
+        until(lambda: not self.servers[1]("EXISTS", "pay:1f0c"), "it is released")
         self.finish(process)
         self.finish(another)
 
