@@ -60,7 +60,7 @@ static void commands_are_those_of_all_servers(void **state)
 {
     struct peer *a;
     struct hold *A;
-    uint64_t commands;
+    struct lw_stats before;
 
     (void)state;
     quorum_start(3);
@@ -69,14 +69,14 @@ static void commands_are_those_of_all_servers(void **state)
     UNTIL(quorum_count("x") == 3);
     extend(A, 0); /* now the servers know the script */
     EXPECT("A renewed OK");
-    UNTIL(peer_stats(a).renewed >= 3);
-    commands = peer_stats(a).commands;
-    for (unsigned i = 2; i <= 21; i++) {
+    before = peer_stats(a);
+    for (int i = 0; i < 20; i++) {
         extend(A, 0);
         EXPECT("A renewed OK");
-        UNTIL(peer_stats(a).renewed >= i * 3ULL);
     }
-    assert_int_in_range(peer_stats(a).commands - commands, 60, 75);
+    /* The third server may have granted the lock a moment later. */
+    UNTIL(peer_stats(a).renewed - before.renewed >= 57);
+    assert_int_in_range(peer_stats(a).commands - before.commands, 57, 75);
     let_go(A);
     EXPECT("A released OK");
 }
