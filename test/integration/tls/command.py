@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 from ports import free_port
-from quorum_servers import quorum_open
+import guard_record
 from resp import RedisError
 from support import COMMAND, ToolTest, until
 from watched import SERVICE, Sentinel
@@ -75,7 +75,7 @@ class Secured(ToolTest):
             port = free_port()
             server.kill()
             server.start(*self.tls_lines(port))
-            quorum_open(server)
+            guard_record.open_now(server)
             hosts.append(f"127.0.0.1:{port}")
         for scheme in "rediss", "valkeys":
             url = f"{scheme}-quorum://{','.join(hosts)}"
