@@ -55,7 +55,8 @@ static void locks_count_once(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* Each renewal is one command at each server. A client sends a few more, to be known. */
+/* Each renewal is one command at each server, or two at a server that is slow to reply
+ * that it does not know the script. A client sends a few more, to be known. */
 static void commands_are_those_of_all_servers(void **state)
 {
     struct peer *a;
@@ -76,7 +77,7 @@ static void commands_are_those_of_all_servers(void **state)
     }
     /* The third server may have granted the lock a moment later. */
     UNTIL(peer_stats(a).renewed - before.renewed >= 57);
-    assert_int_in_range(peer_stats(a).commands - before.commands, 57, 75);
+    assert_int_in_range(peer_stats(a).commands - before.commands, 57, 135);
     let_go(A);
     EXPECT("A released OK");
 }
