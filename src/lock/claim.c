@@ -38,6 +38,7 @@
 #define LINGER_US (60000 * LW__MS) /* beyond a lease that was kept as it was */
 #define FAST_RELEASE_US (20 * LW__MS)
 #define SLOW_RELEASE_ONE_IN 32
+#define SENDS (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)
 
 /* ---- creation ---- */
 
@@ -984,10 +985,12 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
     }
     arm_timer(claim);
     report(claim, &out);
-    if (claim->votes != NULL) {
-        claim->client->quorum->ops->stepped(claim, out.actions);
-    } else if (out.actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)) {
-        send_wanted(claim, out.actions);
+    if (out.actions & SENDS || out.actions == 0) { /* else it may have ended the claim */
+        if (claim->votes != NULL) {
+            claim->client->quorum->ops->stepped(claim, out.actions);
+        } else if (out.actions & SENDS) {
+            send_wanted(claim, out.actions);
+        }
     }
     if (out.actions & LW__DO_END) {
         claim->client->events->ended(claim);
