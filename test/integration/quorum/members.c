@@ -48,6 +48,15 @@ static void one_server_has_one_vote(void **state)
     quorum_says(A, "the same server as 127.0.0.1:");
 }
 
+static bool replicates(int server)
+{
+    redisReply *reply = server_command(&quorum_server[server], "INFO replication");
+    bool replicates = strstr(reply->str, "connected_slaves:1") != NULL;
+
+    freeReplyObject(reply);
+    return replicates;
+}
+
 static void replicas_and_their_masters_have_no_vote(void **state)
 {
     struct peer *a;
@@ -58,8 +67,7 @@ static void replicas_and_their_masters_have_no_vote(void **state)
     quorum_start(3);
     port = server_listen(&quorum_server[0]);
     freeReplyObject(server_command(&quorum_server[2], "REPLICAOF 127.0.0.1 %d", port));
-    UNTIL(strstr(server_command(&quorum_server[0], "INFO replication")->str,
-                 "connected_slaves:1") != NULL);
+    UNTIL(replicates(0));
     a = start();
     wait_for_log(a, 0, "a master with replicas cannot be in a quorum");
     UNTIL(peer_logged(a, "READONLY") || peer_logged(a, "replica"));
