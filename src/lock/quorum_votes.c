@@ -405,7 +405,10 @@ static void match(struct vote *vote, const struct lw_lock *first, int64_t hold_u
         lw__renewal_plan(lock->claim);
     }
     if (lock->lease_ms != first->lease_ms) {
-        (void)renew(vote, first->lease_ms);
+        same = !renew(vote, first->lease_ms) && same;
+    }
+    if (!same) {
+        changed(vote->votes); /* its deadline has moved */
     }
 }
 

