@@ -319,6 +319,7 @@ static void ask(struct vote *vote, bool waits)
     options.wait_ms = waits ? -1 : 0;
     options.lost = vote_lost;
     vote->refused = false;
+    vote->renewed = LW_OK; /* it will have the lease that is wanted now */
     status = lw__lock_acquire(vote->member->client, claim->name->text, &options,
                               votes->ticket, vote_done, vote, &vote->lock);
     if (status != 0) {
@@ -846,7 +847,13 @@ static bool renew_all(struct lw__claim *claim, uint32_t lease_ms)
     unsigned sent = 0;
 
     for (unsigned i = 0; i < count_of(votes); i++) {
-        sent += renew(&votes->vote[i], lease_ms);
+        struct vote *vote = &votes->vote[i];
+
+        if (renew(vote, lease_ms)) {
+            sent++;
+        } else {
+            vote->renewed = LW_ECONN;
+        }
     }
     votes->renewing = sent > 0;
     return sent > 0;

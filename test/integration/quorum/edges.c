@@ -98,6 +98,29 @@ static void a_shorter_lease_is_the_next_handles(void **state)
 
 /* ---- renewals ---- */
 
+/* A vote that the holder has lost, but may use for its margin, cannot be renewed. */
+static void a_lost_vote_is_not_counted_as_renewed(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    A = ask_with(a, "A", "x", asking(.lease_ms = 4000, .margin_ms = 1900));
+    EXPECT("A granted");
+    UNTIL(quorum_count("x") == 3);
+    proxy_swallow(quorum_proxy[0], COMMANDS, TO_SERVER, true);
+    stage_expect_nothing(2600); /* its vote is lost after 2.1 s, and ends after 4 s */
+    proxy_hold(quorum_proxy[1], COMMANDS, TO_SERVER, true);
+    extend(A, 0);
+    stage_expect_nothing(300);
+    proxy_hold(quorum_proxy[1], COMMANDS, TO_SERVER, false);
+    EXPECT("A renewed OK");
+    let_go(A);
+    EXPECT("A released OK");
+}
+
 /* ---- a minority ---- */
 
 /* ---- calls in callbacks ---- */
@@ -191,6 +214,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_limit_ends_with_its_handle),
         STAGE_TEST(a_shorter_lease_is_the_next_handles),
+        STAGE_TEST(a_lost_vote_is_not_counted_as_renewed),
         STAGE_TEST(any_call_may_be_made_in_any_callback),
     };
 
