@@ -239,14 +239,17 @@ static void note_error(struct vote *vote, int status)
     vote->again_us = lw__now_us() + AGAIN_US;
 }
 
-/* The average moves by an eighth of the difference. */
+/* The average moves by an eighth of the difference. The time for which a server was away
+ * is no round trip: a single one counts as little more than twice the average. */
 static void note_answer(struct vote *vote)
 {
     struct lw__quorum *quorum = quorum_of(vote->votes);
 
     if (vote->asked_us != 0) {
         int64_t span_us = lw__now_us() - vote->asked_us;
+        int64_t most_us = 2 * quorum->round_trip_us + YIELD_LIMIT_US;
 
+        span_us = span_us < most_us ? span_us : most_us;
         quorum->round_trip_us +=
             quorum->round_trip_us == 0 ? span_us : (span_us - quorum->round_trip_us) / 8;
         vote->asked_us = 0;
