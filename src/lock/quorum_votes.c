@@ -17,12 +17,12 @@
  *
  * Failures: a minority that is held while another client has the other servers is
  * released after a moment (yield), and requested again with fresh tokens and the old
- * ticket. A released token is never used again, since a late copy of its release would
- * release the new vote. A minority that cannot become a majority, because servers do not
- * answer, is released after claim_ms, and requested at the end of the queues after a
- * pause. If no majority can answer the outcome is UNKNOWN. A vote that is lost is
- * requested again; if a majority is lost so is the claim. If memory is short a server is
- * asked again later. */
+ * ticket; if that changes nothing for some time, after a pause (retreat). A released
+ * token is never used again, since a late copy of its release would release the new vote.
+ * A minority that cannot become a majority, because servers do not answer, is released
+ * after claim_ms, and requested at the end of the queues after a pause. If no majority
+ * can answer the outcome is UNKNOWN. A vote that is lost is requested again; if a
+ * majority is lost so is the claim. If memory is short a server is asked again later. */
 #include "lock/lock_private.h"
 
 #include "base/random.h"
@@ -40,6 +40,8 @@
 #define YIELD_LEAST_US 200 /* without news, before a minority is released */
 #define YIELD_MOST_US 2000 /* doubles with each time, up to: */
 #define YIELD_LIMIT_US 20000
+/* After so many yields that changed nothing a server is left for a pause. */
+#define YIELDS_IN_VAIN 8
 #define PAUSE_LEAST_US (50 * LW__MS)
 #define PAUSE_MOST_US (200 * LW__MS)
 #define AGAIN_US (1000 * LW__MS)  /* before a server is asked again after an error */
@@ -81,6 +83,8 @@ struct lw__votes {
     int64_t paused_until_us;
     uint64_t floor; /* numbers below it were used by this claim */
     unsigned yields;
+    unsigned yields_in_vain; /* since when these votes alone were held: */
+    unsigned minority;       /* a bit for each of them */
     bool is_changed;
     bool asks;     /* votes are wanted */
     bool renewing; /* the claim waits for `renewed` */
@@ -660,19 +664,65 @@ static void yield(struct lw__votes *votes)
     votes->yield_us = votes->minority_us = 0;
 }
 
+static int64_t pause_us(struct lw__votes *votes)
+{
+    return lw__random_between(&votes->claim->client->random, PAUSE_LEAST_US,
+                              PAUSE_MOST_US);
+}
+
 /* Leaves all servers, and requests at the end of the queues after a pause. */
 static void step_back(struct lw__votes *votes)
 {
-    struct lw__random *random = &votes->claim->client->random;
-
     for (unsigned i = 0; i < count_of(votes); i++) {
         drop(&votes->vote[i]);
     }
     votes->ticket = 0;
     votes->minority_us = 0;
-    votes->paused_until_us = lw__now_us() +
-                             lw__random_between(random, PAUSE_LEAST_US, PAUSE_MOST_US);
+    votes->paused_until_us = lw__now_us() + pause_us(votes);
     count_at(votes, votes->paused_until_us);
+}
+
+static unsigned held_ones(const struct lw__votes *votes)
+{
+    unsigned ones = 0;
+
+    for (unsigned i = 0; i < count_of(votes); i++) {
+        ones |= (unsigned)votes->vote[i].held << i;
+    }
+    return ones;
+}
+
+/* Releases the minority, and requests those votes again after a pause, with the old
+ * ticket. As long as this client is queued there with the oldest one, others cannot have
+ * them: clients that do not wait at every server could wait for each other forever. */
+static void retreat(struct lw__votes *votes)
+{
+    int64_t again_us = lw__now_us() + pause_us(votes);
+
+    for (unsigned i = 0; i < count_of(votes); i++) {
+        struct vote *vote = &votes->vote[i];
+
+        if (vote->held) {
+            drop(vote);
+            vote->again_us = again_us;
+        }
+    }
+    votes->yield_us = votes->minority_us = 0;
+    count_at(votes, again_us);
+}
+
+/* The moment has passed in which the others could have come. */
+static void yield_or_retreat(struct lw__votes *votes)
+{
+    unsigned held = held_ones(votes);
+
+    votes->yields_in_vain = held == votes->minority ? votes->yields_in_vain + 1 : 0;
+    votes->minority = held;
+    if (votes->yields_in_vain > YIELDS_IN_VAIN) {
+        retreat(votes);
+    } else {
+        yield(votes);
+    }
 }
 
 static int64_t yield_span_us(const struct lw__votes *votes)
@@ -692,13 +742,17 @@ static void keep_or_give_back(struct lw__votes *votes, const struct count *count
     if (votes->minority_us == 0) {
         votes->minority_us = now;
     }
+    if (held_ones(votes) & ~votes->minority) { /* one more */
+        votes->minority = held_ones(votes);
+        votes->yields_in_vain = 0;
+    }
     if (votes->yield_us == 0) {
         votes->yield_us = yield_span_us(votes);
     }
     if (count->refused > 0 && lw__handles_want_place(votes->claim)) {
         limit = votes->news_us + votes->yield_us;
         if (now >= limit) {
-            yield(votes);
+            yield_or_retreat(votes);
             return;
         }
     } else {
@@ -799,7 +853,7 @@ static bool grant(struct lw__votes *votes)
     claim->fences_drawn = fenced ? (uint8_t)last : 0;
     votes->floor = fence;
     votes->minority_us = votes->yield_us = 0;
-    votes->yields = 0;
+    votes->yields = votes->minority = 0;
     lease = (int64_t)lw__claim_lease_ms(claim) * LW__MS;
     changed(votes); /* for the votes that do not agree yet */
     lw__claim_granted(claim, fence, deadline + lw__machine_drift_us(lease) - lease);

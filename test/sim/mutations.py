@@ -869,8 +869,8 @@ QUORUM_WORLD_MUTATIONS = [
      ('src/lock', '        if (now >= limit) {\n            step_back(votes);',
       '        if (limit == 0) {\n            step_back(votes);')),
     ('a minority is kept from others that have the other servers',
-     ('src/lock', '        if (now >= limit) {\n            yield(votes);',
-      '        if (limit == 0) {\n            yield(votes);')),
+     ('src/lock', '        if (now >= limit) {\n            yield_or_retreat(votes);',
+      '        if (limit == 0) {\n            yield_or_retreat(votes);')),
     ('votes are believed without drift',
      ('src/lock', 'return span_us / 100 + 2 * MS;', 'return 0 * span_us;')),
 ]

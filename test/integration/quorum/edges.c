@@ -123,6 +123,29 @@ static void a_lost_vote_is_not_counted_as_renewed(void **state)
 
 /* ---- a minority ---- */
 
+/* Another program has the others for a long time. */
+static void a_useless_minority_costs_little(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+    long long before;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    say("SET x stranger PX 60000");
+    A = ask(a, "A", "x", -1);
+    UNTIL(*quorum_value(0, "x") != '\0');
+    before = (long long)peer_stats(a).commands;
+    stage_expect_nothing(3000);
+    assert_int_in_range((long long)peer_stats(a).commands - before, 1, 200);
+    say("DEL x");
+    EXPECT("A granted");
+    let_go(A);
+    EXPECT("A released OK");
+    UNTIL(quorum_count("x") == 0);
+}
+
 /* A server that did not reply for a while does not make the others slow. */
 static void a_pause_of_a_server_is_forgotten(void **state)
 {
@@ -161,6 +184,42 @@ static void a_pause_of_a_server_is_forgotten(void **state)
     assert_int_in_range(yields, 5, 1000);
     drop(A);
     UNTIL(*quorum_value(0, "x") == '\0');
+}
+
+/* Clients that may not queue at every server: each is the only one in the queue of the
+ * server that it has. */
+static void two_minorities_do_not_wait_for_each_other(void **state)
+{
+    static const char users[2][80] = {"ACL SETUSER alice on >a ~* &* +@all",
+                                      "ACL SETUSER bob on >b ~* &* +@all"};
+    struct peer *a, *b;
+    struct hold *A, *B;
+
+    (void)state;
+    quorum_start(3);
+    for (int i = 0; i < 3; i++) {
+        freeReplyObject(server_command(&quorum_server[i], users[0]));
+        freeReplyObject(server_command(&quorum_server[i], users[1]));
+    }
+    freeReplyObject(server_command(&quorum_server[1], "ACL SETUSER alice -pubsub"));
+    freeReplyObject(server_command(&quorum_server[0], "ACL SETUSER bob -pubsub"));
+    server_kill(&quorum_server[2]);
+    a = quorum_peer(
+        "a", client_of(.username = "alice", .password = "a", .backoff_max_ms = 100));
+    b = quorum_peer("b",
+                    client_of(.username = "bob", .password = "b", .backoff_max_ms = 100));
+    UNTIL(a->up && b->up);
+    freeReplyObject(server_command(&quorum_server[0], "SET x stranger PX 60000"));
+    B = ask(b, "B", "x", -1);
+    UNTIL(*quorum_value(1, "x") != '\0');
+    A = ask(a, "A", "x", -1);
+    UNTIL(quorum_queued(0, "x") == 1);
+    freeReplyObject(server_command(&quorum_server[0], "DEL x"));
+    UNTIL(A->result != PENDING || B->result != PENDING);
+    drop(A->result != PENDING ? A : B);
+    UNTIL((A->lock == NULL || A->result != PENDING) &&
+          (B->lock == NULL || B->result != PENDING));
+    stage_clear_trace();
 }
 
 /* ---- calls in callbacks ---- */
@@ -255,7 +314,9 @@ int main(void)
         STAGE_TEST(a_limit_ends_with_its_handle),
         STAGE_TEST(a_shorter_lease_is_the_next_handles),
         STAGE_TEST(a_lost_vote_is_not_counted_as_renewed),
+        STAGE_TEST(a_useless_minority_costs_little),
         STAGE_TEST(a_pause_of_a_server_is_forgotten),
+        STAGE_TEST(two_minorities_do_not_wait_for_each_other),
         STAGE_TEST(any_call_may_be_made_in_any_callback),
     };
 
