@@ -70,6 +70,7 @@ struct vote {
     bool refused; /* as last answered, another owner holds it */
     bool gone;    /* the server reports that it was lost */
     bool tried;   /* without waiting, since the claim requested last */
+    bool lapsed;  /* it was lost since the claim requested, or renewed, last */
 };
 
 struct lw__votes {
@@ -297,6 +298,7 @@ static void vote_lost(struct lw_lock *lock, int reason, void *arg)
 
     note_error(vote, reason);
     vote->again_us = 0;
+    vote->lapsed = true;
     if (reason == LW_ENOTHELD) {
         drop(vote);
         vote->gone = true;
@@ -337,6 +339,13 @@ static void ask(struct vote *vote, bool waits)
     vote->asked_us = is_up(vote) ? lw__now_us() : 0;
 }
 
+/* Returns false if the hold ends with its lease, which a vote that was lost, and is
+ * requested again, would extend. */
+static bool renews(const struct lw__claim *claim)
+{
+    return claim->holder == NULL || !(claim->holder->flags & LW_NO_RENEW);
+}
+
 /* Asks each server that has not been asked. */
 static void ask_all(struct lw__votes *votes)
 {
@@ -358,7 +367,8 @@ static void ask_all(struct lw__votes *votes)
     for (unsigned i = 0; i < count_of(votes); i++) {
         struct vote *vote = &votes->vote[i];
 
-        if (vote->lock != NULL || (vote->tried && !waits)) {
+        if (vote->lock != NULL || (vote->tried && !waits) ||
+            (vote->lapsed && !renews(claim))) {
             continue;
         }
         if (now >= vote->again_us) {
@@ -911,7 +921,9 @@ static bool renew_all(struct lw__claim *claim, uint32_t lease_ms)
         } else {
             vote->renewed = LW_ECONN;
         }
+        vote->lapsed = false;
     }
+    ask_all(votes);
     votes->renewing = sent > 0;
     return sent > 0;
 }
@@ -1153,7 +1165,7 @@ static void stepped(struct lw__claim *claim, unsigned actions)
         }
         votes->asks = true;
         for (unsigned i = 0; i < count_of(votes); i++) {
-            votes->vote[i].tried = false;
+            votes->vote[i].tried = votes->vote[i].lapsed = false;
         }
         ask_all(votes);
         changed(votes);

@@ -121,6 +121,31 @@ static void a_lost_vote_is_not_counted_as_renewed(void **state)
     EXPECT("A released OK");
 }
 
+/* Servers that have lost their votes are asked again, but not so as to extend the lease.
+ */
+static void a_hold_without_renewal_ends_with_its_lease(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    quorum_start(3);
+    server_kill(&quorum_server[2]);
+    a = quorum_peer("a", client_of(.local_turns = 1, .backoff_max_ms = 50));
+    UNTIL(a->up && peer_stats(a).subscription_up);
+    A = ask_with(a, "A", "x", asking(.lease_ms = 3000, .flags = LW_NO_RENEW));
+    EXPECT("A granted");
+    stage_run_for(300);
+    quorum_restart_empty(2);
+    UNTIL(quorum_count("x") == 3);
+    stage_run_for(300);
+    quorum_restart_empty(0);
+    stage_run_for(500);
+    EXPECT("A lost ELOST");
+    assert_int_in_range(A->lost_ms - A->result_ms, 2000, 3000);
+    UNTIL(quorum_count("x") == 0);
+}
+
 /* ---- a minority ---- */
 
 /* Another program has the others for a long time. */
@@ -314,6 +339,7 @@ int main(void)
         STAGE_TEST(a_limit_ends_with_its_handle),
         STAGE_TEST(a_shorter_lease_is_the_next_handles),
         STAGE_TEST(a_lost_vote_is_not_counted_as_renewed),
+        STAGE_TEST(a_hold_without_renewal_ends_with_its_lease),
         STAGE_TEST(a_useless_minority_costs_little),
         STAGE_TEST(a_pause_of_a_server_is_forgotten),
         STAGE_TEST(two_minorities_do_not_wait_for_each_other),
