@@ -278,7 +278,7 @@ struct lw__quorum_member {
     struct lw_client *whole;  /* the quorum's client */
     unsigned index;
     char server[LW__HOST_SIZE + 8]; /* host:port as in the URL */
-    struct lw__clock_pair clock;    /* quorum_votes.c: of its fastest request lately */
+    struct lw__clock_pair clock;    /* quorum_ask.c: of its fastest request lately */
 };
 
 /* How the claims of a quorum's client reach their votes (quorum_votes.c). */

@@ -11,7 +11,7 @@
  * cluster, the same server as another member) is not admitted: its link ends with the
  * reason, and it counts as down. (A replica is down in any case.) When no majority can be
  * reached, the reason lists every server with its own. */
-#include "lock/lock_private.h"
+#include "lock/quorum_private.h"
 
 #include "base/escape.h"
 #include "base/log.h"
@@ -243,7 +243,7 @@ bool lw__quorum_note(struct lw_client *client)
 
 /* ---- statistics ---- */
 
-static int compare(const void *a, const void *b)
+int lw__quorum_compare(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -271,7 +271,7 @@ void lw__quorum_add_stats(const struct lw__quorum *quorum, const struct lw_stats
     }
     stats->subscription_up = subscribed >= quorum->majority;
     if (guards >= quorum->majority) {
-        qsort(left, guards, sizeof(left[0]), compare);
+        qsort(left, guards, sizeof(left[0]), lw__quorum_compare);
         stats->guard_left_ms = left[quorum->majority - 1];
     }
 }

@@ -864,7 +864,7 @@ QUORUM_WORLD_MUTATIONS = [
     ('no fence counter is raised',
      ('src/lock', 'if (vote->last < number) {', 'if (vote->last < number && vote->last == 0) {')),
     ('a vote that was lost is released within its margin',
-     ('src/lock', '        vote->lost = true;\n', '        drop(vote);\n        return;\n')),
+     ('src/lock', '        vote->lost = true;\n', '        lw__quorum_ask_drop(vote);\n        return;\n')),
     ('a minority is kept from others that cannot be more',
      ('src/lock', '        if (now >= limit) {\n            step_back(votes);',
       '        if (limit == 0) {\n            step_back(votes);')),

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* A claim's votes, shared by the files of a quorum alone. */
+#ifndef LW_QUORUM_PRIVATE_H
+#define LW_QUORUM_PRIVATE_H
+#include "lock/lock_private.h"
+
+#include "loop/loop.h"
+#include "redis/node.h"
+#include "redis/route.h"
+
+#include <utlist.h>
+
+#define LW__QUORUM_FENCES 16 /* that a script draws */
+
+struct lw__vote {
+    struct lw__votes *votes;
+    struct lw__quorum_member *member;
+    struct lw_lock *lock;     /* NULL: not asked */
+    struct lw__command raise; /* of the fence counter */
+    uint64_t raising_to;
+    struct lw__token token; /* of that */
+    uint64_t first;         /* the first number that it drew */
+    uint64_t last;          /* the counter is not below this while the vote is held */
+    int64_t asked_us;       /* 0: answered since */
+    int64_t again_us;       /* not to be asked before */
+    char *why;              /* it failed; or NULL */
+    int error;
+    int64_t remaining_ms; /* of the holder's lease, if it was refused once */
+    int released;         /* PENDING, or the status of its release */
+    unsigned renewals;    /* pending calls of lw_renew */
+    int renewed;          /* status of the last one */
+    bool held; /* until its deadline, also if it was lost a margin before that */
+    bool lost;
+    bool refused; /* as last answered, another owner holds it */
+    bool gone;    /* the server reports that it was lost */
+    bool tried;   /* without waiting, since the claim requested last */
+    bool lapsed;  /* it was lost since the claim requested, or renewed, last */
+};
+
+struct lw__votes {
+    struct lw__claim *claim;
+    struct lw__votes *next, *prev; /* of quorum->changed */
+    struct lw__timer timer;
+    int64_t ticket;
+    int64_t news_us;     /* when the last vote was granted */
+    int64_t minority_us; /* since when a minority is held; 0: none */
+    int64_t yield_us;    /* without news, until the next yield */
+    int64_t paused_until_us;
+    uint64_t floor; /* numbers below it were used by this claim */
+    unsigned yields;
+    unsigned minority;       /* the votes that the last yield released, a bit each */
+    unsigned yields_in_vain; /* after which the same ones were held again */
+    bool is_changed;
+    bool asks;     /* votes are wanted */
+    bool renewing; /* the claim waits for `renewed` */
+    struct lw__vote vote[];
+};
+
+static inline struct lw__quorum *lw__votes_quorum(const struct lw__votes *votes)
+{
+    return votes->claim->client->quorum;
+}
+
+static inline unsigned lw__votes_count(const struct lw__votes *votes)
+{
+    return lw__votes_quorum(votes)->count;
+}
+
+static inline unsigned lw__votes_majority(const struct lw__votes *votes)
+{
+    return lw__votes_quorum(votes)->majority;
+}
+
+static inline struct lw__node *lw__vote_node(const struct lw__vote *vote)
+{
+    return lw__route_node(vote->member->client->route, 0);
+}
+
+/* After its close a member has no node. */
+static inline bool lw__vote_is_up(const struct lw__vote *vote)
+{
+    return vote->member->client->route != NULL && lw__node_is_up(lw__vote_node(vote));
+}
+
+static inline int64_t lw__vote_deadline_us(const struct lw__vote *vote)
+{
+    return lw__handle_deadline_us(vote->lock);
+}
+
+static inline bool lw__vote_is_live(const struct lw__vote *vote)
+{
+    return vote->held && lw__vote_deadline_us(vote) - lw__now_us() > LW__LEAST_US;
+}
+
+static inline const struct lw_lock *lw__claim_first_handle(const struct lw__claim *claim)
+{
+    return claim->holder != NULL ? claim->holder : claim->waiting;
+}
+
+/* Has the votes counted, later in this turn of the loop. */
+static inline void lw__votes_changed(struct lw__votes *votes)
+{
+    struct lw__quorum *quorum = lw__votes_quorum(votes);
+
+    if (!votes->is_changed) {
+        votes->is_changed = true;
+        DL_APPEND(quorum->changed, votes);
+    }
+    lw__defer(votes->claim->client->loop, &quorum->count_call, false);
+}
+
+/* At that time at the latest. */
+static inline void lw__votes_count_at(struct lw__votes *votes, int64_t at_us)
+{
+    struct lw__loop *loop = votes->claim->client->loop;
+
+    if (at_us < lw__timer_due_us(loop, &votes->timer)) {
+        lw__timer_set(loop, &votes->timer, at_us);
+    }
+}
+
+/* ---- quorum_fence.c ---- */
+
+/* Returns the first number of a grant: the votes of a majority drew no larger one. `held`
+ * votes are live, as many as a majority or more. */
+uint64_t lw__quorum_fence_choose(const struct lw__votes *votes);
+/* Counts the live votes whose counters are not below `number`, and has the others raise
+ * theirs to `raise_to`. Returns the deadline until which a majority of the counted ones
+ * is held; 0 if fewer are counted. Stores in `last` the number below which no counter of
+ * such a majority is. */
+int64_t lw__quorum_fence_agree(struct lw__votes *votes, uint64_t number,
+                               uint64_t raise_to, uint64_t *last);
+
+/* ---- quorum_ask.c ---- */
+
+/* Asks each server that has not been asked, or whose vote was lost. */
+void lw__quorum_ask_all(struct lw__votes *votes);
+/* Releases the vote, or leaves the queue, in the background. */
+void lw__quorum_ask_drop(struct lw__vote *vote);
+/* Forgets votes that were lost, and whose deadline has come: Redis has none of them. */
+void lw__quorum_ask_drop_lost(struct lw__votes *votes);
+void lw__quorum_ask_forget_error(struct lw__vote *vote);
+/* The server has answered: notes how long it took. */
+void lw__quorum_ask_answered(struct lw__vote *vote);
+/* Renews with this lease from now on. Returns false if the vote cannot be renewed. */
+bool lw__quorum_ask_renew(struct lw__vote *vote, uint32_t lease_ms);
+/* The votes have the lease, the margin and the flags of the holder, or of the first
+ * waiter, which may have changed. */
+void lw__quorum_ask_match(struct lw__claim *claim);
+/* A minority is held. Releases it if it was held for long enough. `others`: another
+ * client has other servers. */
+void lw__quorum_ask_minority(struct lw__votes *votes, bool others);
+
+/* ---- quorum.c ---- */
+
+/* Compares two uint64_t, for qsort. */
+int lw__quorum_compare(const void *a, const void *b);
+#endif
