@@ -474,6 +474,9 @@ static struct lw__output step_held(struct lw__machine *m, const struct lw__input
         return only(0);
     case LW__EV_VOTED: /* each vote was believed by a machine of its own */
         deadline = deadline_of(in->now_us, in->voted.wanted_us);
+        if (deadline < m->deadline_us) { /* of an earlier handle with a longer lease */
+            deadline = m->deadline_us;
+        }
         m->deadline_us = in->voted.deadline_us < deadline ? in->voted.deadline_us
                                                           : deadline;
         m->held_until_us = m->deadline_us;

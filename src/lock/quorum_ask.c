@@ -286,10 +286,12 @@ bool lw__quorum_ask_renew(struct lw__vote *vote, uint32_t lease_ms)
     return true;
 }
 
-static void match(struct lw__vote *vote, const struct lw_lock *first,
-                  int64_t hold_until_us)
+/* The next handle of the client takes the votes over as they are, as it does a lease of a
+ * single server. Before the claim holds, a shorter lease shortens them. */
+static void match(struct lw__vote *vote, const struct lw_lock *first, bool holds)
 {
     struct lw_lock *lock = vote->lock;
+    int64_t hold_until_us = holds ? first->hold_until_us : LW__NEVER;
     uint8_t flags = first->flags & LW_NO_RENEW;
     bool same = lock->margin_ms == first->margin_ms && lock->flags == flags &&
                 lock->hold_until_us == hold_until_us;
@@ -301,15 +303,17 @@ static void match(struct lw__vote *vote, const struct lw_lock *first,
         lock->lease_ms = first->lease_ms;
         return;
     }
+    if (holds && lock->lease_ms != first->lease_ms) {
+        lock->lease_ms = first->lease_ms;
+        same = false;
+    }
     if (!same) {
         lw__handle_arm_loss(lock);
         lw__renewal_plan(lock->claim);
+        lw__votes_changed(vote->votes); /* its deadline may have moved */
     }
     if (lock->lease_ms != first->lease_ms) {
-        same = !lw__quorum_ask_renew(vote, first->lease_ms) && same;
-    }
-    if (!same) {
-        lw__votes_changed(vote->votes); /* its deadline has moved */
+        (void)lw__quorum_ask_renew(vote, first->lease_ms);
     }
 }
 
@@ -322,8 +326,7 @@ void lw__quorum_ask_match(struct lw__claim *claim)
         struct lw__vote *vote = &votes->vote[i];
 
         if (vote->lock != NULL && vote->lock->claim != NULL && !vote->lost) {
-            match(vote, first,
-                  claim->holder != NULL ? claim->holder->hold_until_us : LW__NEVER);
+            match(vote, first, claim->holder != NULL);
         }
     }
 }

@@ -902,6 +902,17 @@ QUORUM_LOCKS_MUTATIONS = [
     ('tokens_of*', ('claims with the same ticket are in any order',
      ('src/lock', '&ret[LW__UUID_SIZE - 2]', '&ret[0]'))),
 ]
+EDGES = 'test/integration/quorum/quorum_edges'
+EDGES_MUTATIONS = [
+    ('a_shorter*', ("a shorter lease of the next handle ends the votes that it takes over",
+     ('src/lock', 'if (holds && lock->lease_ms != first->lease_ms) {', 'if (holds && first->lease_ms == 0) {'))),
+    ('a_lost_vote*', ('a vote that cannot be renewed counts as renewed',
+     ('src/lock', '            vote->renewed = LW_ECONN;', '            vote->renewed = LW_OK;'))),
+    ('a_hold*', ('votes that were lost extend a hold without renewal',
+     ('src/lock', '    vote->lapsed = true;', '    vote->lapsed = false;'))),
+    ('two_minorities*', ('a vote is always requested again at once',
+     ('src/lock', 'if (votes->yields_in_vain > YIELDS_IN_VAIN) {', 'if (votes->yields_in_vain > YIELDS_IN_VAIN && votes->yields == 0) {'))),
+]
 VOTED_UNIT_MUTATIONS = [
     ('votes are believed for longer than the lease',
      ('src/lock', 'in->voted.deadline_us < deadline ? in->voted.deadline_us', 'deadline != 0 ? in->voted.deadline_us')),
@@ -920,6 +931,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     (VOTED_UNIT_MUTATIONS, 'test/unit/unit_machine', ()),
     *(([mutation], MEMBERS, (test,)) for test, mutation in MEMBERS_MUTATIONS),
     *(([mutation], QUORUM_LOCKS, (test,)) for test, mutation in QUORUM_LOCKS_MUTATIONS),
+    *(([mutation], EDGES, (test,)) for test, mutation in EDGES_MUTATIONS),
     (SENTINEL_UNIT_MUTATIONS, SENTINEL_UNIT, ()),
     (SENTINEL_REAL_MUTATIONS, SENTINEL_REAL, ('the_id_of_a_master*',)),
     (SESSION_UNIT_MUTATIONS, 'test/unit/unit_session', ()),

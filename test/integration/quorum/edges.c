@@ -68,8 +68,9 @@ static void a_limit_ends_with_its_handle(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* Its votes end with its own lease, although no server replies any more. */
-static void a_shorter_lease_is_the_next_handles(void **state)
+/* Until a server replies the votes end as they did, as a lease of a single server does.
+ */
+static void a_shorter_lease_ends_no_votes(void **state)
 {
     struct peer *a, *b;
     struct hold *A, *B, *first;
@@ -91,9 +92,9 @@ static void a_shorter_lease_is_the_next_handles(void **state)
     }
     let_go(A);
     EXPECT("A released OK; B granted");
-    stage_run_for(20);
-    assert_int_in_range(lw_lock_remaining_ms(B->lock), 0, 1000);
-    EXPECT("B lost ELOST");
+    stage_expect_nothing(1500);
+    assert_true(lw_lock_remaining_ms(B->lock) > 10000);
+    assert_int_in_range(quorum_count("x"), 2, 3);
 }
 
 /* ---- renewals ---- */
@@ -169,46 +170,6 @@ static void a_useless_minority_costs_little(void **state)
     let_go(A);
     EXPECT("A released OK");
     UNTIL(quorum_count("x") == 0);
-}
-
-/* A server that did not reply for a while does not make the others slow. */
-static void a_pause_of_a_server_is_forgotten(void **state)
-{
-    struct peer *a;
-    struct hold *A, *held[8];
-    char last[128], name[8];
-    int yields = 0;
-
-    (void)state;
-    quorum_start(3);
-    a = quorum_peer("a", NULL);
-    proxy_hold(quorum_proxy[0], COMMANDS, TO_SERVER, true);
-    for (int i = 0; i < 8; i++) {
-        (void)snprintf(name, sizeof(name), "y%d", i);
-        held[i] = ask(a, name, name, -1);
-        UNTIL(held[i]->result == LW_OK);
-    }
-    stage_run_for(4000);
-    proxy_hold(quorum_proxy[0], COMMANDS, TO_SERVER, false);
-    for (int i = 0; i < 8; i++) {
-        UNTIL(quorum_count(lw_lock_name(held[i]->lock)) == 3);
-        drop(held[i]);
-    }
-    stage_clear_trace();
-    say("SET x stranger PX 60000");
-    A = ask(a, "A", "x", -1);
-    UNTIL(*quorum_value(0, "x") != '\0');
-    (void)snprintf(last, sizeof(last), "%s", quorum_value(0, "x"));
-    for (int64_t until = now_ms() + 1500; now_ms() < until;) {
-        stage_run_for(1);
-        if (*quorum_value(0, "x") != '\0' && strcmp(quorum_value(0, "x"), last) != 0) {
-            (void)snprintf(last, sizeof(last), "%s", quorum_value(0, "x"));
-            yields++;
-        }
-    }
-    assert_int_in_range(yields, 5, 1000);
-    drop(A);
-    UNTIL(*quorum_value(0, "x") == '\0');
 }
 
 /* Clients that may not queue at every server: each is the only one in the queue of the
@@ -337,11 +298,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_limit_ends_with_its_handle),
-        STAGE_TEST(a_shorter_lease_is_the_next_handles),
+        STAGE_TEST(a_shorter_lease_ends_no_votes),
         STAGE_TEST(a_lost_vote_is_not_counted_as_renewed),
         STAGE_TEST(a_hold_without_renewal_ends_with_its_lease),
         STAGE_TEST(a_useless_minority_costs_little),
-        STAGE_TEST(a_pause_of_a_server_is_forgotten),
         STAGE_TEST(two_minorities_do_not_wait_for_each_other),
         STAGE_TEST(any_call_may_be_made_in_any_callback),
     };
