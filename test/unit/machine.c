@@ -107,7 +107,8 @@ static void test_votes_move_the_deadline_either_way(void **state)
                 "1000 voted D=10500 -> held D=10500 fence=7\n"
                 "1001 voted D=2000 -> held D=2000 fence=7\n"
                 "1002 voted D=99999 wanted=5000 -> held D=5950 fence=7\n"
-                "1003 voted D=99999 -> held D=10901 fence=7\n");
+                "1003 voted D=99999 -> held D=10901 fence=7\n"
+                "1004 voted D=99999 wanted=5000 -> held D=10901 fence=7\n");
 }
 
 static void test_a_ticket_that_the_caller_chose_is_sent(void **state)
