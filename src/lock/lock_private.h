@@ -596,7 +596,7 @@ bool lw__quorum_admit(struct lw__quorum_member *member, struct lw__node *node);
 bool lw__quorum_note(struct lw_client *client);
 /* Returns the class of quorum->why. */
 int lw__quorum_error(const struct lw__quorum *quorum);
-/* Writes each server with its reason. */
+/* Writes each server with its reason (NULL: none). */
 void lw__quorum_list(const struct lw__quorum *quorum,
                      const char *const reasons[LW__QUORUM_MOST], char *ret, size_t size);
 /* Adds what the members' clients have counted, `each` by itself. */

@@ -166,7 +166,7 @@ static size_t share_of(const struct lw__quorum *quorum, size_t size)
     for (unsigned i = 0; i < quorum->count; i++) {
         taken += strlen(quorum->members[i].server) + strlen("; : ");
     }
-    return taken < size ? (size - taken) / quorum->count : 0;
+    return taken < size && quorum->count > 0 ? (size - taken) / quorum->count : 0;
 }
 
 void lw__quorum_list(const struct lw__quorum *quorum,
@@ -177,12 +177,13 @@ void lw__quorum_list(const struct lw__quorum *quorum,
     *ret = '\0';
     for (unsigned i = 0; i < quorum->count && length < size; i++) {
         const char *server = quorum->members[i].server;
-        bool named = strstr(reasons[i], server) != NULL;
+        const char *reason = reasons[i] != NULL ? reasons[i] : "";
+        bool named = strstr(reason, server) != NULL;
 
         length +=
             (size_t)snprintf(ret + length, size - length, "%s%s%s%.*s", i > 0 ? "; " : "",
                              named ? "" : server, named ? "" : ": ",
-                             (int)(share + (named ? strlen(server) + 2 : 0)), reasons[i]);
+                             (int)(share + (named ? strlen(server) + 2 : 0)), reason);
     }
 }
 
@@ -211,7 +212,7 @@ bool lw__quorum_note(struct lw_client *client)
 {
     struct lw__quorum *quorum = client->quorum;
     struct lw__node *node = lw__route_node(client->route, 0);
-    const char *reasons[LW__QUORUM_MOST];
+    const char *reasons[LW__QUORUM_MOST] = {NULL};
     bool was_up = quorum->up;
     unsigned up = 0, failed = 0;
 
@@ -221,9 +222,9 @@ bool lw__quorum_note(struct lw_client *client)
         if (is_up(member)) {
             reasons[i] = "connected";
             up++;
-        } else {
-            reasons[i] = member->client != NULL ? lw__node_reason(node_of(member)) : "";
-            failed += member->client != NULL && lw__node_has_failed(node_of(member));
+        } else if (member->client != NULL) {
+            reasons[i] = lw__node_reason(node_of(member));
+            failed += lw__node_has_failed(node_of(member));
         }
     }
     quorum->up = up >= quorum->majority;

@@ -449,7 +449,7 @@ void lw__encode_fence_raise(struct lw__buffer *out, bool eval, const char *fence
     put_script(out, eval, LW__SCRIPT_FENCE_RAISE, 2, 2);
     lw__resp_text(out, fence);
     lw__resp_text(out, name);
-    lw__resp_number(out, number);
+    lw__resp_number(out, (int64_t)number);
     lw__format_put_token(out, token);
 }
 
