@@ -98,7 +98,7 @@ static void test_a_lease_is_made_shorter(void **state)
 }
 
 /* Each vote was believed by itself. Together they are never believed for longer than the
- * lease that is wanted. */
+ * lease that is wanted, or that an earlier handle has left. */
 static void test_votes_move_the_deadline_either_way(void **state)
 {
     (void)state;
