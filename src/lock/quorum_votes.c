@@ -293,6 +293,16 @@ static void count_renewals(struct lw__votes *votes)
     }
 }
 
+/* Returns true if the server reported the loss, also if the vote's callback has not been
+ * called yet. */
+static bool is_gone(const struct lw__vote *vote)
+{
+    const struct lw_lock *lock = vote->lock;
+
+    return vote->gone || (lock != NULL && lock->notice.kind == LW__NOTICE_LOST &&
+                          lock->notice.status == LW_ENOTHELD);
+}
+
 /* Too few votes are left. The claim is lost at once: the servers that have lost theirs
  * may grant them to another client. May free the votes. */
 static void lose(struct lw__votes *votes)
@@ -303,7 +313,7 @@ static void lose(struct lw__votes *votes)
     bool gone = false;
 
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
-        gone = gone || votes->vote[i].gone;
+        gone = gone || is_gone(&votes->vote[i]);
     }
     explain(votes, why);
     claim->client->events->on_error(claim, LW_ECONN, why);

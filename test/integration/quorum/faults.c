@@ -269,9 +269,35 @@ static void new_servers_grant_nothing_for_the_guard_time(void **state)
     assert_int_equal(quorum_count("x"), 0);
 }
 
+/* Two replies that arrive at once are judged together. */
+static void keys_that_are_taken_at_once_are_told(void **state)
+{
+    struct peer *a;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    for (int i = 0; i < 100; i++) {
+        struct hold *A = quorum_take(a, "A", "x");
+
+        UNTIL(quorum_count("x") == 3);
+        for (int at = 0; at < 3; at++) {
+            freeReplyObject(
+                server_command(&quorum_server[at], "SET x stranger PX 60000"));
+        }
+        assert_int_equal(lw_renew(A->lock, 0, NULL, NULL), 0);
+        EXPECT("A lost ENOTHELD");
+        drop(A);
+        for (int at = 0; at < 3; at++) {
+            freeReplyObject(server_command(&quorum_server[at], "DEL x"));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        STAGE_TEST(keys_that_are_taken_at_once_are_told),
         STAGE_TEST(a_dead_server_is_not_noticed),
         STAGE_TEST(two_dead_servers_of_five_are_not_noticed),
         STAGE_TEST(a_stopped_server_is_not_noticed),
