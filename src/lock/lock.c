@@ -217,22 +217,16 @@ static int check_call(struct lw_client *client, const char *name,
     return lw__lock_options(client, options, checked);
 }
 
-/* Copies the owner. A hold of a read-write lock that is adopted has an owner already, for
- * which there must be room. Returns false if memory is short. */
-static bool copy_owner(struct lw_lock *lock, const char *owner, bool adopts)
+/* Copies the owner; NULL if memory is short. A hold of a read-write lock that is adopted
+ * has an owner already, for which there must be room. */
+static char *copy_owner(const char *owner, bool needs_room)
 {
-    lock->owned = owner != NULL;
-    if (adopts && lock->mode->rw) {
-        lock->owner = calloc(1, LW__OWNER_SIZE);
-        if (lock->owner != NULL && owner != NULL) {
-            memcpy(lock->owner, owner, strlen(owner) + 1);
-        }
-        return lock->owner != NULL;
+    char *copy = needs_room ? calloc(1, LW__OWNER_SIZE) : strdup(owner);
+
+    if (copy != NULL && needs_room && owner != NULL) {
+        memcpy(copy, owner, strlen(owner) + 1);
     }
-    if (owner != NULL) {
-        lock->owner = strdup(owner);
-    }
-    return owner == NULL || lock->owner != NULL;
+    return copy;
 }
 
 /* Creates a handle that acquires the lock; or adopts it, if `token` is not NULL. The
@@ -242,16 +236,21 @@ static int request(struct lw_client *client, const char *name, const char *token
                    lw_lock_cb *done, void *arg, struct lw_lock **ret)
 {
     struct lw_lock *lock = allocate(client);
+    bool needs_room;
 
     if (lock == NULL) {
         goto fail;
     }
     copy_options(lock, options);
+    needs_room = token != NULL && lock->mode->rw;
+    lock->owned = options->owner != NULL;
     lock->asking.ticket = ticket;
     lock->done = done;
     lock->arg = arg;
     lock->name = lw__name_get(client, name);
-    if (lock->name == NULL || !copy_owner(lock, options->owner, token != NULL)) {
+    if (lock->name == NULL ||
+        ((needs_room || lock->owned) &&
+         (lock->owner = copy_owner(options->owner, needs_room)) == NULL)) {
         goto fail;
     }
     client->stats.waiting++;

@@ -128,8 +128,8 @@ static void note_error(struct lw__vote *vote, int status)
     int error = vote->lock != NULL ? lw_lock_error(vote->lock) : LW_OK;
 
     lw__quorum_ask_forget_error(vote);
-    vote->why = strdup(*why ? why : lw_strerror(status));
     vote->error = error != LW_OK ? error : status;
+    vote->why = strdup(*why ? why : lw_strerror(status));
     vote->again_us = lw__now_us() + AGAIN_US;
 }
 
