@@ -93,11 +93,17 @@ static void replicas_and_their_masters_have_no_vote(void **state)
 static void a_node_of_a_cluster_has_no_vote(void **state)
 {
     struct peer *a;
+    char args[64];
 
     (void)state;
     quorum_start(3);
+    if (redis_info("redis_version") < 7) {
+        skip(); /* its bus has the same port for all servers without one of their own */
+    }
+    (void)snprintf(args, sizeof(args), "--cluster-enabled yes --cluster-port %d",
+                   server_free_port());
     server_stop(&quorum_server[1]);
-    server_start(&quorum_server[1], "--cluster-enabled yes");
+    server_start(&quorum_server[1], args);
     proxy_lead(quorum_proxy[1], quorum_server[1].path, NULL);
     a = start();
     wait_for_log(a, 1, "a cluster's node cannot be in a quorum");
