@@ -99,7 +99,7 @@ class UnreachableMaster(MapTest):
                  f"127.0.0.1:{self.sentinel.server_address[1]}={TEST_NET}:1")
 
     def test_a_switch(self):
-        process = self.holder(*self.map, "--lease", "3s")
+        process = self.holder(*self.map, "--lease", "20s")
         self.servers[1]("REPLICAOF", "127.0.0.1", self.ports[0])
         until(lambda: self.servers[1]("EXISTS", "job") == 1, "the lock is replicated")
         self.servers[1]("REPLICAOF", "NO", "ONE")
