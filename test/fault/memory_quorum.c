@@ -31,7 +31,7 @@ static void stop_further(bool in_good_order)
 {
     (void)in_good_order;
     for (int i = 0; i < SERVERS - 1; i++) {
-        if (further[i].running) {
+        if (further[i].dir[0] != 0) {
             server_stop(&further[i]);
         }
     }

@@ -17,7 +17,7 @@ static void stop_all(bool in_good_order)
 {
     (void)in_good_order;
     for (int i = 0; i < servers; i++) {
-        if (quorum_server[i].running) {
+        if (quorum_server[i].dir[0] != 0) { /* also a killed one */
             server_resume(&quorum_server[i]);
             server_stop(&quorum_server[i]);
         }
