@@ -371,9 +371,9 @@ static void leave(struct lw__vote *vote, int64_t again_us)
 }
 
 /* Releases the minority, and queues everywhere with the one ticket: if the servers gave
- * different ones, three clients could wait for each other. Where this client cannot queue
- * the old token would refuse the fresh one, which then polled when the lease has ended:
- * such a server is left for a pause. */
+ * different ones, three clients could wait for each other. If this client cannot queue at
+ * a server, the old token would refuse the fresh one, which then polled when the lease
+ * has ended: such a server is left for a pause. */
 static void yield(struct lw__votes *votes)
 {
     int64_t again_us = lw__now_us() + pause_us(votes);
