@@ -61,6 +61,10 @@ class Place:
     def cpu_us(self):
         return sum(one.cpu_us() for one in self.servers)
 
+    def replica_cpu_us(self):
+        """Returns 0: the servers of a quorum have no replicas."""
+        return 0
+
 
 class Servers(contextlib.ExitStack):
     """As many as the largest quorum has. The first one is also reached by a port that is
