@@ -23,8 +23,10 @@ static void check_list(const struct lw__url *url)
 {
     char why[WHY];
 
-    CHECK((url->host_count > 0) == (url->service != NULL || url->cluster));
+    CHECK((url->host_count > 0) == (url->service != NULL || url->cluster || url->quorum));
     CHECK(url->host_count <= LW__URL_HOSTS);
+    CHECK(!url->quorum || url->host_count == 3 || url->host_count == 5 ||
+          url->host_count == 7);
     CHECK(url->service == NULL ||
           lw__check_word(url->service, "service", why, sizeof(why)) == NULL);
     for (size_t i = 0; i < url->host_count; i++) {
@@ -42,7 +44,7 @@ static void check_url(const char *text)
     CHECK(status == 0 || status == LW_EINVAL);
     if (status == 0) {
         CHECK((url.host != NULL) + (url.path != NULL) + (url.service != NULL) +
-                  url.cluster ==
+                  url.cluster + url.quorum ==
               1);
         CHECK(url.host == NULL || *url.host);
         CHECK(url.path == NULL || *url.path);
