@@ -626,7 +626,7 @@ static void read_queued(struct lw__claim *claim, const struct lw__acquired *answ
 
 /* Returns true if this request, which did not join the queue, was refused because of a
  * hold that this client is releasing: the first release did nothing (the value was
- * marked, or NOSCRIPT) and was sent again behind the request. */
+ * marked, or NOSCRIPT) and was sent again behind the request, maybe in the same write. */
 static bool came_before_release(const struct lw__claim *claim)
 {
     const struct lw__claim *first = claim->name->claims;
@@ -636,7 +636,7 @@ static bool came_before_release(const struct lw__claim *claim)
            !lw__machine_reacquires(claim->machine.phase) &&
            first->machine.phase == LW__RELEASING && !lw__claim_stays(first) &&
            (lw__node_is_unsent(&first->command) ||
-            first->command.request.sent_us > sent_us_of(claim));
+            first->command.request.sent_us >= sent_us_of(claim));
 }
 
 /* Returns false if a fencing token was requested and the reply has none. */

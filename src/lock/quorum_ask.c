@@ -356,28 +356,10 @@ static void replace(struct lw__vote *vote)
     lw_lock_free(old);
 }
 
-static int64_t pause_us(struct lw__votes *votes)
-{
-    return lw__random_between(&votes->claim->client->random, PAUSE_LEAST_US,
-                              PAUSE_MOST_US);
-}
-
-/* Releases the vote, and requests it again at that time. */
-static void leave(struct lw__vote *vote, int64_t again_us)
-{
-    lw__quorum_ask_drop(vote);
-    vote->again_us = again_us;
-    lw__votes_count_at(vote->votes, again_us);
-}
-
 /* Releases the minority, and queues everywhere with the one ticket: if the servers gave
- * different ones, three clients could wait for each other. If this client cannot queue at
- * a server, the old token would refuse the fresh one, which then polled when the lease
- * has ended: such a server is left for a pause. */
+ * different ones, three clients could wait for each other. */
 static void yield(struct lw__votes *votes)
 {
-    int64_t again_us = lw__now_us() + pause_us(votes);
-
     if (votes->ticket == 0) {
         choose_ticket(votes);
     }
@@ -385,16 +367,19 @@ static void yield(struct lw__votes *votes)
         struct lw__vote *vote = &votes->vote[i];
         int64_t ticket = ticket_of(vote);
 
-        if (vote->held && !lw__node_is_bound(lw__vote_node(vote), 0)) {
-            leave(vote, again_us);
-        } else if (vote->held ||
-                   (vote->refused && ticket != 0 && ticket != votes->ticket)) {
+        if (vote->held || (vote->refused && ticket != 0 && ticket != votes->ticket)) {
             replace(vote);
         }
     }
     votes->yields++;
     votes->news_us = lw__now_us();
     votes->yield_us = votes->minority_us = 0;
+}
+
+static int64_t pause_us(struct lw__votes *votes)
+{
+    return lw__random_between(&votes->claim->client->random, PAUSE_LEAST_US,
+                              PAUSE_MOST_US);
 }
 
 /* Leaves all servers, and requests at the end of the queues after a pause. */
@@ -430,10 +415,12 @@ static void retreat(struct lw__votes *votes)
         struct lw__vote *vote = &votes->vote[i];
 
         if (vote->held) {
-            leave(vote, again_us);
+            lw__quorum_ask_drop(vote);
+            vote->again_us = again_us;
         }
     }
     votes->yield_us = votes->minority_us = 0;
+    lw__votes_count_at(votes, again_us);
 }
 
 /* The moment has passed in which the others could have come. */

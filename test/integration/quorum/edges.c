@@ -208,30 +208,6 @@ static void two_minorities_do_not_wait_for_each_other(void **state)
     stage_clear_trace();
 }
 
-/* A client that may not queue at any server: it polls each of them, and has one vote
- * after the other. */
-static void a_client_that_cannot_queue_collects_its_votes(void **state)
-{
-    static const char user[] = "ACL SETUSER alice on >a ~* &* +@all -pubsub";
-    struct peer *a;
-    struct hold *A;
-
-    (void)state;
-    quorum_start(3);
-    for (int i = 0; i < 3; i++) {
-        freeReplyObject(server_command(&quorum_server[i], user));
-        freeReplyObject(
-            server_command(&quorum_server[i], "SET x stranger PX %d", 500 + 700 * i));
-    }
-    a = quorum_peer("a", client_of(.username = "alice", .password = "a"));
-    UNTIL(a->up);
-    A = ask(a, "A", "x", -1);
-    EXPECT("A granted");
-    let_go(A);
-    EXPECT("A released OK");
-    UNTIL(quorum_count("x") == 0);
-}
-
 /* ---- calls in callbacks ---- */
 
 static int moment_to_act, act;
@@ -327,7 +303,6 @@ int main(void)
         STAGE_TEST(a_hold_without_renewal_ends_with_its_lease),
         STAGE_TEST(a_useless_minority_costs_little),
         STAGE_TEST(two_minorities_do_not_wait_for_each_other),
-        STAGE_TEST(a_client_that_cannot_queue_collects_its_votes),
         STAGE_TEST(any_call_may_be_made_in_any_callback),
     };
 
