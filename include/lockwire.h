@@ -383,8 +383,8 @@ struct lw_client_options {
      * sentinels report, to sentinels that the URL does not list, to the nodes in the slot
      * map of a cluster, and to redirects; not to the hosts that the URL lists. An address
      * is replaced once: a right side that is also a left side, a left side that occurs
-     * twice, and a pair with only one port are LW_EINVAL. So is a map with a URL for a
-     * single server. At most 1024 pairs.
+     * twice, and a pair with only one port are LW_EINVAL. So is a map with the URL of a
+     * single server or of a quorum. At most 1024 pairs.
      *
      * A server is still identified by the address that is announced: lw_client_master
      * returns it, and logs and `server` of lw_inspection have both. With TLS the name to
@@ -454,8 +454,8 @@ struct lw_acquire_options {
      * and may end with LW_EBUSY later. A handle that has had a place is not refused any
      * more, even if its connection or the queue is lost. An owner that already holds the
      * lock waits ahead of all others, without a limit. LW_REDISSON has no queue, and so
-     * no limit (LW_EINVAL). With wait_ms 0 the field has no effect. While a cluster moves
-     * the name's slot, waiters are not counted. */
+     * no limit (LW_EINVAL); nor has a quorum. With wait_ms 0 the field has no effect.
+     * While a cluster moves the name's slot, waiters are not counted. */
     uint32_t max_waiting;
     /* How long the lock stays held, at least, from the grant on, so that a job that ends
      * at once does not run again elsewhere. If the hold ends before that time, by
@@ -463,7 +463,7 @@ struct lw_acquire_options {
      * detached for the rest (lw_detach), and lw_release completes with LW_OK. Until then
      * handles of the same client wait as well. The lease ends earlier if this process
      * dies. At most 2^31 - 1, max_hold_ms (if that is not 0), and the longest lease that
-     * guard_ms allows. Not with LW_REDISSON. 0: no minimum. */
+     * guard_ms allows. Not with LW_REDISSON or a quorum. 0: no minimum. */
     uint32_t at_least_ms;
 };
 #define LW_ACQUIRE_OPTIONS_INIT                                                          \
@@ -602,10 +602,9 @@ struct lw_master {
  * counts as down; the log has the reason of each server, and so have `why` and
  * lw_lock_errstr if no majority is left. Only LW_MUTEX is supported, without max_waiting
  * and at_least_ms, and neither lw_acquire_all, lw_detach and lw_adopt nor lw_inspect,
- * lw_break and lw_list: they return LW_EINVAL. A fencing
- * token is always drawn. lw_lock_owner is a text of this client that no server stores.
- * lw_stats counts the commands and renewals of all servers. lockwire(7), QUORUM, has the
- * guarantees.
+ * lw_break and lw_list: they return LW_EINVAL. A fencing token is always drawn.
+ * lw_lock_owner is a text of this client that no server stores. lw_stats counts the
+ * commands and renewals of all servers. lockwire(7), QUORUM, has the guarantees.
  *
  * Returns 0, LW_EINVAL (the URL or an option is invalid: errbuf says which) or LW_ENOMEM.
  */
@@ -738,8 +737,8 @@ LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done
  *                 failover; the lock ends with its lease
  *   LW_EUNKNOWN   no reply within request_timeout_ms; this is retried in the background.
  *                 The lock ends after keep_ms or with its lease, whichever is later
- * Returns 0, LW_EINVAL (see errbuf; also with LW_REDISSON), or the value in the table of
- * states.
+ * Returns 0, LW_EINVAL (see errbuf; also with LW_REDISSON or a quorum), or the value in
+ * the table of states.
  */
 LW_PUBLIC int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done,
                         void *arg);
@@ -754,11 +753,11 @@ LW_PUBLIC int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done,
  *
  * `token` is that of lw_lock_token or lw_inspect, from this or any other client.
  * `options` are those of lw_acquire (NULL: a mutex, try once), with the mode in which the
- * lock is held; not LW_REDISSON. permits and max_waiting have no effect. In LW_EXCLUSIVE
- * and LW_SHARED the hold keeps its owner (lw_lock_owner), which must be `owner` if that
- * is given. wait_ms is how long an outage of the server is waited out; the adoption also
- * waits while a cluster moves the name's slot, and while no locks are granted because of
- * guard_ms. `done` is called once, with:
+ * lock is held; not LW_REDISSON, nor with a quorum. permits and max_waiting have no
+ * effect. In LW_EXCLUSIVE and LW_SHARED the hold keeps its owner (lw_lock_owner), which
+ * must be `owner` if that is given. wait_ms is how long an outage of the server is waited
+ * out; the adoption also waits while a cluster moves the name's slot, and while no locks
+ * are granted because of guard_ms. `done` is called once, with:
  *   LW_OK         the lock is held
  *   LW_ENOTHELD   the token does not hold the lock (any longer)
  *   LW_EINVAL     the key is another kind of lock, or the hold has another mode or owner:

@@ -38,7 +38,7 @@ struct lw__url {
  * which may hold a password. */
 int lw__url_parse(const char *text, struct lw__url *ret, char *why, size_t why_size);
 void lw__url_clear(struct lw__url *url);
-/* Parses host[:port] as it may stand in a URL. `ret->port` keeps its value if the text
+/* Parses host[:port] as in a URL. `ret->port` keeps its value if the text
  * has no port; `ret->name` is to be freed. Returns like lw__url_parse. */
 int lw__url_parse_host(const char *text, size_t length, struct lw__url_host *ret,
                        char *why, size_t why_size);

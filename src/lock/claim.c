@@ -444,7 +444,7 @@ void lw__claim_granted(struct lw__claim *claim, uint64_t fence, int64_t sent_us)
 /* ---- the try: SET NX PX, and INCR for a fencing token ---- */
 
 /* Lets the later claims of this client send their requests. They waited until the first
- * claim's try was over and its next request was sent, so as not to queue ahead of it. */
+ * claim's try had ended and its next request was sent, so as not to queue ahead of it. */
 static void wake_siblings(struct lw_client *client, struct lw__name *name)
 {
     struct lw__claim *claim, *next;

@@ -293,7 +293,7 @@ static const struct lw__command_type break_type = {
     encode_break, break_replied, break_failed, .priority = LW__PRIORITY_NEW};
 
 /* Returns true if the call is to break this holder. The empty token in a read-write lock
- * stands for all that are too long to be reported (inspect.lua): only NULL selects it. */
+ * represents all that are too long to be reported (inspect.lua): only NULL selects it. */
 static bool is_selected(const struct lw__inspect_call *call,
                         const struct lw_inspected *holder)
 {

@@ -246,7 +246,7 @@ struct lw__list {
     struct lw__command command; /* the next SCAN */
     struct lw__notice notice;   /* a lock was found, or the end */
     struct lw__list *next, *prev;
-    struct lw_client *client; /* NULL: it is gone, or the call is over */
+    struct lw_client *client; /* NULL: it was freed, or the call has ended */
     lw_found_cb *found;
     lw_listed_cb *done;
     void *arg;
@@ -670,7 +670,7 @@ void lw__turns_cancel_wait(struct lw_lock *lock);
 /* The handle's timer; `arg` is the handle. */
 void lw__turns_timer(void *arg);
 /* A link of `node` came up, or was bound: waiters poll at once (behind a try of the same
- * client: once that is over), pending releases are sent. `verify`: holds are renewed,
+ * client: once that has ended), pending releases are sent. `verify`: holds are renewed,
  * since it may be another server. */
 void lw__turns_retry_all(struct lw_client *client, const struct lw__node *node,
                          bool verify);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The votes of one claim of a quorum: a handle of each member's client. They stand in for
- * the claim's command: what a server would reply to one request is counted here from the
+/* The votes of one claim of a quorum: a handle of each member's client. They replace the
+ * claim's command: what a server would reply to one request is counted here from the
  * replies of all. A vote is believed by the machine of its own claim; this file decides
  * how many of them are a lock. Independent of how votes are requested and released
  * (quorum_ask.c), and of which number a grant has (quorum_fence.c).

@@ -161,7 +161,7 @@ static bool shares_claim(const struct lw_lock *lock)
 }
 
 /* Returns how many handles wait for this name without a token of their own. A claim that
- * asks stands in the queue for one of its handles. */
+ * asks has a place in the queue for one of its handles. */
 static uint32_t count_tokenless(const struct lw__name *name)
 {
     const struct lw__claim *claim;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The address map: see address_map.h.
  *
- * Each pair has two sides, both with a port or both without. A map is replaced once: a
- * right side that is a left side, of the same pair or of another one, is an error. So is
- * a left side that occurs twice. IPv6 addresses are compared by value, names without
+ * Each pair has two sides, both with a port or both without. An address is replaced once:
+ * a right side that is a left side, of the same pair or of another one, is an error. So
+ * is a left side that occurs twice. IPv6 addresses are compared by value, names without
  * regard to case. */
 #include "redis/address_map.h"
 

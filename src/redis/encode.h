@@ -63,8 +63,8 @@ void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args);
 void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
                                  const struct lw__release_args *args);
-/* Sets the lease of a token that will not be renewed. A negative one keeps the TTL, and
- * is for a key without a TTL. */
+/* Sets the lease of a token that will not be renewed. If it is negative the key keeps its
+ * TTL, and a key without a TTL gets the absolute value. */
 void lw__encode_detach(struct lw__buffer *out, bool eval, const char *name,
                        const struct lw__token *token, bool rw, int64_t lease_ms);
 

@@ -887,10 +887,6 @@ static bool print_token(const struct take *take)
     int64_t left_ms = session->options->lease_ms - (system_now_ms() - take->detached_ms);
     char *line;
 
-    if (*token == '\0') {
-        report("%s", lw_strerror(LW_ENOMEM));
-        return false;
-    }
     if (!session->options->json) {
         (void)puts(token);
         return report_flush();
@@ -937,6 +933,11 @@ static void take_on_held(struct session *session)
     struct take *take = session->arg;
     int error;
 
+    if (*lw_lock_token(session->lock) == '\0') { /* before no one could release it */
+        report("%s", lw_strerror(LW_ENOMEM));
+        session_release(session, EXIT_SYSTEM);
+        return;
+    }
     take->detached_ms = system_now_ms();
     error = lw_detach(session->lock, session->options->lease_ms, on_detached, take);
     if (error != 0) { /* lost in the same turn of the loop */

@@ -362,8 +362,9 @@ static int check_server(struct options *options)
                       "%s: an " EMBEDDED " server, and all its locks, end with lockwire",
                       usage_names[options->subcommand]);
     }
-    if (options->subcommand == TAKE && (has_scheme(options, "redis-quorum://") ||
-                                        has_scheme(options, "rediss-quorum://"))) {
+    options->quorum = has_scheme(options, "redis-quorum://") ||
+                      has_scheme(options, "rediss-quorum://");
+    if (options->subcommand == TAKE && options->quorum) {
         return refuse(options->subcommand,
                       "take: a lock of a quorum cannot outlive the process");
     }

@@ -42,6 +42,7 @@ struct options {
     const char *maps[MAX_MAPS];
     int map_count;
     bool embedded;    /* main starts a server */
+    bool quorum;      /* the URL lists the servers of a quorum */
     int64_t guard_ms; /* 0: no guard */
     /* run, take, release, break: a token, or NULL. If it was given as @FILE or -, it is
      * read from `token_file` by main, and NULL before. */

@@ -19,7 +19,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define POLL_MS 2
@@ -150,7 +149,7 @@ int status(const struct options *options)
         .query = {.options = options, .events = &events, .show_warnings = true}};
 
     request.query.arg = &request;
-    if (strstr(options->url, "-quorum://") != NULL) {
+    if (options->quorum) {
         return status_quorum(options);
     }
     return query(&request.query, "lockwire-status");

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* status with the URL of a quorum: asks each server by its own URL, one after another,
- * and shows each server's vote. A server that does not reply has its reason in place of
- * it. The exit code tells whether a majority of the servers has a holder.
+ * and shows each server's vote. If a server does not reply, the reason is shown in place
+ * of the vote. The exit code says whether a majority of the servers has a holder.
  *
  * The library has checked the URL before it is taken apart. */
-#include "base/escape.h"
 #include "columns.h"
 #include "lockwire.h"
 #include "options.h"
@@ -21,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST 7
+#define MOST 7 /* servers of a quorum */
 
 /* What one server has replied. */
 struct vote {
@@ -249,12 +248,11 @@ static int write_all(const struct options *options, const struct vote *votes,
 static int check(const struct options *options)
 {
     static const struct query_events events = {.up = NULL};
-    struct query trial = {.options = options, .events = &events};
     struct options own = *options;
+    struct query trial = {.options = &own, .events = &events};
     int code;
 
     own.password = options->password != NULL ? strdup(options->password) : NULL;
-    trial.options = &own;
     code = query_open(&trial, "lockwire-status");
     query_close(&trial);
     free(own.password);
