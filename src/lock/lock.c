@@ -217,16 +217,21 @@ static int check_call(struct lw_client *client, const char *name,
     return lw__lock_options(client, options, checked);
 }
 
-/* Copies the owner; NULL if memory is short. A hold of a read-write lock that is adopted
- * has an owner already, for which there must be room. */
-static char *copy_owner(const char *owner, bool needs_room)
+/* Keeps the owner, if one is given; false if memory is short. A hold of a read-write lock
+ * that is adopted has an owner already, for which there must be room. */
+static bool keep_owner(struct lw_lock *lock, const char *owner, bool needs_room)
 {
-    char *copy = needs_room ? calloc(1, LW__OWNER_SIZE) : strdup(owner);
+    size_t size = owner != NULL ? strlen(owner) + 1 : 0;
 
-    if (copy != NULL && needs_room && owner != NULL) {
-        memcpy(copy, owner, strlen(owner) + 1);
+    lock->owned = size > 0;
+    if (!lock->owned && !needs_room) {
+        return true;
     }
-    return copy;
+    lock->owner = calloc(1, needs_room ? LW__OWNER_SIZE : size);
+    if (lock->owner != NULL && size > 0) {
+        memcpy(lock->owner, owner, size);
+    }
+    return lock->owner != NULL;
 }
 
 /* Creates a handle that acquires the lock; or adopts it, if `token` is not NULL. The
@@ -236,21 +241,17 @@ static int request(struct lw_client *client, const char *name, const char *token
                    lw_lock_cb *done, void *arg, struct lw_lock **ret)
 {
     struct lw_lock *lock = allocate(client);
-    bool needs_room;
 
     if (lock == NULL) {
         goto fail;
     }
     copy_options(lock, options);
-    needs_room = token != NULL && lock->mode->rw;
-    lock->owned = options->owner != NULL;
     lock->asking.ticket = ticket;
     lock->done = done;
     lock->arg = arg;
     lock->name = lw__name_get(client, name);
     if (lock->name == NULL ||
-        ((needs_room || lock->owned) &&
-         (lock->owner = copy_owner(options->owner, needs_room)) == NULL)) {
+        !keep_owner(lock, options->owner, token != NULL && lock->mode->rw)) {
         goto fail;
     }
     client->stats.waiting++;

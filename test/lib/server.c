@@ -20,6 +20,7 @@
 
 #define ANSWER_LIMIT_S 30
 #define MAX_KEPT_PORTS 16
+#define MAX_SERVERS 32 /* at once */
 
 static void connect_admin(struct server *server, const char *path)
 {
@@ -110,6 +111,56 @@ static void listen_with_tls(struct server *server)
     freeReplyObject(server_command(server, "CONFIG SET tls-port %d", server->tls_port));
 }
 
+/* ---- the folder ---- */
+
+/* A test that does not come to its end leaves the servers that it started; the folders of
+ * those go when the executable ends. Of a child that is forked they are not. */
+static char dirs[MAX_SERVERS][64];
+static pid_t their_process;
+
+static void remove_dir(const char *dir)
+{
+    char command[128];
+
+    (void)snprintf(command, sizeof(command), "rm -rf '%.63s'", dir);
+    if (system(command) != 0) {
+        stage_complain("cannot remove %s", dir);
+    }
+}
+
+static void remove_dirs(void)
+{
+    for (size_t i = 0; getpid() == their_process && i < MAX_SERVERS; i++) {
+        if (dirs[i][0]) {
+            remove_dir(dirs[i]);
+        }
+    }
+}
+
+static char *entry_of(const char *dir)
+{
+    for (size_t i = 0; i < MAX_SERVERS; i++) {
+        if (strcmp(dirs[i], dir) == 0) {
+            return dirs[i];
+        }
+    }
+    stage_fail("more than %d servers at once", MAX_SERVERS);
+}
+
+static void make_dir(char dir[64])
+{
+    char *entry = entry_of("");
+
+    if (their_process == 0 && atexit(remove_dirs) != 0) {
+        stage_fail("atexit");
+    }
+    their_process = getpid();
+    if (mkdtemp(dir) == NULL) {
+        stage_fail("mkdtemp %s: %s", dir, strerror(errno));
+    }
+    (void)snprintf(entry, sizeof(dirs[0]), "%s", dir);
+}
+
 /* ---- the process ---- */
 
 static void run(struct server *server)
@@ -134,9 +185,7 @@ static void run(struct server *server)
 void server_absent(struct server *server)
 {
     *server = (struct server){.dir = "/tmp/lockwire-test-XXXXXX"};
-    if (mkdtemp(server->dir) == NULL) {
-        stage_fail("mkdtemp %s: %s", server->dir, strerror(errno));
-    }
+    make_dir(server->dir);
     (void)snprintf(server->path, sizeof(server->path), "%s/redis", server->dir);
     (void)snprintf(server->url, sizeof(server->url), "unix://%s", server->path);
     if (getenv("LOCKWIRE_TLS") != NULL) {
@@ -166,16 +215,6 @@ void server_start(struct server *server, const char *args)
     server_run(server, args);
 }
 
-static void remove_dir(const char *dir)
-{
-    char command[128];
-
-    (void)snprintf(command, sizeof(command), "rm -rf '%s'", dir);
-    if (system(command) != 0) {
-        stage_complain("cannot remove %s", dir);
-    }
-}
-
 void server_stop(struct server *server)
 {
     disconnect_admin(server);
@@ -186,6 +225,7 @@ void server_stop(struct server *server)
     let_port_go(server);
     if (server->dir[0]) {
         remove_dir(server->dir);
+        entry_of(server->dir)[0] = '\0';
     }
     server->dir[0] = '\0';
 }
