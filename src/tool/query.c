@@ -29,6 +29,14 @@ void query_end(struct query *query, int code)
     }
 }
 
+int64_t query_guard_left_ms(const struct query *query)
+{
+    struct lw_stats stats = LW_STATS_INIT;
+
+    (void)lw_client_stats(query->client, &stats);
+    return query->options->guard_ms > 0 ? (int64_t)stats.guard_left_ms : -1;
+}
+
 static void report_query(const struct query *query, int error, bool link_up,
                          const char *why)
 {

@@ -50,6 +50,9 @@ void query_close(struct query *query);
 void query_inspect(struct query *query, lw_inspect_cb *done, void *arg);
 /* Returns the master that the sentinels report, or NULL if there are no sentinels. */
 const struct lw_master *query_master(const struct query *query, struct lw_master *ret);
+/* For how long no locks are granted by the guard: 0 if they are, 1 if it is not known,
+ * -1 without --guard. */
+int64_t query_guard_left_ms(const struct query *query);
 void query_end(struct query *query, int code);
 /* Reports a call or a callback with this status, and ends the query. */
 void query_fail(struct query *query, int status, const char *why);

@@ -15,7 +15,6 @@
 #include "terminal.h"
 
 #include <event2/event.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,21 +32,12 @@ struct request {
 
 static void on_timer(evutil_socket_t fd, short what, void *arg);
 
-/* Returns -1 without --guard. */
-static int64_t guard_left_ms(const struct query *query)
-{
-    struct lw_stats stats = LW_STATS_INIT;
-
-    (void)lw_client_stats(query->client, &stats);
-    return query->options->guard_ms > 0 ? (int64_t)stats.guard_left_ms : -1;
-}
-
 /* Returns 0, or -1 if there is no memory. */
 static int write_text(const struct query *query, const struct lw_inspection *seen,
                       const struct lw_master *master)
 {
     int width = query->options->wide ? 0 : terminal_size(STDOUT_FILENO).ws_col;
-    int64_t left_ms = guard_left_ms(query);
+    char guard[80];
     struct status_view view = {0};
 
     if (status_view_take(&view, seen, master, width) < 0) {
@@ -55,11 +45,9 @@ static int write_text(const struct query *query, const struct lw_inspection *see
     }
     status_view_write(stdout, &view, system_now_ms() - query->sent_ms, "", "", width);
     status_view_clear(&view);
-    if (left_ms == 1) { /* unknown */
-        (void)printf("guard     no locks are granted\n");
-    } else if (left_ms > 0) {
-        (void)printf("guard     no locks are granted for %" PRId64 "s more\n",
-                     (left_ms + 999) / 1000);
+    status_guard(query_guard_left_ms(query), guard, sizeof(guard));
+    if (*guard) {
+        (void)printf("guard     %s\n", guard);
     }
     return 0;
 }
@@ -105,8 +93,9 @@ static void on_inspected(struct lw_client *client, int result,
         query_fail(query, result, why);
         return;
     }
-    if ((query->options->json ? status_json(stdout, seen, guard_left_ms(query), master)
-                              : write_text(query, seen, master)) < 0) {
+    if ((query->options->json
+             ? status_json(stdout, seen, query_guard_left_ms(query), master)
+             : write_text(query, seen, master)) < 0) {
         query_fail(query, LW_ENOMEM, "");
         return;
     }

@@ -77,6 +77,16 @@ static const struct lw_inspected **sort_holders(const struct lw_inspection *seen
     return holders;
 }
 
+void status_guard(int64_t left_ms, char *text, size_t size)
+{
+    if (left_ms > 1) {
+        (void)snprintf(text, size, "no locks are granted for %" PRId64 "s more",
+                       (left_ms + 999) / 1000);
+    } else {
+        (void)snprintf(text, size, "%s", left_ms == 1 ? "no locks are granted" : "");
+    }
+}
+
 void status_printable(const char *from, char *text, size_t size)
 {
     lw__escape(*from ? from : "-", text, size);
@@ -263,6 +273,13 @@ static void put_seen(struct json *json, const struct lw_inspection *seen,
         master == NULL);
 }
 
+static void put_guard(struct json *json, int64_t left_ms)
+{
+    if (left_ms >= 0) {
+        put_number(json, "guard_left_ms", left_ms, true);
+    }
+}
+
 /* Adds the time of day in `in_ms` from now, as in RFC 3339. */
 static void put_time(struct json *json, const char *key, int64_t in_ms)
 {
@@ -302,9 +319,7 @@ int status_json(FILE *out, const struct lw_inspection *seen, int64_t guard_left_
     char *text;
 
     put_seen(&json, seen, master, false);
-    if (guard_left_ms >= 0) {
-        put_number(&json, "guard_left_ms", guard_left_ms, true);
-    }
+    put_guard(&json, guard_left_ms);
     text = take_text(&json, PRETTY);
     if (text == NULL) {
         return -1;
@@ -314,8 +329,8 @@ int status_json(FILE *out, const struct lw_inspection *seen, int64_t guard_left_
     return 0;
 }
 
-char *status_json_line(const struct lw_inspection *seen, const struct lw_master *master,
-                       bool lasting)
+char *status_json_line(const struct lw_inspection *seen, int64_t guard_left_ms,
+                       const struct lw_master *master, bool lasting)
 {
     struct json json = {json_object_new_object()};
 
@@ -323,6 +338,7 @@ char *status_json_line(const struct lw_inspection *seen, const struct lw_master 
         put_now(&json);
     }
     put_seen(&json, seen, master, lasting);
+    put_guard(&json, guard_left_ms);
     return take_text(&json, COMPACT);
 }
 

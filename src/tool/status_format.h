@@ -34,8 +34,8 @@ int status_json(FILE *out, const struct lw_inspection *seen, int64_t guard_left_
                 const struct lw_master *master);
 /* Returns the object as a line, to be freed, or NULL. It contains the time of day; with
  * `lasting` it contains nothing that changes as time passes, to be compared. */
-char *status_json_line(const struct lw_inspection *seen, const struct lw_master *master,
-                       bool lasting);
+char *status_json_line(const struct lw_inspection *seen, int64_t guard_left_ms,
+                       const struct lw_master *master, bool lasting);
 /* Returns a line for an outage, to be freed, or NULL. `why` may be ""; `age_ms` is that
  * of the last state, -1 if there is none. */
 char *status_json_outage(const char *name, const char *outage, const char *why,
@@ -57,6 +57,8 @@ void status_headline(const struct lw_inspection *seen, int width, char *text,
                      size_t size);
 /* "write anna lockwire-run host 1234 token" */
 void status_entry(const struct lw_inspected *entry, char *text, size_t size);
+/* "no locks are granted for 38s more", or "", for query_guard_left_ms. */
+void status_guard(int64_t left_ms, char *text, size_t size);
 /* "3.5s"; "no limit" if it is negative */
 void status_duration(int64_t ms, char *text, size_t size);
 /* "mutex", "write", "read" */

@@ -89,12 +89,15 @@ static void note_holder(struct vote *vote, const struct lw_inspection *seen)
 {
     const struct lw_inspected *holder =
         seen->holder_count > 0 ? lw_inspection_holder(seen, 0) : NULL;
+    char guard[80];
 
     vote->waiters = seen->waiter_total;
     vote->held = holder != NULL || *seen->stranger;
     if (holder == NULL) {
-        (void)snprintf(vote->what, sizeof(vote->what), "%s",
-                       *seen->stranger ? "held by another program" : "free");
+        status_guard(query_guard_left_ms(&vote->query), guard, sizeof(guard));
+        (void)snprintf(vote->what, sizeof(vote->what), "%s%s%s",
+                       *seen->stranger ? "held by another program" : "free",
+                       *guard ? "; " : "", guard);
         return;
     }
     status_printable(*holder->client ? holder->client : holder->token, vote->what,
@@ -119,7 +122,8 @@ static void on_inspected(struct lw_client *client, int result,
     vote->replied = true;
     note_holder(vote, seen);
     if (vote->query.options->json) {
-        vote->json = status_json_line(seen, NULL, false);
+        vote->json =
+            status_json_line(seen, query_guard_left_ms(&vote->query), NULL, false);
     }
     query_end(&vote->query, EXIT_SUCCESS);
 }

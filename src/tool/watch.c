@@ -232,7 +232,7 @@ static bool write_json(char *line)
 static bool json_seen(char **last, const struct lw_inspection *seen,
                       const struct lw_master *master)
 {
-    char *lasting = status_json_line(seen, master, true);
+    char *lasting = status_json_line(seen, -1, master, true);
 
     if (lasting == NULL) {
         return false;
@@ -243,7 +243,7 @@ static bool json_seen(char **last, const struct lw_inspection *seen,
     }
     free(*last);
     *last = lasting;
-    return write_json(status_json_line(seen, master, false));
+    return write_json(status_json_line(seen, -1, master, false));
 }
 
 static bool json_outage(char **last, const char *name, const struct watch_outage *outage,

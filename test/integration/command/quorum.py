@@ -80,6 +80,17 @@ class QuorumTest(ToolTest):
         self.assertIn("job: held at 1 of 3 servers", self.ask(69, "status", "job"))
         os.kill(pid, signal.SIGKILL)
 
+    def test_status_tells_how_long_a_restarted_server_grants_nothing(self):
+        self.servers[1].kill()
+        self.servers[1].start()
+        self.servers[1]("CONFIG", "SET", "port", str(self.servers[1].port))
+        out = self.ask(1, "status", "job", "--guard", "45s")
+        self.assertRegex(out, rf"(?m)^{self.hosts[0]} .* free$")
+        self.assertRegex(out, rf"(?m)^{self.hosts[1]} .* free; no locks are granted for \d\ds more$")
+        seen = json.loads(self.ask(1, "status", "job", "--guard", "45s", "--json"))
+        self.assertEqual(seen[0]["status"]["guard_left_ms"], 0)
+        self.assertGreater(seen[1]["status"]["guard_left_ms"], 1)
+
     def test_without_a_majority_every_server_is_listed(self):
         self.servers[0].kill()
         self.servers[2].kill()
