@@ -53,6 +53,8 @@ static void timer_due(void *arg)
     }
 }
 
+const struct lw__claim_extras lw__claim_no_extras;
+
 /* `lease_ms` is the machine's first lease. */
 static struct lw__claim *make(struct lw_client *client, struct lw__name *name,
                               const struct lw__mode *mode, uint64_t n, uint32_t window_ms,
@@ -76,22 +78,17 @@ static struct lw__claim *make(struct lw_client *client, struct lw__name *name,
     claim->client = client;
     claim->name = name;
     claim->mode = mode;
+    claim->extras = &lw__claim_no_extras;
     claim->n = n;
-    claim->window_ms = window_ms;
+    claim->window_ms = (uint16_t)window_ms;
     lw__machine_init(&claim->machine, (int64_t)window_ms * LW__MS,
                      (int64_t)lease_ms * LW__MS);
     lw__timer_init(&claim->timer, timer_due, claim);
     lw__name_ref(name);
-    if (client->quorum != NULL && !client->quorum->ops->make(claim)) {
-        goto fail_votes;
-    }
     DL_APPEND(name->claims, claim);
     client->open_claims++;
     return claim;
 
-fail_votes:
-    lw__name_unref(client, name);
-    lw__heap_unreserve(&client->renewals.due, 1);
 fail_reserved:
     lw__timer_unreserve(client->loop, 1);
 fail:
@@ -99,40 +96,76 @@ fail:
     return NULL;
 }
 
-struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *lock)
+static bool needs_extras(const struct lw_lock *lock, const char *adopts)
+{
+    return lock->mode->reentrant || lock->client->quorum != NULL || adopts != NULL ||
+           (lock->mode->rw && (lock->extras->owner != NULL || lock->extras->permits > 0));
+}
+
+/* Copies the text, if there is one; false if memory is short. */
+static bool copy(const char *text, char **ret)
+{
+    *ret = text != NULL ? strdup(text) : NULL;
+    return text == NULL || *ret != NULL;
+}
+
+/* Gives the claim extras of its own; false if memory is short. */
+static bool add_extras(struct lw__claim *claim, const struct lw_lock *lock,
+                       const char *adopts)
+{
+    const struct lw__quorum *quorum = claim->client->quorum;
+    struct lw__claim_extras *extras = calloc(1, sizeof(*extras));
+
+    if (extras == NULL) {
+        return false;
+    }
+    claim->extras = extras;
+    extras->permits = lock->extras->permits;
+    return copy(lock->mode->rw ? lock->extras->owner : NULL, &extras->owner) &&
+           copy(adopts, &extras->adopts) && (quorum == NULL || quorum->ops->make(claim));
+}
+
+/* `adopts` is the token to adopt, or NULL. */
+static struct lw__claim *make_for(struct lw_client *client, const struct lw_lock *lock,
+                                  const char *adopts)
 {
     struct lw__claim *claim = make(client, lock->name, lock->mode, ++client->next_n,
                                    lock->window_ms, lock->lease_ms);
 
-    if (claim == NULL) {
-        return NULL;
-    }
-    if (lock->mode->rw && lock->owner != NULL &&
-        (claim->owner = strdup(lock->owner)) == NULL) {
+    if (claim != NULL && needs_extras(lock, adopts) && !add_extras(claim, lock, adopts)) {
         lw__claim_free(claim);
         return NULL;
     }
-    claim->permits = lock->permits;
     return claim;
+}
+
+struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *lock)
+{
+    return make_for(client, lock, NULL);
 }
 
 struct lw__claim *lw__claim_new_adopting(struct lw_client *client,
                                          const struct lw_lock *lock, const char *token)
 {
-    struct lw__claim *claim = lw__claim_new(client, lock);
+    return make_for(client, lock, token);
+}
 
-    if (claim != NULL && (claim->adopts = strdup(token)) == NULL) {
-        lw__claim_free(claim);
-        return NULL;
+static void free_extras(struct lw__claim *claim)
+{
+    struct lw__claim_extras *extras = lw__claim_own_extras(claim);
+
+    if (extras != &lw__claim_no_extras) {
+        free(extras->owner);
+        free(extras->adopts);
+        free(extras);
     }
-    return claim;
 }
 
 void lw__claim_free(struct lw__claim *claim)
 {
     struct lw_client *client = claim->client;
 
-    if (claim->votes != NULL) {
+    if (claim->extras->votes != NULL) {
         client->quorum->ops->free(claim);
     }
     lw__node_forget(&claim->command);
@@ -141,8 +174,7 @@ void lw__claim_free(struct lw__claim *claim)
     lw__heap_unreserve(&client->renewals.due, 1);
     DL_DELETE(claim->name->claims, claim);
     lw__name_unref(client, claim->name);
-    free(claim->owner);
-    free(claim->adopts);
+    free_extras(claim);
     client->open_claims--;
     if (client->free_claim_count == LW__POOLED) {
         free(claim);
@@ -186,9 +218,11 @@ static void note_clock(struct lw__claim *claim, int64_t sent_us, int64_t server_
     /* the node that replied, whose clock it is; the name may be at another one by now */
     struct lw__node *node = lw__node_of_command(&claim->command);
 
-    claim->asking.clock =
-        (struct lw__clock_pair){sent_us, server_us, lw__node_connection(node)};
-    claim->client->last_clock = claim->asking.clock;
+    claim->asking.sent_us = sent_us;
+    claim->asking.server_us = server_us;
+    claim->asking.connection = lw__node_connection(node);
+    claim->client->last_clock =
+        (struct lw__clock_pair){sent_us, server_us, claim->asking.connection};
 }
 
 /* Returns the clock pair by which to judge a hand-over at `handed_us`: of the last reply
@@ -202,11 +236,12 @@ static struct lw__clock_pair clock_before(const struct lw__claim *claim,
     if (last->connection == connection && last->server_us <= handed_us) {
         return *last;
     }
-    if (!lw__machine_asks(claim->machine.phase)) {
-        return (struct lw__clock_pair){0};
+    if (lw__machine_asks(claim->machine.phase) &&
+        claim->asking.connection == connection) {
+        return (struct lw__clock_pair){claim->asking.sent_us, claim->asking.server_us,
+                                       connection};
     }
-    return claim->asking.clock.connection == connection ? claim->asking.clock
-                                                        : (struct lw__clock_pair){0};
+    return (struct lw__clock_pair){0};
 }
 
 /* ---- encoding ---- */
@@ -227,7 +262,8 @@ static bool wants_to_join(const struct lw__claim *claim)
 /* Fills in `ret` and returns it, or NULL if the mode is no read-write lock. */
 static const struct lw__rw *rw_of(const struct lw__claim *claim, struct lw__rw *ret)
 {
-    *ret = (struct lw__rw){claim->mode->write, claim->permits, claim->owner};
+    *ret =
+        (struct lw__rw){claim->mode->write, claim->extras->permits, claim->extras->owner};
     return claim->mode->rw ? ret : NULL;
 }
 
@@ -305,7 +341,7 @@ static void encode_adopt(struct lw__command *command, struct lw__buffer *out)
     struct lw__rw rw;
     struct lw__adopt_args args = {
         .name = claim->name->text,
-        .previous = claim->adopts,
+        .previous = claim->extras->adopts,
         .token = lw__claim_token(claim),
         .rw = rw_of(claim, &rw),
         .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
@@ -713,7 +749,7 @@ static void not_adopted(struct lw__claim *claim, bool held)
 static void take_owner(struct lw__claim *claim, const char *owner)
 {
     if (claim->mode->rw && claim->waiting != NULL) {
-        (void)snprintf(claim->waiting->owner, LW__OWNER_SIZE, "%s", owner);
+        (void)snprintf(claim->waiting->extras->owner, LW__OWNER_SIZE, "%s", owner);
     }
 }
 
@@ -902,7 +938,7 @@ static void send_wanted(struct lw__claim *claim, unsigned actions)
                (fault = lw__node_fence_fault(node)) != NULL) {
         fail(claim, fault->class, fault->status, fault->why, false);
         return;
-    } else if (claim->adopts != NULL) {
+    } else if (claim->extras->adopts != NULL) {
         type = &adopt_type;
     } else if (actions & LW__SEND_TRY) {
         type = &try_type;
@@ -986,7 +1022,7 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
     arm_timer(claim);
     report(claim, &out);
     if (out.actions & SENDS || out.actions == 0) { /* else it may have ended the claim */
-        if (claim->votes != NULL) {
+        if (claim->extras->votes != NULL) {
             claim->client->quorum->ops->stepped(claim, out.actions);
         } else if (out.actions & SENDS) {
             send_wanted(claim, out.actions);
@@ -999,7 +1035,7 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
 
 static bool starts_with_script(const struct lw__claim *claim)
 {
-    return !claim->mode->plain_set || claim->adopts != NULL ||
+    return !claim->mode->plain_set || claim->extras->adopts != NULL ||
            claim->name->claims != claim || claim->next != NULL ||
            lw__name_is_contended(claim->client, claim->name);
 }
@@ -1030,7 +1066,7 @@ void lw__claim_start(struct lw__claim *claim, int64_t rest_us)
     struct lw__input input = {.event = LW__EV_START,
                               .start = {.first_script = starts_with_script(claim),
                                         .behind = behind,
-                                        .ticket = claim->waiting->asking.ticket}};
+                                        .ticket = claim->waiting->extras->ticket}};
 
     lw__claim_step(claim, &input);
     if (rest_us > 0 && lw__node_is_up(claim->name->node)) {
@@ -1048,7 +1084,7 @@ void lw__claim_reacquire(struct lw__claim *claim)
     claim->token_sent = false;
     claim->verify = false;
     if (claim->waiting != NULL) {
-        claim->window_ms = claim->waiting->window_ms;
+        claim->window_ms = (uint16_t)claim->waiting->window_ms;
     }
     input.reacquire.window_us = (int64_t)claim->window_ms * LW__MS;
     lw__claim_step(claim, &input);

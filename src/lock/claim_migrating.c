@@ -47,7 +47,7 @@ static bool fence_answered(struct lw__command *command, const struct lw__reply *
 {
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__input input = {.event = LW__EV_NOT_GRANTED,
-                              .sent_us = claim->asking.set_us,
+                              .sent_us = claim->asking.sent_us,
                               .not_granted.set_done = true};
     uint64_t fence;
 
@@ -56,7 +56,7 @@ static bool fence_answered(struct lw__command *command, const struct lw__reply *
     }
     if (fence > 0) {
         claim->fences_drawn = 1;
-        lw__claim_granted(claim, fence, claim->asking.set_us);
+        lw__claim_granted(claim, fence, claim->asking.sent_us);
     } else if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         lw__claim_server_error(claim, lw__reply_text(reply, NULL), false); /* SET done */
     } else if (!command->request.seeds_fence ||
@@ -77,7 +77,8 @@ static void name_acquired(struct lw__claim *claim, int64_t sent_us)
         lw__claim_granted(claim, 0, sent_us);
         return;
     }
-    claim->asking.set_us = sent_us;
+    claim->asking.sent_us = sent_us;
+    claim->asking.server_us = 0;
     if (!send_command(claim, &fence_type)) {
         lw__claim_no_reply(&claim->command, "", true);
     }

@@ -111,7 +111,7 @@ static void deliver_risk(struct lw_lock *lock, int at_risk)
     bool outer = lock->in_callback;
 
     lock->in_callback = true;
-    lock->at_risk(lock, at_risk, lw__handle_left_ms(lock), lock->arg);
+    lock->extras->at_risk(lock, at_risk, lw__handle_left_ms(lock), lock->arg);
     lock->in_callback = outer;
     lw__handle_unref(lock);
 }

@@ -35,7 +35,7 @@ static int64_t lease_us(const struct lw_lock *lock)
 
 struct lw_lock *lw__handles_co_holders(const struct lw__claim *claim)
 {
-    return lw__machine_asks(claim->machine.phase) ? NULL : claim->held.co_holders;
+    return claim->extras->co_holders;
 }
 
 static int64_t longest_lease_us(const struct lw__claim *claim)
@@ -114,14 +114,64 @@ uint32_t lw__handles_queue_limit(const struct lw__claim *claim)
     return claim->waiting != NULL ? claim->waiting->queue_limit : 0;
 }
 
-/* ---- its owner ---- */
+/* ---- its extras, its owner ---- */
+
+const struct lw__extras lw__handle_no_extras = {.hold_until_us = LW__NEVER};
+
+/* The extras of a handle that is known to have its own. */
+static struct lw__extras *own(struct lw_lock *lock)
+{
+    return (struct lw__extras *)lock->extras;
+}
+
+struct lw__extras *lw__handle_extras(struct lw_lock *lock)
+{
+    struct lw__extras *extras;
+
+    if (lock->extras != &lw__handle_no_extras) {
+        return own(lock);
+    }
+    extras = malloc(sizeof(*extras));
+    if (extras != NULL) {
+        *extras = lw__handle_no_extras;
+        lock->extras = extras;
+    }
+    return extras;
+}
+
+static void free_extras(struct lw_lock *lock)
+{
+    if (lock->extras == &lw__handle_no_extras) {
+        return;
+    }
+    free(own(lock)->owner);
+    free(own(lock)->token);
+    free(own(lock)->errstr);
+    free(own(lock));
+}
 
 bool lw__handle_is_co_owner(const struct lw_lock *a, const struct lw_lock *b)
 {
-    return a == b || (a->owned && b->owned && strcmp(a->owner, b->owner) == 0);
+    return a == b ||
+           (a->owned && b->owned && strcmp(a->extras->owner, b->extras->owner) == 0);
 }
 
 /* ---- its error ---- */
+
+static const char *text_of(const struct lw_lock *lock)
+{
+    return lock->extras->errstr != NULL ? lock->extras->errstr : "";
+}
+
+static void set_text(struct lw_lock *lock, const char *text)
+{
+    struct lw__extras *extras = lw__handle_extras(lock);
+
+    if (extras != NULL) {
+        free(extras->errstr);
+        extras->errstr = *text ? strdup(text) : NULL;
+    }
+}
 
 void lw__handle_set_error(struct lw_lock *lock, int error, const char *why)
 {
@@ -129,11 +179,10 @@ void lw__handle_set_error(struct lw_lock *lock, int error, const char *why)
 
     lw__escape(why, escaped, sizeof(escaped));
     lock->error = *escaped ? error : LW_OK;
-    if (lock->errstr != NULL && strcmp(lock->errstr, escaped) == 0) {
+    if (strcmp(text_of(lock), escaped) == 0) {
         return;
     }
-    free(lock->errstr);
-    lock->errstr = *escaped ? strdup(escaped) : NULL;
+    set_text(lock, escaped);
     if (*why && lock->claim != NULL) {
         lock->claim->error_reported = true;
     }
@@ -258,7 +307,8 @@ int64_t lw__handle_deadline_us(const struct lw_lock *lock)
     bool lost = lock->claim == NULL || (lock->delivered && lock->held.lost_at_us != 0);
     int64_t deadline = lost ? lock->held.lost_at_us : lock->claim->machine.deadline_us;
 
-    return deadline < lock->hold_until_us ? deadline : lock->hold_until_us;
+    return deadline < lock->extras->hold_until_us ? deadline
+                                                  : lock->extras->hold_until_us;
 }
 
 int64_t lw__handle_left_ms(const struct lw_lock *lock)
@@ -270,10 +320,10 @@ int64_t lw__handle_left_ms(const struct lw_lock *lock)
 
 bool lw__handle_is_covered(const struct lw_lock *lock)
 {
-    return lock->hold_until_us != LW__NEVER &&
+    return lock->extras->hold_until_us != LW__NEVER &&
            lock->claim->machine.deadline_us +
                    lw__machine_drift_us(lw__handles_lease_us(lock->claim)) + LW__MS >=
-               lock->hold_until_us;
+               lock->extras->hold_until_us;
 }
 
 int64_t lw__handle_margin_us(const struct lw_lock *lock)
@@ -290,8 +340,8 @@ int64_t lw__handle_least_us(const struct lw_lock *lock)
     if (!lock->granted || least >= LW__LEAST_US) {
         return least;
     }
-    return lock->asking.max_hold_us > 0 && lock->asking.max_hold_us < 2 * LW__LEAST_US
-               ? lock->asking.max_hold_us / 2
+    return lock->extras->max_hold_us > 0 && lock->extras->max_hold_us < 2 * LW__LEAST_US
+               ? lock->extras->max_hold_us / 2
                : LW__LEAST_US;
 }
 
@@ -302,8 +352,8 @@ static int64_t risk_span_us(const struct lw_lock *lock)
 {
     int64_t lease = lease_us(lock), margin = lw__handle_margin_us(lock);
 
-    if (lock->at_risk_ms > 0) {
-        return (int64_t)lock->at_risk_ms * LW__MS;
+    if (lock->extras->at_risk_ms > 0) {
+        return (int64_t)lock->extras->at_risk_ms * LW__MS;
     }
     return margin < lease / 3 ? lease / 3 : (margin + lease / 2) / 2;
 }
@@ -341,17 +391,17 @@ static int64_t check_risk(struct lw_lock *lock)
     if (!lock->delivered) {
         return LW__NEVER;
     }
-    before = lock->held.risk_deadline_us;
+    before = lock->extras->risk_deadline_us;
     if (deadline != before) {
-        lock->held.risk_deadline_us = deadline;
-        lock->held.risk_at_us = risk_time_us(lock, deadline, now);
+        own(lock)->risk_deadline_us = deadline;
+        own(lock)->risk_at_us = risk_time_us(lock, deadline, now);
     }
     if (lock->warned && deadline > before) {
         report_risk(lock, false);
-    } else if (!lock->warned && lock->held.risk_at_us <= now) {
+    } else if (!lock->warned && lock->extras->risk_at_us <= now) {
         report_risk(lock, true);
     }
-    return lock->warned ? LW__NEVER : lock->held.risk_at_us;
+    return lock->warned ? LW__NEVER : lock->extras->risk_at_us;
 }
 
 /* ---- holding ---- */
@@ -360,7 +410,7 @@ void lw__handle_arm_loss(struct lw_lock *lock)
 {
     int64_t at = lw__handle_deadline_us(lock) - lw__handle_least_us(lock);
 
-    if (lock->at_risk != NULL) {
+    if (lock->extras->at_risk != NULL) {
         int64_t risk = check_risk(lock);
 
         at = risk < at ? risk : at;
@@ -389,15 +439,22 @@ void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
     lock->fence = first ? first + claim->passed_count : 0;
     lock->token_n = claim->n;
     lock->window_ms = claim->window_ms;
-    lock->hold_until_us = LW__NEVER;
     lock->queue_limit = 0;
-    if (lock->asking.max_hold_us > 0) {
-        lock->hold_until_us = lw__now_us() + lock->asking.max_hold_us;
+    if (lock->extras->max_hold_us > 0) {
+        own(lock)->hold_until_us = lw__now_us() + lock->extras->max_hold_us;
+    } else if (lock->extras->hold_until_us !=
+               LW__NEVER) { /* a vote's, of a hold before */
+        own(lock)->hold_until_us = LW__NEVER;
     }
     claim->passed_count++;
     claim->held.stays_until_us = 0;
     lw__handle_arm_loss(lock);
     lw__notify_lock(lock, LW__NOTICE_DONE, LW_OK);
+}
+
+void lw__handle_limit_hold(struct lw_lock *vote, int64_t until_us)
+{
+    own(vote)->hold_until_us = until_us;
 }
 
 void lw__handle_keep_at_least(struct lw_lock *lock, uint32_t at_least_ms)
@@ -412,9 +469,9 @@ void lw__handle_delivered(struct lw_lock *lock)
     lock->delivered = true;
     lock->held.renew_calls = NULL;
     lock->held.lost_at_us = 0;
-    lw__handle_keep_at_least(lock, lock->at_least_ms);
-    if (lock->at_risk != NULL) {
-        lock->held.risk_deadline_us = 0;
+    lw__handle_keep_at_least(lock, lock->extras->at_least_ms);
+    if (lock->extras->at_risk != NULL) {
+        own(lock)->risk_deadline_us = 0;
         lw__handle_arm_loss(lock);
     }
 }
@@ -439,9 +496,7 @@ void lw__handle_free(struct lw_lock *lock)
     if (lock->name != NULL) {
         lw__name_unref(client, lock->name);
     }
-    free(lock->owner);
-    free(lock->token);
-    free(lock->errstr);
+    free_extras(lock);
     if (client == NULL || client->free_lock_count == LW__POOLED) {
         free(lock);
         return;

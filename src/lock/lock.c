@@ -149,6 +149,7 @@ static struct lw_lock *allocate(struct lw_client *client)
     }
     memset(lock, 0, sizeof(*lock));
     lock->client = client;
+    lock->extras = &lw__handle_no_extras;
     lw__timer_init(&lock->timer, lw__turns_timer, lock);
     DL_APPEND(client->locks, lock);
     return lock;
@@ -166,11 +167,7 @@ static void copy_options(struct lw_lock *lock, const struct lw_acquire_options *
     lock->lease_ms = options->lease_ms;
     lock->window_ms = window_ms < options->lease_ms ? window_ms : options->lease_ms;
     lock->margin_ms = options->margin_ms;
-    lock->permits = options->permits;
     lock->lost = options->lost;
-    lock->at_risk = options->at_risk;
-    lock->at_risk_ms = options->at_risk_ms;
-    lock->at_least_ms = options->at_least_ms;
     lock->once = options->wait_ms == 0;
     lock->queue_limit = lock->once ? 0 : options->max_waiting;
     lock->limited = lock->queue_limit > 0;
@@ -179,10 +176,58 @@ static void copy_options(struct lw_lock *lock, const struct lw_acquire_options *
     if (options->wait_ms > 0 && options->wait_ms < INT64_MAX / LW__MS / 2) {
         lock->asking.give_up_us = lock->asking.asked_us + options->wait_ms * LW__MS;
     }
-    lock->hold_until_us = LW__NEVER;
-    if (options->max_hold_ms < INT64_MAX / LW__MS / 2) {
-        lock->asking.max_hold_us = options->max_hold_ms * LW__MS;
+}
+
+/* The end of a vote's hold is its claim's, which is set later. */
+static bool needs_extras(const struct lw_client *client,
+                         const struct lw_acquire_options *options, int64_t ticket)
+{
+    return options->owner != NULL || options->at_risk != NULL ||
+           options->max_hold_ms > 0 || options->permits > 0 || options->at_least_ms > 0 ||
+           ticket != 0 || client->member != NULL;
+}
+
+/* Keeps the owner, if one is given; false if memory is short. A hold of a read-write lock
+ * that is adopted has an owner already, for which there must be room. */
+static bool keep_owner(struct lw_lock *lock, struct lw__extras *extras, const char *owner,
+                       bool needs_room)
+{
+    size_t size = owner != NULL ? strlen(owner) + 1 : 0;
+
+    lock->owned = size > 0;
+    if (!lock->owned && !needs_room) {
+        return true;
     }
+    extras->owner = calloc(1, needs_room ? LW__OWNER_SIZE : size);
+    if (extras->owner != NULL && size > 0) {
+        memcpy(extras->owner, owner, size);
+    }
+    return extras->owner != NULL;
+}
+
+/* Copies the options that few handles have; false if memory is short. */
+static bool copy_extras(struct lw_lock *lock, const struct lw_acquire_options *options,
+                        int64_t ticket, bool adopts)
+{
+    bool needs_room = adopts && lock->mode->rw;
+    struct lw__extras *extras;
+
+    if (!needs_room && !needs_extras(lock->client, options, ticket)) {
+        return true;
+    }
+    extras = lw__handle_extras(lock);
+    if (extras == NULL) {
+        return false;
+    }
+    extras->permits = options->permits;
+    extras->at_risk = options->at_risk;
+    extras->at_risk_ms = options->at_risk_ms;
+    extras->at_least_ms = options->at_least_ms;
+    extras->ticket = ticket;
+    if (options->max_hold_ms < INT64_MAX / LW__MS / 2) {
+        extras->max_hold_us = options->max_hold_ms * LW__MS;
+    }
+    return keep_owner(lock, extras, options->owner, needs_room);
 }
 
 /* Removes the handle from its client. No callback follows. */
@@ -217,23 +262,6 @@ static int check_call(struct lw_client *client, const char *name,
     return lw__lock_options(client, options, checked);
 }
 
-/* Keeps the owner, if one is given; false if memory is short. A hold of a read-write lock
- * that is adopted has an owner already, for which there must be room. */
-static bool keep_owner(struct lw_lock *lock, const char *owner, bool needs_room)
-{
-    size_t size = owner != NULL ? strlen(owner) + 1 : 0;
-
-    lock->owned = size > 0;
-    if (!lock->owned && !needs_room) {
-        return true;
-    }
-    lock->owner = calloc(1, needs_room ? LW__OWNER_SIZE : size);
-    if (lock->owner != NULL && size > 0) {
-        memcpy(lock->owner, owner, size);
-    }
-    return lock->owner != NULL;
-}
-
 /* Creates a handle that acquires the lock; or adopts it, if `token` is not NULL. The
  * arguments have been checked. */
 static int request(struct lw_client *client, const char *name, const char *token,
@@ -246,12 +274,10 @@ static int request(struct lw_client *client, const char *name, const char *token
         goto fail;
     }
     copy_options(lock, options);
-    lock->asking.ticket = ticket;
     lock->done = done;
     lock->arg = arg;
     lock->name = lw__name_get(client, name);
-    if (lock->name == NULL ||
-        !keep_owner(lock, options->owner, token != NULL && lock->mode->rw)) {
+    if (lock->name == NULL || !copy_extras(lock, options, ticket, token != NULL)) {
         goto fail;
     }
     client->stats.waiting++;
@@ -566,41 +592,46 @@ const char *lw_lock_name(const struct lw_lock *lock)
     return lock->name->text;
 }
 
+/* Returns the text of the handle's token, which the caller frees; NULL if memory is
+ * short. */
+static char *format_token(const struct lw_lock *lock)
+{
+    struct lw__token token = {lock->client->uuid, lock->token_n, lock->window_ms};
+    char *text = malloc(LW__TOKEN_SIZE);
+
+    if (text != NULL) {
+        (void)lock->mode->format_owner(&token, text);
+    }
+    return text;
+}
+
 const char *lw_lock_owner(const struct lw_lock *lock)
 {
-    struct lw_lock *mine = (struct lw_lock *)lock;
+    struct lw__extras *extras;
 
     if (lock->state == LW_WAITING || lock->token_n == 0) {
         return "";
     }
-    if (lock->owner == NULL && lock->client != NULL) {
-        struct lw__token token = {lock->client->uuid, lock->token_n, lock->window_ms};
-
-        mine->owner = malloc(LW__TOKEN_SIZE);
-        if (mine->owner != NULL) {
-            (void)lock->mode->format_owner(&token, mine->owner);
-        }
+    if (lock->extras->owner == NULL && lock->client != NULL &&
+        (extras = lw__handle_extras((struct lw_lock *)lock)) != NULL) {
+        extras->owner = format_token(lock);
     }
-    return lock->owner != NULL ? lock->owner : "";
+    return lock->extras->owner != NULL ? lock->extras->owner : "";
 }
 
 const char *lw_lock_token(const struct lw_lock *lock)
 {
-    struct lw_lock *mine = (struct lw_lock *)lock;
+    struct lw__extras *extras;
 
     if (lock->state == LW_WAITING || lock->token_n == 0 ||
         (lock->client != NULL && lock->client->quorum != NULL)) {
         return "";
     }
-    if (lock->token == NULL && lock->client != NULL) {
-        struct lw__token token = {lock->client->uuid, lock->token_n, lock->window_ms};
-
-        mine->token = malloc(LW__TOKEN_SIZE);
-        if (mine->token != NULL) {
-            (void)lock->mode->format_owner(&token, mine->token);
-        }
+    if (lock->extras->token == NULL && lock->client != NULL &&
+        (extras = lw__handle_extras((struct lw_lock *)lock)) != NULL) {
+        extras->token = format_token(lock);
     }
-    return lock->token != NULL ? lock->token : "";
+    return lock->extras->token != NULL ? lock->extras->token : "";
 }
 
 const char *lw_lock_errstr(const struct lw_lock *lock)
@@ -608,7 +639,7 @@ const char *lw_lock_errstr(const struct lw_lock *lock)
     if (is_inherited(lock)) {
         return LW__INHERITED;
     }
-    return lock->errstr != NULL ? lock->errstr : "";
+    return lock->extras->errstr != NULL ? lock->extras->errstr : "";
 }
 
 int lw_lock_error(const struct lw_lock *lock)

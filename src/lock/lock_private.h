@@ -340,7 +340,30 @@ struct lw__quorum {
 
 #define LW__OWNER_SIZE 129 /* the longest owner, and a NUL */
 
-/* A handle: one acquisition, as its caller sees it. */
+/* The part of a handle that few handles need. It is allocated at the request if the
+ * arguments need it, so that nothing later fails for want of memory, or for one of the
+ * texts that a handle can do without. */
+struct lw__extras {
+    /* lock.c: the caller's arguments */
+    lw_risk_cb *at_risk; /* NULL: no warnings */
+    /* As given, or formatted by lw_lock_owner, or NULL. If a hold of a read-write lock is
+     * adopted: LW__OWNER_SIZE bytes, into which claim.c copies the hold's owner. */
+    char *owner;
+    int64_t max_hold_us;
+    int64_t ticket;      /* its place in the queue, chosen by the caller; 0: none */
+    uint32_t at_risk_ms; /* 0: the default */
+    uint32_t at_least_ms;
+    uint32_t permits;
+
+    char *token;           /* formatted by lw_lock_token; or NULL */
+    char *errstr;          /* handle.c; or NULL */
+    int64_t hold_until_us; /* handle.c: by max_hold_ms; LW__NEVER */
+    /* handle.c: when the hold is at risk, and for which deadline that was computed */
+    int64_t risk_at_us, risk_deadline_us;
+};
+
+/* A handle: one acquisition, as its caller sees it. A client may have a hundred thousand:
+ * malloc gives 200 bytes in a chunk of 208, and with one byte more 16 more. */
 struct lw_lock {
     /* lock.c: the caller's arguments */
     struct lw_client *client;    /* NULL: inert */
@@ -348,44 +371,26 @@ struct lw_lock {
     struct lw__name *name;
     const struct lw__mode *mode;
     lw_lock_cb *lost;
-    lw_lock_cb *done;    /* and `arg`: replaced by lw_release and lw__lock_call_later */
-    lw_risk_cb *at_risk; /* NULL: no warnings */
+    lw_lock_cb *done; /* and `arg`: replaced by lw_release and lw__lock_call_later */
     void *arg;
-    /* As given, or formatted by lw_lock_owner, or NULL. If a hold of a read-write lock is
-     * adopted: LW__OWNER_SIZE bytes, into which claim.c copies the hold's owner. */
-    char *owner;
-    uint32_t lease_ms, margin_ms, permits;
-    /* turns.c: it ends if so many others are queued when it would join; 0: no limit, or
-     * it has had its place */
-    uint32_t queue_limit;
-    uint8_t flags;
-    bool once;    /* wait_ms is 0 */
-    bool limited; /* max_waiting was given: it shares no claim */
-    bool freed;
+    /* handle.c: its own, written by lw__handle_extras; or lw__handle_no_extras, read only
+     */
+    const struct lw__extras *extras;
 
-    bool delivered; /* handle.c: the callback of its grant was called */
     /* `asking` is valid until the grant is delivered, `held` from then on; `retry_ms`
      * once the handle has ended without a grant. */
     union {
         struct { /* lock.c */
             int64_t asked_us;
             int64_t give_up_us; /* LW__NEVER: waits indefinitely */
-            int64_t max_hold_us;
-            int64_t ticket; /* its place in the queue, chosen by the caller; 0: none */
         } asking;
         struct {
             struct lw__renew_call *renew_calls; /* renewal.c */
             /* handle.c: its deadline, once it is lost by the clock; else 0 */
             int64_t lost_at_us;
-            /* handle.c: when the hold is at risk, and for which deadline that was
-             * computed */
-            int64_t risk_at_us, risk_deadline_us;
         } held;
         int64_t retry_ms; /* with LW_EBUSY; else 0 */
     };
-
-    char *errstr; /* handle.c; or NULL */
-    char *token;  /* formatted by lw_lock_token; or NULL */
 
     /* turns.c and handle.c */
     struct lw_lock *turn_next,
@@ -398,22 +403,31 @@ struct lw_lock {
 
     /* handle.c; lock.c before the hold */
     uint64_t fence;
-    int64_t hold_until_us; /* by max_hold_ms; LW__NEVER */
-    uint64_t token_n;      /* of the claim that it holds or held */
+    uint64_t token_n;   /* of the claim that it holds or held */
     uint32_t window_ms; /* the claim window of that token; before, the one to request */
 
+    uint32_t lease_ms, margin_ms; /* lock.c */
+    /* turns.c: it ends if so many others are queued when it would join; 0: no limit, or
+     * it has had its place */
+    uint32_t queue_limit;
+    int error; /* handle.c: the lw_error that belongs to its error text */
+
+    /* lock.c: the caller's arguments */
+    uint8_t flags;
+    bool once;    /* wait_ms is 0 */
+    bool limited; /* max_waiting was given: it shares no claim */
+    bool owned;   /* the caller gave an owner */
+    bool freed;
+
+    bool delivered; /* handle.c: the callback of its grant was called */
     /* handle.c: LW_OK is queued for its callback. Cleared by the file that delivers the
      * grant or takes it back: deliver.c, lock.c, turns.c. */
     bool granted;
 
     uint8_t state; /* enum lw_state: deliver.c, and lock.c where the caller changed it */
     bool in_callback;
-    bool warned;          /* handle.c: the argument of the last call of `at_risk` */
-    uint8_t later;        /* enum lw__later (lock.c) */
-    bool owned;           /* lock.c: the caller gave `owner` */
-    int error;            /* handle.c: the lw_error that belongs to errstr */
-    uint32_t at_risk_ms;  /* lock.c; 0: the default */
-    uint32_t at_least_ms; /* lock.c */
+    bool warned;   /* handle.c: the argument of the last call of `at_risk` */
+    uint8_t later; /* enum lw__later (lock.c) */
 };
 
 /* The try, SET NX PX with an INCR for a fencing token in one write: what is in flight,
@@ -436,7 +450,19 @@ enum lw__next_renewal {
     LW__NEXT_LEFT /* the handle for which it was sent has left since */
 };
 
-/* One token in Redis at a time, and all that is requested, held and released by it. */
+/* The part of a claim that few claims need, allocated with it (claim.c). */
+struct lw__claim_extras {
+    char *owner;  /* of a read-write lock: a copy of the handle's; or NULL */
+    char *adopts; /* the token that it adopts, or has adopted; NULL: it acquires */
+    struct lw__votes *votes; /* quorum_votes.c; NULL without a quorum */
+    /* turns.c: that share the hold with `holder`; NULL without a holder */
+    struct lw_lock *co_holders;
+    uint32_t permits;
+};
+
+/* One token in Redis at a time, and all that is requested, held and released by it. A
+ * client may have a hundred thousand: malloc gives 264 bytes in a chunk of 272, and with
+ * one byte more 16 more. */
 struct lw__claim {
     /* claim.c */
     struct lw__command command; /* at most one in flight */
@@ -446,11 +472,10 @@ struct lw__claim {
     const struct lw__mode *mode;
     struct lw__machine machine; /* written by machine.c only */
     struct lw__timer timer;     /* machine.due_us */
-    char *owner; /* of a read-write lock: a copy of the handle's; or NULL */
+    /* Its own, written by lw__claim_own_extras; or lw__claim_no_extras, read only. */
+    const struct lw__claim_extras *extras;
     uint64_t n, previous_n;
-    uint32_t window_ms, previous_window_ms, permits;
-
-    char *adopts; /* the token that it adopts, or has adopted; NULL: it acquires */
+    uint16_t window_ms, previous_window_ms; /* up to 60,000 */
 
     struct lw__heap_node renewal; /* renewal.c: when it is due */
     unsigned once_waiters;        /* handle.c: waiters with wait_ms 0 */
@@ -473,15 +498,17 @@ struct lw__claim {
      * changes. */
     union {
         struct {
-            struct lw__clock_pair clock; /* claim.c: of its last reply */
-            int64_t set_us;              /* claim_migrating.c: when its SET was sent */
-            int64_t remaining_ms;        /* of the holder's lease, as last reported */
-            uint32_t place; /* in the queue as last reported, from 1; 0: unknown */
+            /* claim.c: the clock pair of its last reply. claim_migrating.c: while a
+             * fencing token is drawn there is none (server_us is 0), and sent_us is when
+             * its SET was sent. */
+            int64_t sent_us, server_us;
+            unsigned connection;
+            uint32_t place;       /* in the queue as last reported, from 1; 0: unknown */
+            int64_t remaining_ms; /* of the holder's lease, as last reported */
         } asking;
         struct {
             struct lw__batch
                 *batch; /* renewal.c: the renewal in flight that it is part of */
-            struct lw_lock *co_holders; /* turns.c: that share the hold with `holder` */
             /* turns.c: its lease must be renewed because a handle entered then; 0: it was
              * (renewal.c) */
             int64_t entered_us;
@@ -492,7 +519,6 @@ struct lw__claim {
         } held;
     };
 
-    struct lw__votes *votes;   /* quorum_votes.c; NULL without a quorum */
     struct lw_lock *waiting;   /* handle.c: in order of arrival */
     struct lw_lock *releasing; /* turns.c: the handle whose release is pending */
     struct lw_lock *holder;    /* turns.c: or a lost handle that is not freed yet */
@@ -739,6 +765,12 @@ struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *
 /* The same for a claim that adopts the hold of a token, instead of acquiring. */
 struct lw__claim *lw__claim_new_adopting(struct lw_client *client,
                                          const struct lw_lock *lock, const char *token);
+extern const struct lw__claim_extras lw__claim_no_extras;
+/* The extras of a claim that is known to have its own. */
+static inline struct lw__claim_extras *lw__claim_own_extras(struct lw__claim *claim)
+{
+    return (struct lw__claim_extras *)claim->extras;
+}
 /* No renewal of the claim may be due or in flight. */
 void lw__claim_free(struct lw__claim *claim);
 /* Feeds the machine, and executes its actions. */
@@ -809,6 +841,8 @@ void lw__handle_end(struct lw_lock *lock, int status);
 void lw__handle_unserved(struct lw_lock *lock, int status);
 /* The handle holds, and its grant will be delivered. */
 void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock);
+/* Sets the end of a vote's hold: its claim's max_hold_ms. */
+void lw__handle_limit_hold(struct lw_lock *vote, int64_t until_us);
 /* The grant was delivered. */
 void lw__handle_delivered(struct lw_lock *lock);
 /* Sets the timer of a holder, after its deadline has moved or when a warning is due. */
@@ -831,6 +865,9 @@ bool lw__handle_is_co_owner(const struct lw_lock *a, const struct lw_lock *b);
 /* Returns what must be left before the deadline; with less the hold is lost, and a grant
  * is unusable. */
 int64_t lw__handle_least_us(const struct lw_lock *lock);
+extern const struct lw__extras lw__handle_no_extras;
+/* Returns the handle's own extras, allocated if it has none; NULL if memory is short. */
+struct lw__extras *lw__handle_extras(struct lw_lock *lock);
 /* Frees the handle if the caller has freed it and none of its callbacks runs. */
 void lw__handle_unref(struct lw_lock *lock);
 /* Frees a handle that is in no list. */

@@ -62,7 +62,7 @@ void lw__machine_init(struct lw__machine *machine, int64_t window_us, int64_t le
     *machine = (struct lw__machine){
         .phase = LW__IDLE,
         .lease_us = lease_us,
-        .window_us = window_us,
+        .window_us = (uint32_t)window_us,
         .due_us = LW__NEVER,
         .ticket = -1,
     };
@@ -458,7 +458,7 @@ static struct lw__output step_held(struct lw__machine *m, const struct lw__input
         m->detaches = in->release.detaches;
         return release(m, in->now_us);
     case LW__EV_REACQUIRE:
-        m->window_us = in->reacquire.window_us;
+        m->window_us = (uint32_t)in->reacquire.window_us;
         m->maybe_in_redis = false;
         m->held_until_us = m->deadline_us;
         m->phase = LW__REACQUIRING;

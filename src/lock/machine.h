@@ -166,10 +166,9 @@ struct lw__output {
 
 /* Written by machine.c only. */
 struct lw__machine {
-    int64_t lease_us;  /* requested last */
-    int64_t window_us; /* the claim window of the token */
-    int64_t due_us;    /* when LW__EV_DUE is wanted; HELD_BY_MESSAGE: when to renew */
-    int64_t ticket;    /* the place in the queue, or for joining it; -1: none yet */
+    int64_t lease_us; /* requested last */
+    int64_t due_us;   /* when LW__EV_DUE is wanted; HELD_BY_MESSAGE: when to renew */
+    int64_t ticket;   /* the place in the queue, or for joining it; -1: none yet */
     union {
         int64_t handed_us;   /* in flight: time of a noted hand-over message; 0: none */
         int64_t deadline_us; /* held, EXPIRED */
@@ -178,6 +177,7 @@ struct lw__machine {
     uint64_t fence;        /* of the hold; in flight, of that message */
     int64_t held_until_us; /* the deadline of the token that is being released */
     int64_t first_sent_us; /* when the command with an unknown outcome was first sent */
+    uint32_t window_us;    /* the claim window of the token, up to a minute */
     enum lw__phase phase : 8;
     uint8_t failures;           /* unknown outcomes in a row, on a link that is up */
     bool release_confirmed : 1; /* a reply said that the token was released */

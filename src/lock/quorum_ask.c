@@ -291,14 +291,14 @@ bool lw__quorum_ask_renew(struct lw__vote *vote, uint32_t lease_ms)
 static void match(struct lw__vote *vote, const struct lw_lock *first, bool holds)
 {
     struct lw_lock *lock = vote->lock;
-    int64_t hold_until_us = holds ? first->hold_until_us : LW__NEVER;
+    int64_t hold_until_us = holds ? first->extras->hold_until_us : LW__NEVER;
     uint8_t flags = first->flags & LW_NO_RENEW;
     bool same = lock->margin_ms == first->margin_ms && lock->flags == flags &&
-                lock->hold_until_us == hold_until_us;
+                lock->extras->hold_until_us == hold_until_us;
 
     lock->margin_ms = first->margin_ms;
     lock->flags = flags;
-    lock->hold_until_us = hold_until_us;
+    lw__handle_limit_hold(lock, hold_until_us);
     if (!vote->held) { /* its next request has the lease */
         lock->lease_ms = first->lease_ms;
         return;
@@ -319,7 +319,7 @@ static void match(struct lw__vote *vote, const struct lw_lock *first, bool holds
 
 void lw__quorum_ask_match(struct lw__claim *claim)
 {
-    struct lw__votes *votes = claim->votes;
+    struct lw__votes *votes = claim->extras->votes;
     const struct lw_lock *first = lw__claim_first_handle(claim);
 
     for (unsigned i = 0; first != NULL && i < lw__votes_count(votes); i++) {

@@ -228,7 +228,7 @@ static void count_asking(struct lw__votes *votes)
 
 static bool renew_all(struct lw__claim *claim, uint32_t lease_ms)
 {
-    struct lw__votes *votes = claim->votes;
+    struct lw__votes *votes = claim->extras->votes;
     unsigned sent = 0;
 
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
@@ -482,7 +482,7 @@ static void count_changed(void *arg)
 
 static void stepped(struct lw__claim *claim, unsigned actions)
 {
-    struct lw__votes *votes = claim->votes;
+    struct lw__votes *votes = claim->extras->votes;
 
     if (actions & LW__SEND_RELEASE) {
         release_all(votes);
@@ -582,7 +582,7 @@ void lw__quorum_votes_forget(struct lw_client *client)
          name = lw__name_after(client, name)) {
         DL_FOREACH(name->claims, claim) {
             for (unsigned i = 0; i < client->quorum->count; i++) {
-                lw__node_forget(&claim->votes->vote[i].raise);
+                lw__node_forget(&claim->extras->votes->vote[i].raise);
             }
         }
     }
@@ -609,14 +609,14 @@ static bool make(struct lw__claim *claim)
         votes->vote[i].member = &quorum->members[i];
         votes->vote[i].released = PENDING;
     }
-    claim->votes = votes;
+    lw__claim_own_extras(claim)->votes = votes;
     return true;
 }
 
 /* Releases the remaining votes in the background. */
 static void free_votes(struct lw__claim *claim)
 {
-    struct lw__votes *votes = claim->votes;
+    struct lw__votes *votes = claim->extras->votes;
 
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
         lw__quorum_ask_drop(&votes->vote[i]);
@@ -628,7 +628,7 @@ static void free_votes(struct lw__claim *claim)
     lw__timer_cancel(claim->client->loop, &votes->timer);
     lw__timer_unreserve(claim->client->loop, 1);
     free(votes);
-    claim->votes = NULL;
+    lw__claim_own_extras(claim)->votes = NULL;
 }
 
 const struct lw__vote_ops lw__quorum_votes_ops = {make, free_votes, stepped,

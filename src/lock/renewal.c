@@ -131,7 +131,7 @@ void lw__renewal_plan(struct lw__claim *claim)
     struct lw_client *client = claim->client;
     int64_t lease = lw__handles_lease_us(claim), at;
 
-    if (claim->votes != NULL) { /* each is renewed by its own client */
+    if (claim->extras->votes != NULL) { /* each is renewed by its own client */
         client->quorum->ops->match(claim);
         return;
     }
@@ -158,7 +158,7 @@ void lw__renewal_plan(struct lw__claim *claim)
 
 void lw__renewal_now(struct lw__claim *claim)
 {
-    if (claim->votes == NULL) {
+    if (claim->extras->votes == NULL) {
         plan_at(claim, lw__now_us());
     } else if (!claim->client->quorum->ops->renew(
                    claim, (uint32_t)(lw__handles_lease_us(claim) / LW__MS))) {
@@ -204,9 +204,9 @@ static uint32_t lease_to_request_ms(const struct lw__claim *claim, int64_t now_u
     if (!needs_renewal(claim)) {
         return 1;
     }
-    if (claim->holder != NULL && claim->holder->hold_until_us != LW__NEVER &&
-        claim->holder->hold_until_us - now_us < lease) {
-        lease = claim->holder->hold_until_us - now_us;
+    if (claim->holder != NULL && claim->holder->extras->hold_until_us != LW__NEVER &&
+        claim->holder->extras->hold_until_us - now_us < lease) {
+        lease = claim->holder->extras->hold_until_us - now_us;
     }
     return lease < LW__MS ? 1 : (uint32_t)(lease / LW__MS);
 }
@@ -525,9 +525,9 @@ static void encode_call(struct lw__command *command, struct lw__buffer *out)
     };
     struct lw__script_env env =
         lw__node_script_env(lw__node_of_command(command), claim->name->slot);
-    int64_t left = call->lock->hold_until_us - lw__now_us();
+    int64_t left = call->lock->extras->hold_until_us - lw__now_us();
 
-    if (call->lock->hold_until_us != LW__NEVER &&
+    if (call->lock->extras->hold_until_us != LW__NEVER &&
         left < (int64_t)call->lease_ms * LW__MS) {
         call->lease_ms = left < LW__MS ? 1 : (uint32_t)(left / LW__MS);
     }
@@ -607,7 +607,7 @@ int lw__renewal_call(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, 
     } else if (!lw__renewal_may_extend(lock->claim)) {
         lw__handle_set_error(lock, LW_ECONN, not_extended);
         lw__notify_renewed(call, LW_ECONN);
-    } else if (lock->claim->votes != NULL) {
+    } else if (lock->claim->extras->votes != NULL) {
         if (!lock->client->quorum->ops->renew(lock->claim, lease_ms)) {
             lw__notify_renewed(call, LW_ECONN);
         }

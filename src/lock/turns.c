@@ -31,24 +31,25 @@ static bool needs_it_longer(const struct lw_lock *a, const struct lw_lock *b)
     if (renews != !(b->flags & LW_NO_RENEW)) {
         return renews;
     }
-    return a->hold_until_us > b->hold_until_us;
+    return a->extras->hold_until_us > b->extras->hold_until_us;
 }
 
 /* Renewals follow `holder`: of all handles that hold, the one that needs the lock
  * longest. */
 static void choose_holder(struct lw__claim *claim)
 {
+    struct lw__claim_extras *own = lw__claim_own_extras(claim);
     struct lw_lock *lock, *first = claim->holder;
 
-    DL_FOREACH2(claim->held.co_holders, lock, turn_next) {
+    DL_FOREACH2(own->co_holders, lock, turn_next) {
         if (first == NULL || needs_it_longer(lock, first)) {
             first = lock;
         }
     }
     if (first != claim->holder) {
-        DL_DELETE2(claim->held.co_holders, first, turn_prev, turn_next);
+        DL_DELETE2(own->co_holders, first, turn_prev, turn_next);
         if (claim->holder != NULL) {
-            DL_APPEND2(claim->held.co_holders, claim->holder, turn_prev, turn_next);
+            DL_APPEND2(own->co_holders, claim->holder, turn_prev, turn_next);
         }
         claim->holder = first;
     }
@@ -84,7 +85,7 @@ static void begin_lease(struct lw__claim *claim, const struct lw_lock *lock,
 static void enter(struct lw__claim *claim, struct lw_lock *lock, bool by_grant)
 {
     begin_lease(claim, lock, by_grant);
-    DL_APPEND2(claim->held.co_holders, lock, turn_prev, turn_next);
+    DL_APPEND2(lw__claim_own_extras(claim)->co_holders, lock, turn_prev, turn_next);
     lw__handle_hold(claim, lock);
     choose_holder(claim);
 }
@@ -107,7 +108,7 @@ static int64_t busy_for_ms(const struct lw__claim *claim)
         if (left < 0 || !claim->mode->polls) {
             return left;
         }
-        left -= (now - claim->asking.clock.sent_us) / LW__MS;
+        left -= (now - claim->asking.sent_us) / LW__MS;
     }
     return left > 0 ? left : 0;
 }
@@ -138,15 +139,16 @@ static void admit_co_holders(struct lw__claim *claim)
 static void leave_hold(struct lw_lock *lock)
 {
     struct lw__claim *claim = lock->claim;
+    struct lw__claim_extras *own = lw__claim_own_extras(claim);
 
-    if (claim->held.co_holders == NULL) {
+    if (own->co_holders == NULL) {
         claim->holder = NULL;
         return;
     }
     if (claim->holder == lock) {
         claim->holder = NULL;
     } else {
-        DL_DELETE2(claim->held.co_holders, lock, turn_prev, turn_next);
+        DL_DELETE2(own->co_holders, lock, turn_prev, turn_next);
     }
     choose_holder(claim);
 }
@@ -309,7 +311,7 @@ static void requeue_waiters(struct lw__claim *claim)
         (claim->mode->polls && claim->machine.phase != LW__ENDED)) {
         return;
     }
-    if (claim->adopts != NULL) {
+    if (claim->extras->adopts != NULL) {
         end_waiters(claim, LW_ENOTHELD);
         return;
     }
@@ -352,15 +354,15 @@ static void lose_by_clock(struct lw_lock *lock)
 {
     struct lw__input input = {.event = LW__EV_LOST_LOCALLY};
     struct lw__claim *claim = lock->claim;
-    bool capped = lock->hold_until_us < claim->machine.deadline_us + LW__MS ||
-                  lock->hold_until_us - claim->machine.deadline_us <
+    bool capped = lock->extras->hold_until_us < claim->machine.deadline_us + LW__MS ||
+                  lock->extras->hold_until_us - claim->machine.deadline_us <
                       lw__machine_drift_us((int64_t)lock->lease_ms * LW__MS) + LW__MS;
 
     if (!capped) {
         lw__handle_set_link_error(lock);
     }
-    lw__handle_lose(lock,
-                    lock->hold_until_us != LW__NEVER && capped ? LW_ETIMEOUT : LW_ELOST);
+    lw__handle_lose(lock, lock->extras->hold_until_us != LW__NEVER && capped ? LW_ETIMEOUT
+                                                                             : LW_ELOST);
     lw__renewal_end_calls(lock, LW_ELOST);
     if (lw__handles_co_holders(claim) !=
         NULL) { /* they hold, each up to its own margin */
@@ -389,7 +391,8 @@ static bool is_unanswered(const struct lw__claim *claim)
 static void end_wait(struct lw_lock *lock)
 {
     int status = lock->once ? LW_ECONN : LW_ETIMEOUT;
-    bool silent = lock->errstr == NULL && (lock->once || is_unanswered(lock->claim));
+    bool silent = lock->extras->errstr == NULL &&
+                  (lock->once || is_unanswered(lock->claim));
 
     lw__turns_cancel_wait(lock);
     if (!lw__node_is_up(lock->name->node)) {
@@ -418,7 +421,7 @@ void lw__turns_timer(void *arg)
         }
     } else if (lock->state == LW_RELEASING) {
         lw__turns_abandon_release(lock);
-        if (lock->errstr == NULL) {
+        if (lock->extras->errstr == NULL) {
             lw__handle_set_error(lock, LW_ECONN, "no reply to the release in time");
         }
     } else if (lock->state == LW_WAITING && !lock->granted) {
@@ -500,7 +503,7 @@ static bool may_reacquire(const struct lw__claim *claim, const struct lw_lock *n
     struct lw__node *node = claim->name->node;
 
     return claim->mode->shares_claims && lw__machine_holds(claim->machine.phase) &&
-           !lw__route_is_cluster(claim->name->route) && claim->votes == NULL &&
+           !lw__route_is_cluster(claim->name->route) && claim->extras->votes == NULL &&
            lw__node_has_room(node) && lw__node_guard_left_us(node) == 0 &&
            ((next->flags & LW_NO_FENCE) || lw__node_fence_fault(node) == NULL);
 }
@@ -793,7 +796,7 @@ static void arm_losses(struct lw__claim *claim)
 
     lw__handle_arm_loss(claim->holder);
     DL_FOREACH2(lw__handles_co_holders(claim), lock, turn_next) {
-        if (lock->at_risk != NULL) {
+        if (lock->extras->at_risk != NULL) {
             lw__handle_arm_loss(lock);
         }
     }
