@@ -114,41 +114,7 @@ uint32_t lw__handles_queue_limit(const struct lw__claim *claim)
     return claim->waiting != NULL ? claim->waiting->queue_limit : 0;
 }
 
-/* ---- its extras, its owner ---- */
-
-const struct lw__extras lw__handle_no_extras = {.hold_until_us = LW__NEVER};
-
-/* The extras of a handle that is known to have its own. */
-static struct lw__extras *own(struct lw_lock *lock)
-{
-    return (struct lw__extras *)lock->extras;
-}
-
-struct lw__extras *lw__handle_extras(struct lw_lock *lock)
-{
-    struct lw__extras *extras;
-
-    if (lock->extras != &lw__handle_no_extras) {
-        return own(lock);
-    }
-    extras = malloc(sizeof(*extras));
-    if (extras != NULL) {
-        *extras = lw__handle_no_extras;
-        lock->extras = extras;
-    }
-    return extras;
-}
-
-static void free_extras(struct lw_lock *lock)
-{
-    if (lock->extras == &lw__handle_no_extras) {
-        return;
-    }
-    free(own(lock)->owner);
-    free(own(lock)->token);
-    free(own(lock)->errstr);
-    free(own(lock));
-}
+/* ---- its owner ---- */
 
 bool lw__handle_is_co_owner(const struct lw_lock *a, const struct lw_lock *b)
 {
@@ -165,7 +131,7 @@ static const char *text_of(const struct lw_lock *lock)
 
 static void set_text(struct lw_lock *lock, const char *text)
 {
-    struct lw__extras *extras = lw__handle_extras(lock);
+    struct lw__extras *extras = lw__extras_add(lock);
 
     if (extras != NULL) {
         free(extras->errstr);
@@ -393,8 +359,8 @@ static int64_t check_risk(struct lw_lock *lock)
     }
     before = lock->extras->risk_deadline_us;
     if (deadline != before) {
-        own(lock)->risk_deadline_us = deadline;
-        own(lock)->risk_at_us = risk_time_us(lock, deadline, now);
+        lw__extras_own(lock)->risk_deadline_us = deadline;
+        lw__extras_own(lock)->risk_at_us = risk_time_us(lock, deadline, now);
     }
     if (lock->warned && deadline > before) {
         report_risk(lock, false);
@@ -441,10 +407,10 @@ void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
     lock->window_ms = claim->window_ms;
     lock->queue_limit = 0;
     if (lock->extras->max_hold_us > 0) {
-        own(lock)->hold_until_us = lw__now_us() + lock->extras->max_hold_us;
+        lw__extras_own(lock)->hold_until_us = lw__now_us() + lock->extras->max_hold_us;
     } else if (lock->extras->hold_until_us !=
                LW__NEVER) { /* a vote's, of a hold before */
-        own(lock)->hold_until_us = LW__NEVER;
+        lw__extras_own(lock)->hold_until_us = LW__NEVER;
     }
     claim->passed_count++;
     claim->held.stays_until_us = 0;
@@ -454,7 +420,7 @@ void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
 
 void lw__handle_limit_hold(struct lw_lock *vote, int64_t until_us)
 {
-    own(vote)->hold_until_us = until_us;
+    lw__extras_own(vote)->hold_until_us = until_us;
 }
 
 void lw__handle_keep_at_least(struct lw_lock *lock, uint32_t at_least_ms)
@@ -471,7 +437,7 @@ void lw__handle_delivered(struct lw_lock *lock)
     lock->held.lost_at_us = 0;
     lw__handle_keep_at_least(lock, lock->extras->at_least_ms);
     if (lock->extras->at_risk != NULL) {
-        own(lock)->risk_deadline_us = 0;
+        lw__extras_own(lock)->risk_deadline_us = 0;
         lw__handle_arm_loss(lock);
     }
 }
@@ -496,7 +462,7 @@ void lw__handle_free(struct lw_lock *lock)
     if (lock->name != NULL) {
         lw__name_unref(client, lock->name);
     }
-    free_extras(lock);
+    lw__extras_free(lock);
     if (client == NULL || client->free_lock_count == LW__POOLED) {
         free(lock);
         return;

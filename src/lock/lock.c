@@ -149,7 +149,7 @@ static struct lw_lock *allocate(struct lw_client *client)
     }
     memset(lock, 0, sizeof(*lock));
     lock->client = client;
-    lock->extras = &lw__handle_no_extras;
+    lock->extras = &lw__extras_none;
     lw__timer_init(&lock->timer, lw__turns_timer, lock);
     DL_APPEND(client->locks, lock);
     return lock;
@@ -215,7 +215,7 @@ static bool copy_extras(struct lw_lock *lock, const struct lw_acquire_options *o
     if (!needs_room && !needs_extras(lock->client, options, ticket)) {
         return true;
     }
-    extras = lw__handle_extras(lock);
+    extras = lw__extras_add(lock);
     if (extras == NULL) {
         return false;
     }
@@ -613,7 +613,7 @@ const char *lw_lock_owner(const struct lw_lock *lock)
         return "";
     }
     if (lock->extras->owner == NULL && lock->client != NULL &&
-        (extras = lw__handle_extras((struct lw_lock *)lock)) != NULL) {
+        (extras = lw__extras_add((struct lw_lock *)lock)) != NULL) {
         extras->owner = format_token(lock);
     }
     return lock->extras->owner != NULL ? lock->extras->owner : "";
@@ -628,7 +628,7 @@ const char *lw_lock_token(const struct lw_lock *lock)
         return "";
     }
     if (lock->extras->token == NULL && lock->client != NULL &&
-        (extras = lw__handle_extras((struct lw_lock *)lock)) != NULL) {
+        (extras = lw__extras_add((struct lw_lock *)lock)) != NULL) {
         extras->token = format_token(lock);
     }
     return lock->extras->token != NULL ? lock->extras->token : "";

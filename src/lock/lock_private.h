@@ -373,8 +373,7 @@ struct lw_lock {
     lw_lock_cb *lost;
     lw_lock_cb *done; /* and `arg`: replaced by lw_release and lw__lock_call_later */
     void *arg;
-    /* handle.c: its own, written by lw__handle_extras; or lw__handle_no_extras, read only
-     */
+    /* extras.c: its own, written by lw__extras_own; or lw__extras_none, read only */
     const struct lw__extras *extras;
 
     /* `asking` is valid until the grant is delivered, `held` from then on; `retry_ms`
@@ -865,9 +864,6 @@ bool lw__handle_is_co_owner(const struct lw_lock *a, const struct lw_lock *b);
 /* Returns what must be left before the deadline; with less the hold is lost, and a grant
  * is unusable. */
 int64_t lw__handle_least_us(const struct lw_lock *lock);
-extern const struct lw__extras lw__handle_no_extras;
-/* Returns the handle's own extras, allocated if it has none; NULL if memory is short. */
-struct lw__extras *lw__handle_extras(struct lw_lock *lock);
 /* Frees the handle if the caller has freed it and none of its callbacks runs. */
 void lw__handle_unref(struct lw_lock *lock);
 /* Frees a handle that is in no list. */
@@ -890,6 +886,18 @@ bool lw__handles_want_fence(const struct lw__claim *claim);
 bool lw__handles_want_place(const struct lw__claim *claim);
 /* Returns the queue_limit of the request, or 0. */
 uint32_t lw__handles_queue_limit(const struct lw__claim *claim);
+
+/* ---- extras.c ---- */
+
+extern const struct lw__extras lw__extras_none;
+/* Returns the handle's own extras, allocated if it has none; NULL if memory is short. */
+struct lw__extras *lw__extras_add(struct lw_lock *lock);
+/* The extras of a handle that is known to have its own. */
+static inline struct lw__extras *lw__extras_own(struct lw_lock *lock)
+{
+    return (struct lw__extras *)lock->extras;
+}
+void lw__extras_free(struct lw_lock *lock);
 
 /* ---- credentials.c ---- */
 
