@@ -408,8 +408,7 @@ void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
     lock->queue_limit = 0;
     if (lock->extras->max_hold_us > 0) {
         lw__extras_own(lock)->hold_until_us = lw__now_us() + lock->extras->max_hold_us;
-    } else if (lock->extras->hold_until_us !=
-               LW__NEVER) { /* a vote's, of a hold before */
+    } else if (lock->extras->hold_until_us != LW__NEVER) { /* a vote's, set before */
         lw__extras_own(lock)->hold_until_us = LW__NEVER;
     }
     claim->passed_count++;
