@@ -13,7 +13,7 @@ import tempfile
 
 from server import Server
 
-KINDS = ["uncontended", "handover"]
+KINDS = ["uncontended", "parallel", "handover"]
 FEW, MANY = 1000, 5000
 LIMIT_S = 100
 

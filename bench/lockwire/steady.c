@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A counted number of pairs, or of hand-overs between two clients, so that instructions
- * and allocations can be counted per pair: both are counts, the same on any machine. Owns
- * the counting of allocations (glibc's own names behind ours). Must not know who
- * compares.
+ * A counted number of pairs by one handle, of pairs by sixteen handles of one client
+ * (each with a key of its own), or of hand-overs between two clients, so that
+ * instructions and allocations can be counted per pair: both are counts, the same on any
+ * machine. Owns the counting of allocations (glibc's own names behind ours). Must not
+ * know who compares.
  *
- *     bench_steady uncontended|handover URL COUNT [GUARD_MS]
+ *     bench_steady uncontended|parallel|handover URL COUNT [GUARD_MS]
  *
  * Happy path: warm up, run COUNT, print {"pairs": .., "allocations": .., "ours": ..}.
  */
@@ -18,12 +19,28 @@
 #include <string.h>
 
 #define WARM_UP 500
+#define SLOTS_MOST 16
 
 struct user {
     struct event_base *base;
     struct lw_client *client;
-    struct lw_lock *lock;
     struct lw_acquire_options acquire;
+};
+
+/* What acquires and releases in a loop. */
+struct slot {
+    struct user *user;
+    struct lw_lock *lock;
+    char key[24];
+};
+
+static const struct kind {
+    const char *name;
+    int users, slots; /* clients, and the slots of each one */
+} kinds[] = {
+    {"uncontended", 1, 1},
+    {"parallel", 1, SLOTS_MOST},
+    {"handover", 2, 1},
 };
 
 static unsigned long all, ours, left;
@@ -89,18 +106,18 @@ static void check(const char *what, int status)
     exit(1);
 }
 
-static void ask(struct user *user);
+static void ask(struct slot *slot);
 
 static void on_released(struct lw_lock *lock, int status, void *arg)
 {
-    struct user *user = arg;
+    struct slot *slot = arg;
 
     check("released", status);
     lw_lock_free(lock);
     if (--left == 0) {
-        event_base_loopbreak(user->base);
+        event_base_loopbreak(slot->user->base);
     }
-    ask(user);
+    ask(slot);
 }
 
 static void on_granted(struct lw_lock *lock, int status, void *arg)
@@ -109,10 +126,12 @@ static void on_granted(struct lw_lock *lock, int status, void *arg)
     check("lw_release", lw_release(lock, on_released, arg));
 }
 
-static void ask(struct user *user)
+static void ask(struct slot *slot)
 {
-    check("lw_acquire", lw_acquire(user->client, "steady", &user->acquire, on_granted,
-                                   user, &user->lock));
+    struct user *user = slot->user;
+
+    check("lw_acquire", lw_acquire(user->client, slot->key, &user->acquire, on_granted,
+                                   slot, &slot->lock));
 }
 
 static void on_link(struct lw_client *client, int up, const char *why, void *arg)
@@ -166,19 +185,39 @@ static void run(struct event_base *base, unsigned long pairs)
     event_base_dispatch(base);
 }
 
+static const struct kind *find_kind(const char *name)
+{
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        if (strcmp(kinds[i].name, name) == 0) {
+            return &kinds[i];
+        }
+    }
+    return NULL;
+}
+
+/* The slots of one user have different keys, those of two users the same ones. */
+static void start(const struct kind *kind, struct user *users, struct slot *slots)
+{
+    for (int i = 0; i < kind->users * kind->slots; i++) {
+        slots[i].user = &users[i / kind->slots];
+        (void)snprintf(slots[i].key, sizeof(slots[i].key), "steady%d", i % kind->slots);
+        ask(&slots[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct user users[2];
+    struct slot slots[SLOTS_MOST];
     struct event_base *base = event_base_new();
     char *end = NULL;
     unsigned long pairs = argc >= 4 ? strtoul(argv[3], &end, 10) : 0;
     unsigned guard_ms = argc == 5 ? (unsigned)strtoul(argv[4], NULL, 10) : 0;
-    bool both = argc >= 4 && strcmp(argv[1], "handover") == 0;
+    const struct kind *kind = argc >= 4 ? find_kind(argv[1]) : NULL;
 
-    if (base == NULL || !pairs || *end ||
-        (!both && strcmp(argv[1], "uncontended") != 0)) {
-        (void)fprintf(stderr, "usage: bench_steady uncontended|handover URL COUNT "
-                              "[GUARD_MS]\n");
+    if (base == NULL || !pairs || *end || kind == NULL) {
+        (void)fprintf(stderr, "usage: bench_steady uncontended|parallel|handover URL "
+                              "COUNT [GUARD_MS]\n");
         return 64;
     }
     if (!dl_iterate_phdr(find_library, NULL)) {
@@ -187,12 +226,10 @@ int main(int argc, char **argv)
             "steady: liblockwire.so is not there; a static build is not judged\n");
         return 1;
     }
-    for (int i = 0; i <= both; i++) {
+    for (int i = 0; i < kind->users; i++) {
         open_user(&users[i], base, argv[2], guard_ms);
     }
-    for (int i = 0; i <= both; i++) {
-        ask(&users[i]);
-    }
+    start(kind, users, slots);
     run(base, WARM_UP);
     unsigned long all_before = all, ours_before = ours;
     run(base, pairs);
