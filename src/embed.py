@@ -111,6 +111,7 @@ struct lw__script {{
     const char *text; /* NUL-terminated */
     size_t length;    /* without the NUL */
     char sha1[41];
+    char evalsha[61]; /* the words EVALSHA and sha1 as they are sent */
 }};
 
 enum lw__script_id {{
@@ -134,10 +135,11 @@ def source(texts, header_name):
         if max(text, default=0) > 126:
             raise Failure(f"{name}.lua: only ASCII outside comments")
     arrays = "".join(array(name, text) for name, text in texts.items())
+    sums = ((name, text, hashlib.sha1(text).hexdigest()) for name, text in texts.items())
     rows = "".join(
         f'    [LW__SCRIPT_{name.upper()}] = {{"{name}", {name}, sizeof({name}) - 1,\n'
-        f'        "{hashlib.sha1(text).hexdigest()}"}},\n'
-        for name, text in texts.items())
+        f'        "{sha1}", "$7\\r\\nEVALSHA\\r\\n$40\\r\\n{sha1}\\r\\n"}},\n'
+        for name, text, sha1 in sums)
     return (f'{NOTICE}\n#include "{header_name}"\n\n{arrays}'
             f"const struct lw__script lw__scripts[] = {{\n{rows}}};\n")
 

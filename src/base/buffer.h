@@ -14,7 +14,7 @@ struct lw__buffer {
 };
 /* Returns room for `length` more bytes at the end of the buffer, or NULL if an allocation
  * failed. Inline, since each word of a command needs it, and mostly there is room. */
-char *lw__buffer_grow(struct lw__buffer *buffer, size_t length);
+__attribute__((cold)) char *lw__buffer_grow(struct lw__buffer *buffer, size_t length);
 static inline char *lw__buffer_reserve(struct lw__buffer *buffer, size_t length)
 {
     return buffer->capacity - buffer->length >= length ? buffer->data + buffer->length

@@ -15,6 +15,7 @@
 #define FENCE_TTL_MS 86400000
 #define WHOAMI_TTL_MS 120000
 
+/* Mostly EVALSHA and the SHA-1, which the build has put into one text (embed.py). */
 static void put_script(struct lw__buffer *out, bool eval, enum lw__script_id id,
                        size_t keys, size_t args)
 {
@@ -25,9 +26,7 @@ static void put_script(struct lw__buffer *out, bool eval, enum lw__script_id id,
         lw__resp_text(out, "EVAL");
         lw__resp_bytes(out, script->text, script->length);
     } else {
-        lw__buffer_put(out, "$7\r\nEVALSHA\r\n$40\r\n", 18);
-        lw__buffer_put(out, script->sha1, 40);
-        lw__resp_end(out);
+        lw__buffer_put(out, script->evalsha, sizeof(script->evalsha) - 1);
     }
     lw__resp_number(out, (int64_t)keys);
 }
@@ -52,32 +51,24 @@ void lw__encode_try(struct lw__buffer *out, const char *name,
 /* Writes `/<max_waiting>`, or nothing if that is 0. Returns its length. */
 static size_t format_limit(const struct lw__acquire_args *args, char ret[LW__DIGITS + 1])
 {
-    char room[LW__DIGITS];
-    const char *digits;
-    size_t length;
-
     if (args->max_waiting == 0) {
         return 0;
     }
-    digits = lw__resp_digits(args->max_waiting, room, &length);
     *ret = '/';
-    memcpy(ret + 1, digits, length);
-    return 1 + length;
+    return 1 + lw__resp_digits(args->max_waiting, ret + 1);
 }
 
 /* `<wait> <ticket> <permits>[/<limit>] <numbers>` in one word: four words would cost the
  * server more. */
 static void put_waiting(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
-    char ticket_room[LW__DIGITS], permits_room[LW__DIGITS], limit[LW__DIGITS + 1];
+    char ticket[LW__DIGITS] = "-1", permits[LW__DIGITS], limit[LW__DIGITS + 1];
     size_t limit_length = format_limit(args, limit);
-    size_t ticket_length = 2, permits_length, numbers_length = strlen(args->site.numbers);
-    const char *permits =
-        lw__resp_digits(args->rw->permits, permits_room, &permits_length);
-    const char *ticket = "-1";
+    size_t permits_length = lw__resp_digits(args->rw->permits, permits);
+    size_t ticket_length = 2, numbers_length = strlen(args->site.numbers);
 
     if (args->ticket >= 0) {
-        ticket = lw__resp_digits((uint64_t)args->ticket, ticket_room, &ticket_length);
+        ticket_length = lw__resp_digits((uint64_t)args->ticket, ticket);
     }
     lw__resp_begin(out, 2 + ticket_length + 1 + permits_length + limit_length + 1 +
                             numbers_length);
@@ -105,13 +96,13 @@ static void put_rw_acquire(struct lw__buffer *out, bool eval,
 /* The argument `how` of mutex_acquire.lua. */
 static void put_how(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
-    const char *joins = !args->wait ? "n" : args->keep ? "k" : "j", *ticket = "";
-    char room[LW__DIGITS], limit[LW__DIGITS + 1];
+    const char *joins = !args->wait ? "n" : args->keep ? "k" : "j";
+    char ticket[LW__DIGITS], limit[LW__DIGITS + 1];
     size_t digits = 0, numbers = strlen(args->site.numbers);
     size_t limit_length = format_limit(args, limit);
 
     if (args->ticket >= 0) {
-        ticket = lw__resp_digits((uint64_t)args->ticket, room, &digits);
+        digits = lw__resp_digits((uint64_t)args->ticket, ticket);
     }
     lw__resp_begin(out, 2 + digits + limit_length + 1 + numbers);
     lw__buffer_put(out, joins, 1);

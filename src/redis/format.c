@@ -21,33 +21,48 @@
 
 /* ---- tokens ---- */
 
+/* Writes the number of a token; padded, it has zeros in front. */
+static size_t write_n(uint64_t n, char *ret)
+{
+    char digits[LW__DIGITS];
+    size_t length;
+
+    if ((n & LW__PADDED) == 0) {
+        return lw__resp_digits(n, ret);
+    }
+    length = lw__resp_digits(n & ~LW__PADDED, digits);
+    memset(ret, '0', PADDED_DIGITS - length);
+    memcpy(ret + PADDED_DIGITS - length, digits, length);
+    return PADDED_DIGITS;
+}
+
+/* Writes `<client>:<n>`, without a NUL. Returns its length. */
+static size_t write_field(const struct lw__token *token, char *ret)
+{
+    size_t length = LW__UUID_SIZE - 1;
+
+    memcpy(ret, token->uuid, length);
+    ret[length++] = ':';
+    return length + write_n(token->n, ret + length);
+}
+
 size_t lw__format_field(const struct lw__token *token, char ret[LW__TOKEN_SIZE])
 {
-    char room[LW__DIGITS];
-    size_t at = LW__UUID_SIZE - 1, length;
-    const char *text = lw__resp_digits(token->n & ~LW__PADDED, room, &length);
+    size_t length = write_field(token, ret);
 
-    memcpy(ret, token->uuid, at);
-    ret[at++] = ':';
-    if (token->n & LW__PADDED) {
-        memset(ret + at, '0', PADDED_DIGITS - length);
-        at += PADDED_DIGITS - length;
-    }
-    memcpy(ret + at, text, length + 1);
-    return at + length;
+    ret[length] = '\0';
+    return length;
 }
 
 size_t lw__format_token(const struct lw__token *token, char ret[LW__TOKEN_SIZE])
 {
-    char room[LW__DIGITS];
-    size_t at = lw__format_field(token, ret), length;
-    const char *text = lw__resp_digits(token->window_ms, room, &length);
+    size_t length = write_field(token, ret);
 
-    ret[at++] = ':';
-    memcpy(ret + at, text, length);
-    at += length;
-    memcpy(ret + at, "-", 2);
-    return at + 1;
+    ret[length++] = ':';
+    length += lw__resp_digits(token->window_ms, ret + length);
+    ret[length++] = '-';
+    ret[length] = '\0';
+    return length;
 }
 
 void lw__format_put_token(struct lw__buffer *out, const struct lw__token *token)
@@ -97,10 +112,10 @@ void lw__format_put_rw_request(struct lw__buffer *out, const struct lw__rw *rw)
 void lw__format_put_rw_release(struct lw__buffer *out, const struct lw__rw *rw,
                                const char *numbers)
 {
-    char room[LW__DIGITS];
+    char permits[LW__DIGITS];
     const char *owner = rw->owner != NULL ? rw->owner : "";
-    size_t digits, length = strlen(owner), before = strlen(numbers);
-    const char *permits = lw__resp_digits(rw->permits, room, &digits);
+    size_t digits = lw__resp_digits(rw->permits, permits);
+    size_t length = strlen(owner), before = strlen(numbers);
 
     lw__resp_begin(out, before + 2 + digits + 1 + length);
     lw__buffer_put(out, numbers, before);

@@ -6,35 +6,56 @@
 
 #define HEADER (1 + LW__DIGITS + 2) /* at most */
 
-const char *lw__resp_digits(uint64_t number, char room[LW__DIGITS], size_t *length)
-{
-    char *at = &room[LW__DIGITS - 1];
+/* 00 to 99: two digits at a time take half of the divisions. */
+static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                            "25262728293031323334353637383940414243444546474849"
+                            "50515253545556575859606162636465666768697071727374"
+                            "75767778798081828384858687888990919293949596979899";
 
-    *at = '\0';
-    do {
-        *--at = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    *length = (size_t)(&room[LW__DIGITS - 1] - at);
-    return at;
+static size_t count_digits(uint64_t number)
+{
+    size_t count = 1;
+
+    for (; number >= 10000; number /= 10000) {
+        count += 4;
+    }
+    return count + (number >= 10) + (number >= 100) + (number >= 1000);
+}
+
+size_t lw__resp_digits(uint64_t number, char *ret)
+{
+    size_t count = count_digits(number);
+    char *at = ret + count;
+
+    for (; number >= 100; number /= 100) {
+        at -= 2;
+        memcpy(at, &pairs[number % 100 * 2], 2);
+    }
+    if (number >= 10) {
+        memcpy(ret, &pairs[number * 2], 2);
+    } else {
+        *ret = (char)('0' + number);
+    }
+    return count;
+}
+
+/* Rare, and so a call: inline it would make every word cost more. */
+__attribute__((cold)) static size_t long_digits(size_t number, char *ret)
+{
+    return lw__resp_digits(number, ret);
 }
 
 /* Writes the kind, a number (mostly of one or two digits) and the end of the line. */
 static char *write_header(char *at, char kind, size_t number)
 {
     *at++ = kind;
-    if (number >= 100) {
-        char room[LW__DIGITS];
-        size_t length;
-        const char *text = lw__resp_digits(number, room, &length);
-
-        memcpy(at, text, length);
-        at += length;
+    if (number < 10) {
+        *at++ = (char)('0' + number);
+    } else if (number < 100) {
+        memcpy(at, &pairs[number * 2], 2);
+        at += 2;
     } else {
-        if (number >= 10) {
-            *at++ = (char)('0' + number / 10);
-        }
-        *at++ = (char)('0' + number % 10);
+        at += long_digits(number, at);
     }
     memcpy(at, "\r\n", 2);
     return at + 2;
@@ -77,25 +98,17 @@ void lw__resp_command(struct lw__buffer *out, size_t words)
 
 void lw__resp_number(struct lw__buffer *out, int64_t number)
 {
-    char room[LW__DIGITS], text[LW__DIGITS + 1];
-    size_t length;
-    const char *decimal;
+    char text[LW__DIGITS], flag[] = "$1\r\n0\r\n";
 
     if (number >= 0 && number <= 9) { /* most numbers are flags */
-        memcpy(text, "$1\r\n0\r\n", 7);
-        text[4] = (char)('0' + number);
-        lw__buffer_put(out, text, 7);
-        return;
+        flag[4] = (char)('0' + number);
+        lw__buffer_put(out, flag, sizeof(flag) - 1);
+    } else if (number > 0) {
+        lw__resp_bytes(out, text, lw__resp_digits((uint64_t)number, text));
+    } else {
+        text[0] = '-';
+        lw__resp_bytes(out, text, 1 + lw__resp_digits(0 - (uint64_t)number, text + 1));
     }
-    if (number >= 0) {
-        decimal = lw__resp_digits((uint64_t)number, room, &length);
-        lw__resp_bytes(out, decimal, length);
-        return;
-    }
-    decimal = lw__resp_digits(0 - (uint64_t)number, room, &length);
-    text[0] = '-';
-    memcpy(text + 1, decimal, length);
-    lw__resp_bytes(out, text, length + 1);
 }
 
 void lw__resp_begin(struct lw__buffer *out, size_t length)

@@ -28,7 +28,7 @@ void lw__resp_begin(struct lw__buffer *out, size_t length);
 void lw__resp_end(struct lw__buffer *out);
 /* A whole command. */
 void lw__resp_words(struct lw__buffer *out, size_t words, const char *const *text);
-/* Writes decimal digits to the end of `room` and returns them. With printf they would be
- * a tenth of the cost of an acquire and its release. */
-const char *lw__resp_digits(uint64_t number, char room[LW__DIGITS], size_t *length);
+/* Writes up to LW__DIGITS - 1 decimal digits, without a NUL, and returns how many. With
+ * printf they would be a tenth of the cost of an acquire and its release. */
+size_t lw__resp_digits(uint64_t number, char *ret);
 #endif
