@@ -31,27 +31,9 @@ void lw__random_seed(struct lw__random *random, uint64_t seed)
     random->state = seed != 0 ? seed : UINT64_C(0x9e3779b97f4a7c15);
 }
 
-static uint64_t next(struct lw__random *random)
+int64_t lw__random_wide(struct lw__random *random, int64_t low, uint64_t span)
 {
-    uint64_t x = random->state;
+    uint64_t drawn = lw__random_next(random);
 
-    x ^= x >> 12;
-    x ^= x << 25;
-    x ^= x >> 27;
-    random->state = x;
-    return x * UINT64_C(0x2545f4914f6cdd1d);
-}
-
-int64_t lw__random_between(struct lw__random *random, int64_t low, int64_t high)
-{
-    uint64_t span;
-
-    if (high <= low) {
-        return low;
-    }
-    span = (uint64_t)high - (uint64_t)low + 1;
-    if (span == 0) {
-        return (int64_t)next(random); /* the whole range */
-    }
-    return (int64_t)((uint64_t)low + next(random) % span);
+    return (int64_t)((uint64_t)low + (span != 0 ? drawn % span : drawn));
 }

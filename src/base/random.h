@@ -17,6 +17,31 @@ struct lw__random {
     uint64_t state;
 };
 void lw__random_seed(struct lw__random *random, uint64_t seed);
-/* Returns a number in [low, high]. */
-int64_t lw__random_between(struct lw__random *random, int64_t low, int64_t high);
+static inline uint64_t lw__random_next(struct lw__random *random)
+{
+    uint64_t x = random->state;
+
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    random->state = x;
+    return x * UINT64_C(0x2545f4914f6cdd1d);
+}
+/* Returns a number from `low` on, out of `span`; 0: out of all numbers. */
+int64_t lw__random_wide(struct lw__random *random, int64_t low, uint64_t span);
+/* Returns a number in [low, high]. Inline, and mostly without a division: each
+ * acquisition and each release need one. */
+static inline int64_t lw__random_between(struct lw__random *random, int64_t low,
+                                         int64_t high)
+{
+    uint64_t span = (uint64_t)high - (uint64_t)low + 1; /* 0: the whole range */
+
+    if (high <= low) {
+        return low;
+    }
+    if (span - 1 >= UINT32_MAX) {
+        return lw__random_wide(random, low, span);
+    }
+    return low + (int64_t)((lw__random_next(random) >> 32) * span >> 32);
+}
 #endif

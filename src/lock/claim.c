@@ -564,18 +564,19 @@ static void report_set_error(struct lw__claim *claim, bool undone)
 
 static void step_tried(struct lw__claim *claim, bool set_done, uint64_t fence)
 {
-    struct lw__input input = {.event = LW__EV_NOT_GRANTED,
-                              .sent_us = sent_us_of(claim),
-                              .not_granted = {.set_done = set_done}};
+    struct lw__input input = {.sent_us = sent_us_of(claim)};
 
+    if (set_done && (fence > 0 || claim->fences_drawn == 0)) {
+        input.event = LW__EV_GRANTED;
+        input.granted.fence = fence;
+    } else {
+        input.event = LW__EV_NOT_GRANTED;
+        input.not_granted.set_done = set_done;
+    }
     if (!set_done) {
         lw__name_note_contended(claim->client, claim->name);
     }
-    if (set_done && (fence > 0 || claim->fences_drawn == 0)) {
-        lw__claim_granted(claim, fence, input.sent_us);
-    } else {
-        lw__claim_step(claim, &input);
-    }
+    lw__claim_step(claim, &input);
 }
 
 static bool try_replied(struct lw__command *command, const struct lw__reply *reply)
@@ -893,14 +894,14 @@ static enum lw__priority priority_of(const struct lw__claim *claim)
  * joined since. That can be wrong if the lease of the holder before expired while others
  * waited. Therefore a hold that lasted a while reads the queue, and some of the others
  * do. Only the length of a wait depends on it. */
-static bool may_release_fast(struct lw__claim *claim)
+static bool may_release_fast(struct lw__claim *claim, int64_t now_us)
 {
     struct lw_client *client = claim->client;
 
     return claim->try == LW__TRY_WON && claim->mode->encode_fast_release != NULL &&
            !claim->machine.unconfirmed && claim->name->claims == claim &&
            claim->next == NULL && !lw__name_is_contended(client, claim->name) &&
-           lw__now_us() - sent_us_of(claim) <= FAST_RELEASE_US &&
+           now_us - sent_us_of(claim) <= FAST_RELEASE_US &&
            lw__random_between(&client->random, 1, SLOW_RELEASE_ONE_IN) != 1;
 }
 
@@ -913,7 +914,7 @@ static bool may_detach(const struct lw__claim *claim)
            lw__node_guard_may_extend(claim->name->node, claim->machine.deadline_us);
 }
 
-static void send_wanted(struct lw__claim *claim, unsigned actions)
+static void send_wanted(struct lw__claim *claim, unsigned actions, int64_t now_us)
 {
     struct lw__node *node = claim->name->node;
     const struct lw__command_type *type;
@@ -927,9 +928,9 @@ static void send_wanted(struct lw__claim *claim, unsigned actions)
         return;
     }
     if (actions & LW__SEND_RELEASE) {
-        type = lw__claim_stays(claim)    ? &detach_type
-               : may_release_fast(claim) ? &fast_release_type
-                                         : &release_type;
+        type = lw__claim_stays(claim)            ? &detach_type
+               : may_release_fast(claim, now_us) ? &fast_release_type
+                                                 : &release_type;
     } else if ((fault = lw__node_guard_fault(node)) != NULL) {
         claim->client->stats.guarded++;
         fail(claim, fault->class, fault->status, fault->why, false);
@@ -1025,7 +1026,7 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
         if (claim->extras->votes != NULL) {
             claim->client->quorum->ops->stepped(claim, out.actions);
         } else if (out.actions & SENDS) {
-            send_wanted(claim, out.actions);
+            send_wanted(claim, out.actions, input->now_us);
         }
     }
     if (out.actions & LW__DO_END) {

@@ -36,7 +36,7 @@ static inline int64_t lw__now_us(void)
     struct timespec now;
 
     (void)clock_gettime(LW__CLOCK, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    return (int64_t)now.tv_sec * 1000000 + (uint32_t)now.tv_nsec / 1000;
 }
 
 /* ---- timers ---- */

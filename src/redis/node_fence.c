@@ -32,15 +32,22 @@
 #define TRUSTED_US (100 * LW__MS)
 #define REPLICAS_LOG_US (60000 * (int64_t)LW__MS)
 
-struct lw__script_env lw__node_script_env(struct lw__node *node, unsigned slot)
+/* Returns the key of the counter, until the next call. */
+static const char *key_of(struct lw__node *node, unsigned slot)
 {
     if (!node->options.clustered) {
-        return (struct lw__script_env){LW__FENCE_KEY, lw__node_guard_left_us(node) > 0
-                                                          ? LW__NO_HAND_OVER
-                                                          : node->numbers};
+        return LW__FENCE_KEY;
     }
     (void)lw__format_fence(slot, node->fence);
-    return (struct lw__script_env){node->fence, node->numbers};
+    return node->fence;
+}
+
+struct lw__script_env lw__node_script_env(struct lw__node *node, unsigned slot)
+{
+    bool closed = !node->options.clustered && lw__node_guard_left_us(node) > 0;
+
+    return (struct lw__script_env){key_of(node, slot),
+                                   closed ? LW__NO_HAND_OVER : node->numbers};
 }
 
 /* ---- numbers ---- */
@@ -102,7 +109,7 @@ void lw__node_encode_fence(struct lw__command *command, unsigned slot,
                            struct lw__buffer *out)
 {
     struct lw__node *node = lw__node_of_command(command);
-    const char *fence = lw__node_script_env(node, slot).fence;
+    const char *fence = key_of(node, slot);
 
     command->request.seeds_fence = node->options.clustered && !is_trusted(node, slot);
     if (command->request.seeds_fence) {
@@ -148,7 +155,7 @@ static void encode_seed(struct lw__command *command, struct lw__buffer *out)
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, seed, command);
 
     lw__encode_fence_seed(out, lw__command_evals(command),
-                          lw__node_script_env(node, node->options.slot).fence);
+                          key_of(node, node->options.slot));
 }
 
 void lw__node_step_up(struct lw__node *node)
@@ -269,7 +276,7 @@ static void encode_extend(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, extend, command);
 
-    lw__encode_fence_extend(out, lw__node_script_env(node, node->options.slot).fence);
+    lw__encode_fence_extend(out, key_of(node, node->options.slot));
 }
 
 static bool extended(struct lw__command *command, const struct lw__reply *reply)

@@ -217,11 +217,12 @@ bool lw__node_guard_is_known(const struct lw__node *node)
 
 int64_t lw__node_guard_left_us(const struct lw__node *node)
 {
-    int64_t left_us = node->guard_opens_us - lw__now_us();
+    int64_t left_us;
 
     if (node->guard == LW__GUARD_OFF || node->guard == LW__GUARD_OPEN) {
         return 0;
     }
+    left_us = node->guard_opens_us - lw__now_us();
     return node->guard == LW__GUARD_CLOSED && left_us > 0 ? left_us : 1;
 }
 
