@@ -55,24 +55,54 @@ static void timer_due(void *arg)
 
 const struct lw__claim_extras lw__claim_no_extras;
 
-/* `lease_ms` is the machine's first lease. */
-static struct lw__claim *make(struct lw_client *client, struct lw__name *name,
-                              const struct lw__mode *mode, uint64_t n, uint32_t window_ms,
-                              uint32_t lease_ms)
+/* Frees the claim, or keeps it for reuse with the room for its timer and its renewal. */
+static void dispose(struct lw_client *client, struct lw__claim *claim)
+{
+    if (client->free_claim_count == LW__POOLED) {
+        lw__timer_unreserve(client->loop, 1);
+        lw__heap_unreserve(&client->renewals.due, 1);
+        free(claim);
+        return;
+    }
+    client->free_claim_count++;
+    claim->next = client->free_claims;
+    client->free_claims = claim;
+}
+
+/* Returns NULL if memory is short. */
+static struct lw__claim *allocate(struct lw_client *client)
 {
     struct lw__claim *claim = client->free_claims;
 
     if (claim != NULL) {
         client->free_claims = claim->next;
         client->free_claim_count--;
-    } else if ((claim = malloc(sizeof(*claim))) == NULL) {
-        return NULL;
+        return claim;
     }
     if (lw__timer_reserve(client->loop, 1) != 0) {
-        goto fail;
+        return NULL;
     }
     if (lw__heap_reserve(&client->renewals.due, 1) != 0) {
-        goto fail_reserved;
+        lw__timer_unreserve(client->loop, 1);
+        return NULL;
+    }
+    claim = malloc(sizeof(*claim));
+    if (claim == NULL) {
+        lw__timer_unreserve(client->loop, 1);
+        lw__heap_unreserve(&client->renewals.due, 1);
+    }
+    return claim;
+}
+
+/* `lease_ms` is the machine's first lease. */
+static struct lw__claim *make(struct lw_client *client, struct lw__name *name,
+                              const struct lw__mode *mode, uint64_t n, uint32_t window_ms,
+                              uint32_t lease_ms)
+{
+    struct lw__claim *claim = allocate(client);
+
+    if (claim == NULL) {
+        return NULL;
     }
     memset(claim, 0, sizeof(*claim));
     claim->client = client;
@@ -88,12 +118,6 @@ static struct lw__claim *make(struct lw_client *client, struct lw__name *name,
     DL_APPEND(name->claims, claim);
     client->open_claims++;
     return claim;
-
-fail_reserved:
-    lw__timer_unreserve(client->loop, 1);
-fail:
-    free(claim);
-    return NULL;
 }
 
 static bool needs_extras(const struct lw_lock *lock, const char *adopts)
@@ -170,19 +194,11 @@ void lw__claim_free(struct lw__claim *claim)
     }
     lw__node_forget(&claim->command);
     lw__timer_cancel(client->loop, &claim->timer);
-    lw__timer_unreserve(client->loop, 1);
-    lw__heap_unreserve(&client->renewals.due, 1);
     DL_DELETE(claim->name->claims, claim);
     lw__name_unref(client, claim->name);
     free_extras(claim);
     client->open_claims--;
-    if (client->free_claim_count == LW__POOLED) {
-        free(claim);
-        return;
-    }
-    client->free_claim_count++;
-    claim->next = client->free_claims;
-    client->free_claims = claim;
+    dispose(client, claim);
 }
 
 struct lw__token lw__claim_token(const struct lw__claim *claim)

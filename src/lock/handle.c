@@ -463,6 +463,9 @@ void lw__handle_free(struct lw_lock *lock)
     }
     lw__extras_free(lock);
     if (client == NULL || client->free_lock_count == LW__POOLED) {
+        if (client != NULL && client->loop != NULL) {
+            lw__timer_unreserve(client->loop, 1);
+        }
         free(lock);
         return;
     }

@@ -132,17 +132,17 @@ int lw__lock_options(struct lw_client *client, const struct lw_acquire_options *
 
 /* ---- acquiring ---- */
 
-/* Returns NULL if memory is short. */
+/* A handle that is kept for reuse keeps the room for its timer. Returns NULL if memory is
+ * short. */
 static struct lw_lock *allocate(struct lw_client *client)
 {
     struct lw_lock *lock = client->free_locks;
 
-    if (lw__timer_reserve(client->loop, 1) != 0) {
-        return NULL;
-    }
     if (lock != NULL) {
         client->free_locks = lock->next;
         client->free_lock_count--;
+    } else if (lw__timer_reserve(client->loop, 1) != 0) {
+        return NULL;
     } else if ((lock = malloc(sizeof(*lock))) == NULL) {
         lw__timer_unreserve(client->loop, 1);
         return NULL;
@@ -239,7 +239,6 @@ static void unlink_handle(struct lw_lock *lock)
     if (client->loop != NULL) {
         lw__notify_cancel(client, &lock->notice);
         lw__timer_cancel(client->loop, &lock->timer);
-        lw__timer_unreserve(client->loop, 1);
     }
     DL_DELETE(client->locks, lock);
 }

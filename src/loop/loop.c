@@ -182,14 +182,9 @@ void lw__timer_set(struct lw__loop *loop, struct lw__timer *timer, int64_t due_u
     }
 }
 
-void lw__timer_cancel(struct lw__loop *loop, struct lw__timer *timer)
+void lw__timer_unset(struct lw__loop *loop, struct lw__timer *timer)
 {
     lw__heap_remove(&loop->timers, &timer->node);
-}
-
-bool lw__timer_is_set(const struct lw__timer *timer)
-{
-    return timer->node.slot != 0;
 }
 
 int64_t lw__timer_due_us(const struct lw__loop *loop, const struct lw__timer *timer)

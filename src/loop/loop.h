@@ -58,8 +58,19 @@ void lw__timer_init(struct lw__timer *timer, lw__call_fn *fn, void *owner);
 /* Sets the timer, or moves it, to fire once at due_us or soon after; in the next turn of
  * the loop if that has passed. The timer is unset before its function is called. */
 void lw__timer_set(struct lw__loop *loop, struct lw__timer *timer, int64_t due_us);
-void lw__timer_cancel(struct lw__loop *loop, struct lw__timer *timer);
-bool lw__timer_is_set(const struct lw__timer *timer);
+static inline bool lw__timer_is_set(const struct lw__timer *timer)
+{
+    return timer->node.slot != 0;
+}
+/* Unsets a timer that is set. */
+void lw__timer_unset(struct lw__loop *loop, struct lw__timer *timer);
+/* The same, if it is set. Inline, because mostly it is not. */
+static inline void lw__timer_cancel(struct lw__loop *loop, struct lw__timer *timer)
+{
+    if (lw__timer_is_set(timer)) {
+        lw__timer_unset(loop, timer);
+    }
+}
 /* Returns when the timer fires, or INT64_MAX if it is not set. */
 int64_t lw__timer_due_us(const struct lw__loop *loop, const struct lw__timer *timer);
 /* Runs the timers that are due now: for a chain of deferred calls, in which time passes.
