@@ -38,7 +38,7 @@
 #define LINGER_US (60000 * LW__MS) /* beyond a lease that was kept as it was */
 #define FAST_RELEASE_US (20 * LW__MS)
 #define SLOW_RELEASE_ONE_IN 32
-#define SENDS (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)
+#define SENDS ((unsigned)(LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE))
 
 /* ---- creation ---- */
 
@@ -1037,7 +1037,9 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
         clear_part(claim, !asked);
     }
     arm_timer(claim);
-    report(claim, &out);
+    if (out.actions & ~SENDS) {
+        report(claim, &out);
+    }
     if (out.actions & SENDS || out.actions == 0) { /* else it may have ended the claim */
         if (claim->extras->votes != NULL) {
             claim->client->quorum->ops->stepped(claim, out.actions);

@@ -273,8 +273,11 @@ static int init(struct lw_client *client, struct event_base *base, const char *u
     if (status != 0) {
         return status;
     }
-    if (lw__loop_new(base, &client->loop) != 0 ||
-        lw__timer_reserve(client->loop, 3) != 0) {
+    if (lw__loop_new(base, &client->loop) != 0) {
+        return LW_ENOMEM;
+    }
+    client->process = lw__loop_process(client->loop);
+    if (lw__timer_reserve(client->loop, 3) != 0) {
         return LW_ENOMEM;
     }
     lw__loop_on_child(client->loop, end_in_child, client);

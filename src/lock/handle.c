@@ -292,11 +292,6 @@ bool lw__handle_is_covered(const struct lw_lock *lock)
                lock->extras->hold_until_us;
 }
 
-int64_t lw__handle_margin_us(const struct lw_lock *lock)
-{
-    return (int64_t)lock->margin_ms * LW__MS;
-}
-
 /* A grant needs at least a millisecond, because lw_lock_remaining_ms returns 0 for less.
  * With a max_hold_ms of 1 half of that is enough, or no grant would ever be usable. */
 int64_t lw__handle_least_us(const struct lw_lock *lock)

@@ -39,6 +39,7 @@ static bool has_invalid_option(struct lw_client *client,
                                const struct lw_acquire_options *o)
 {
     char why[LW__WHY_MAX];
+    int64_t lease_max = lw__options_lease_max(client);
 
     if ((unsigned)o->mode > LW_REDISSON) {
         lw__options_explain(client, "mode %d is not an lw_mode", (int)o->mode);
@@ -47,10 +48,10 @@ static bool has_invalid_option(struct lw_client *client,
     } else if (o->lease_ms < LW__LEASE_MIN || o->lease_ms > INT32_MAX) {
         lw__options_explain(client, "lease_ms %lu is not between %d and 2147483647",
                             (unsigned long)o->lease_ms, LW__LEASE_MIN);
-    } else if ((int64_t)o->lease_ms > lw__options_lease_max(client)) {
+    } else if ((int64_t)o->lease_ms > lease_max) {
         lw__options_explain(
             client, "lease_ms %lu is above %lld, the most that guard_ms %lu allows",
-            (unsigned long)o->lease_ms, (long long)lw__options_lease_max(client),
+            (unsigned long)o->lease_ms, (long long)lease_max,
             (unsigned long)client->options.guard_ms);
     } else if (o->wait_ms < -1) {
         lw__options_explain(client, "wait_ms %lld is below -1", (long long)o->wait_ms);
@@ -72,10 +73,9 @@ static bool has_invalid_option(struct lw_client *client,
     } else if (o->at_risk_ms >= (o->lease_ms + 1) / 2) {
         lw__options_explain(client, "at_risk_ms %lu is not below half of lease_ms %lu",
                             (unsigned long)o->at_risk_ms, (unsigned long)o->lease_ms);
-    } else if (o->at_least_ms > lw__options_lease_max(client)) {
+    } else if (o->at_least_ms > lease_max) {
         lw__options_explain(client, "at_least_ms %lu is above %lld, the longest lease",
-                            (unsigned long)o->at_least_ms,
-                            (long long)lw__options_lease_max(client));
+                            (unsigned long)o->at_least_ms, (long long)lease_max);
     } else if (o->max_hold_ms > 0 && o->at_least_ms > o->max_hold_ms) {
         lw__options_explain(client, "at_least_ms %lu is above max_hold_ms %lld",
                             (unsigned long)o->at_least_ms, (long long)o->max_hold_ms);
@@ -230,12 +230,11 @@ static bool copy_extras(struct lw_lock *lock, const struct lw_acquire_options *o
     return keep_owner(lock, extras, options->owner, needs_room);
 }
 
-/* Removes the handle from its client. No callback follows. */
+/* Removes a handle without lw_renew calls from its client. No callback follows. */
 static void unlink_handle(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
 
-    lw__renewal_free_calls(lock);
     if (client->loop != NULL) {
         lw__notify_cancel(client, &lock->notice);
         lw__timer_cancel(client->loop, &lock->timer);
@@ -489,6 +488,7 @@ void lw_lock_free(struct lw_lock *lock)
 
 void lw__lock_make_inert(struct lw_lock *lock)
 {
+    lw__renewal_free_calls(lock);
     unlink_handle(lock);
     lock->client = NULL;
     lock->claim = NULL;

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "base/random.h"
 #include "base/url.h"
 #include "lock/extension.h"
@@ -536,7 +537,8 @@ struct lw_client {
     struct lw__causes causes; /* base/log.c */
 
     /* client.c; ending.c releases the loop and the route */
-    struct lw__loop *loop; /* NULL: closed */
+    struct lw__loop *loop;                  /* NULL: closed */
+    const struct lw__process_mark *process; /* the loop's */
     struct lw__route *route;
     struct lw__quorum *quorum;        /* NULL: one server, a master, or a cluster */
     struct lw__quorum_member *member; /* of the quorum that it belongs to; or NULL */
@@ -589,7 +591,8 @@ struct lw_client {
 /* Returns true in a forked child of the process that made the client. */
 static inline bool lw__is_inherited(const struct lw_client *client)
 {
-    return client->inherited || (client->loop != NULL && lw__loop_is_child(client->loop));
+    return client->inherited ||
+           (client->loop != NULL && lw__process_is_child(client->process));
 }
 
 /* ==== the functions of each file, highest first ==== */
@@ -858,7 +861,10 @@ int64_t lw__handle_deadline_us(const struct lw_lock *lock);
 int64_t lw__handle_left_ms(const struct lw_lock *lock);
 /* Returns true if the hold ends by max_hold_ms before it needs another renewal. */
 bool lw__handle_is_covered(const struct lw_lock *lock);
-int64_t lw__handle_margin_us(const struct lw_lock *lock);
+static inline int64_t lw__handle_margin_us(const struct lw_lock *lock)
+{
+    return (int64_t)lock->margin_ms * LW__MS;
+}
 /* Returns true if both are of one owner, or the same handle. */
 bool lw__handle_is_co_owner(const struct lw_lock *a, const struct lw_lock *b);
 /* Returns what must be left before the deadline; with less the hold is lost, and a grant
@@ -923,7 +929,15 @@ void lw__notify_list(struct lw__list *list, enum lw__notice_kind kind, int statu
 void lw__notify_link(struct lw_client *client, int up, const char *why);
 void lw__notify_credentials(struct lw_client *client);
 void lw__notify_closed(struct lw_client *client);
-void lw__notify_cancel(struct lw_client *client, struct lw__notice *notice);
+/* Removes a notice that is queued. */
+void lw__notify_remove(struct lw_client *client, struct lw__notice *notice);
+/* The same, if it is queued. Inline, because mostly it is not. */
+static inline void lw__notify_cancel(struct lw_client *client, struct lw__notice *notice)
+{
+    if (notice->kind != LW__NOTICE_NONE) {
+        lw__notify_remove(client, notice);
+    }
+}
 /* Returns the notice that is next, which stays queued, or NULL. */
 struct lw__notice *lw__notify_first(const struct lw_client *client);
 /* More notices are queued, but other events of the loop go first. */

@@ -30,11 +30,8 @@ static void queue(struct lw_client *client, struct lw__notice *notice,
     lw__defer(client->loop, &client->notify.call, false);
 }
 
-void lw__notify_cancel(struct lw_client *client, struct lw__notice *notice)
+void lw__notify_remove(struct lw_client *client, struct lw__notice *notice)
 {
-    if (notice->kind == LW__NOTICE_NONE) {
-        return;
-    }
     notice->kind = LW__NOTICE_NONE;
     DL_DELETE(*queue_of(client, notice), notice);
 }

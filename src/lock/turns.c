@@ -234,7 +234,8 @@ static void start(struct lw__claim *claim)
 int lw__turns_join(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
-    struct lw__claim *claim = shares_claim(lock) ? find_joinable(lock) : NULL;
+    bool shares = shares_claim(lock);
+    struct lw__claim *claim = shares ? find_joinable(lock) : NULL;
 
     if (claim != NULL && may_enter(claim, lock)) {
         enter(claim, lock, false);
@@ -265,7 +266,7 @@ int lw__turns_join(struct lw_lock *lock)
     if (claim == NULL) {
         return LW_ENOMEM;
     }
-    claim->joinable = shares_claim(lock);
+    claim->joinable = shares;
     lw__handle_wait(claim, lock);
     start(claim);
     return 0;

@@ -293,11 +293,8 @@ void lw__late_check_cancel(struct lw__loop *loop, struct lw__late_check *check)
     lw__defer_cancel(loop, &check->call);
 }
 
-void lw__defer(struct lw__loop *loop, struct lw__deferred *call, bool late)
+void lw__defer_queue(struct lw__loop *loop, struct lw__deferred *call, bool late)
 {
-    if (call->prev != NULL) {
-        return;
-    }
     calls_add(late ? &loop->late : &loop->calls, call);
     if (!loop->calling && !loop->woken) {
         loop->woken = true;
@@ -360,6 +357,11 @@ bool lw__loop_enter(struct lw__loop *loop)
 void lw__loop_enter_again(struct lw__loop *loop)
 {
     loop->depth++;
+}
+
+const struct lw__process_mark *lw__loop_process(const struct lw__loop *loop)
+{
+    return &loop->process;
 }
 
 bool lw__loop_is_child(const struct lw__loop *loop)

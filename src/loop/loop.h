@@ -16,6 +16,7 @@
 
 struct event_base;
 struct lw__loop;
+struct lw__process_mark;
 
 typedef void lw__call_fn(void *arg);
 
@@ -87,11 +88,18 @@ struct lw__deferred {
 };
 
 void lw__defer_init(struct lw__deferred *call, lw__call_fn *fn, void *arg);
+/* For lw__defer: the call is not queued. */
+void lw__defer_queue(struct lw__loop *loop, struct lw__deferred *call, bool late);
 /* Queues the call, once: no effect while it is queued. If `late`, it is made after all
  * other calls of this turn: for writes, so that one turn makes one write. A call that is
  * queued by a deferred call is made in the loop's next turn, after I/O had its chance,
  * unless it is `late`. Cannot fail, and needs no memory. */
-void lw__defer(struct lw__loop *loop, struct lw__deferred *call, bool late);
+static inline void lw__defer(struct lw__loop *loop, struct lw__deferred *call, bool late)
+{
+    if (call->prev == NULL) {
+        lw__defer_queue(loop, call, late);
+    }
+}
 void lw__defer_cancel(struct lw__loop *loop, struct lw__deferred *call);
 
 /* A call for a time-out, made after the loop has read all input that had arrived by then:
@@ -136,7 +144,9 @@ bool lw__loop_enter(struct lw__loop *loop);
 void lw__loop_enter_again(struct lw__loop *loop);
 void lw__loop_leave(struct lw__loop *loop);
 
-/* Returns true in a forked child of the process that created the loop. */
+/* Returns the mark of the process that created the loop; valid as long as the loop. */
+const struct lw__process_mark *lw__loop_process(const struct lw__loop *loop);
+/* Returns true in a forked child of that process. */
 bool lw__loop_is_child(const struct lw__loop *loop);
 /* Returns true in a forked child that may share the kernel's set of watched descriptors
  * with its parent, where what libevent has registered must not be deleted. */

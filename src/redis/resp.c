@@ -19,7 +19,7 @@ static size_t count_digits(uint64_t number)
     for (; number >= 10000; number /= 10000) {
         count += 4;
     }
-    return count + (number >= 10) + (number >= 100) + (number >= 1000);
+    return number < 100 ? count + (number >= 10) : count + 2 + (number >= 1000);
 }
 
 size_t lw__resp_digits(uint64_t number, char *ret)

@@ -445,10 +445,3 @@ void lw__wire_detach(struct lw__wire *wire)
         wire->context = NULL;
     }
 }
-
-void *lw__wire_owner(const redisAsyncContext *context)
-{
-    const struct lw__wire *wire = context->data;
-
-    return wire != NULL ? wire->owner : NULL;
-}

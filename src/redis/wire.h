@@ -62,5 +62,10 @@ void lw__wire_wipe(struct lw__wire *wire, size_t room);
 /* Restores hiredis' own functions. Afterwards the context has no owner. */
 void lw__wire_detach(struct lw__wire *wire);
 /* Returns NULL once the wire has been detached. */
-void *lw__wire_owner(const redisAsyncContext *context);
+static inline void *lw__wire_owner(const redisAsyncContext *context)
+{
+    const struct lw__wire *wire = context->data;
+
+    return wire != NULL ? wire->owner : NULL;
+}
 #endif

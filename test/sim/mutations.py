@@ -737,7 +737,7 @@ GUARD_CLOSED_MUTATIONS = [
      ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
       '} else if (claim->adopts == NULL && (fault = lw__node_guard_fault(node)) != NULL) {'))),
     ('leases_are_bounded*', ('guard: leases are as long as without it',
-     ('src/lock', '(int64_t)o->lease_ms > lw__options_lease_max(client)', '(o->lease_ms == 0)'))),
+     ('src/lock', '(int64_t)o->lease_ms > lease_max', '(o->lease_ms == 0)'))),
     ('leases_are_bounded*', ('guard: renewals are as long as without it',
      ('src/lock', 'lease_ms > lw__options_lease_max(lock->client) ||', 'lease_ms > INT32_MAX ||'))),
 ]
