@@ -147,8 +147,3 @@ void lw__heap_remove(struct lw__heap *heap, struct lw__heap_node *node)
         settle(heap, index, last);
     }
 }
-
-int64_t lw__heap_key(const struct lw__heap *heap, const struct lw__heap_node *node)
-{
-    return heap->entries[node->slot - 1].key;
-}

@@ -29,7 +29,11 @@ void lw__heap_clear(struct lw__heap *heap); /* frees the array, not the nodes */
 void lw__heap_set(struct lw__heap *heap, struct lw__heap_node *node, int64_t key);
 /* Removes the node, if it is in the heap. */
 void lw__heap_remove(struct lw__heap *heap, struct lw__heap_node *node);
-int64_t lw__heap_key(const struct lw__heap *heap, const struct lw__heap_node *node);
+static inline int64_t lw__heap_key(const struct lw__heap *heap,
+                                   const struct lw__heap_node *node)
+{
+    return heap->entries[node->slot - 1].key;
+}
 /* Returns the entry with the least key, or NULL. Inline: every callback needs it. */
 static inline const struct lw__heap_entry *lw__heap_first(const struct lw__heap *heap)
 {

@@ -216,7 +216,7 @@ bool lw__claim_linger(struct lw__claim *claim)
 {
     int64_t until = claim->held.stays_until_us;
 
-    if (!lw__claim_stays(claim) || claim->client->closing) {
+    if (until == 0 || !lw__claim_stays(claim) || claim->client->closing) {
         return false;
     }
     if (until == LW__NEVER) {
@@ -1029,7 +1029,9 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
         return;
     }
     input->now_us = lw__now_us();
-    input->jitter = lw__random_between(&claim->client->random, -1000, 1000);
+    if (lw__machine_delays(input->event)) {
+        input->jitter = lw__random_between(&claim->client->random, -1000, 1000);
+    }
     input->linked = lw__node_is_up(claim->name->node);
     input->margin_us = claim->waiting != NULL ? lw__handle_margin_us(claim->waiting) : 0;
     out = lw__machine_step(&claim->machine, input);

@@ -70,7 +70,8 @@ struct lw__input {
     bool linked; /* the link is up */
     int64_t now_us;
     int64_t sent_us;   /* of a reply, or its absence: when the command was sent */
-    int64_t jitter;    /* random, -1000 to 1000: up to 10 % of a delay */
+    int64_t jitter;    /* random, -1000 to 1000: up to 10 % of a delay; see
+                          lw__machine_delays */
     int64_t margin_us; /* what the first waiter needs left of a grant */
     union {            /* by event; the others have no arguments */
         /* The largest is first, because an initializer that names no member sets the
@@ -194,6 +195,11 @@ struct lw__machine {
 void lw__machine_init(struct lw__machine *machine, int64_t window_us, int64_t lease_us);
 struct lw__output lw__machine_step(struct lw__machine *machine,
                                    const struct lw__input *input);
+/* Returns true for the events that may begin a delay: no other needs jitter. */
+static inline bool lw__machine_delays(enum lw__event event)
+{
+    return event == LW__EV_QUEUED || event == LW__EV_UNKNOWN || event == LW__EV_STANDBY;
+}
 /* Returns true before the token holds anything. */
 static inline bool lw__machine_asks(enum lw__phase phase)
 {

@@ -21,62 +21,70 @@
 
 /* ---- tokens ---- */
 
-/* Writes the number of a token; padded, it has zeros in front. */
-static size_t write_n(uint64_t n, char *ret)
-{
-    char digits[LW__DIGITS];
-    size_t length;
+/* Tokens are written from their end, since that needs no count of the digits. Both return
+ * where the text begins, which ends before `end` and has no NUL. */
 
-    if ((n & LW__PADDED) == 0) {
-        return lw__resp_digits(n, ret);
+static char *field_before(const struct lw__token *token, char *end)
+{
+    char *at = lw__resp_digits_before(token->n & ~LW__PADDED, end);
+
+    if (token->n & LW__PADDED) {
+        end -= PADDED_DIGITS;
+        memset(end, '0', (size_t)(at - end));
+        at = end;
     }
-    length = lw__resp_digits(n & ~LW__PADDED, digits);
-    memset(ret, '0', PADDED_DIGITS - length);
-    memcpy(ret + PADDED_DIGITS - length, digits, length);
-    return PADDED_DIGITS;
+    *--at = ':';
+    at -= LW__UUID_SIZE - 1;
+    memcpy(at, token->uuid, LW__UUID_SIZE - 1);
+    return at;
 }
 
-/* Writes `<client>:<n>`, without a NUL. Returns its length. */
-static size_t write_field(const struct lw__token *token, char *ret)
+static char *token_before(const struct lw__token *token, char *end)
 {
-    size_t length = LW__UUID_SIZE - 1;
+    *--end = '-';
+    end = lw__resp_digits_before(token->window_ms, end);
+    *--end = ':';
+    return field_before(token, end);
+}
 
-    memcpy(ret, token->uuid, length);
-    ret[length++] = ':';
-    return length + write_n(token->n, ret + length);
+/* Moves a text to `ret`, with a NUL. Returns its length. */
+static size_t give(const char *from, const char *end, char ret[LW__TOKEN_SIZE])
+{
+    size_t length = (size_t)(end - from);
+
+    memcpy(ret, from, length);
+    ret[length] = '\0';
+    return length;
 }
 
 size_t lw__format_field(const struct lw__token *token, char ret[LW__TOKEN_SIZE])
 {
-    size_t length = write_field(token, ret);
+    char room[LW__TOKEN_SIZE], *end = room + sizeof(room);
 
-    ret[length] = '\0';
-    return length;
+    return give(field_before(token, end), end, ret);
 }
 
 size_t lw__format_token(const struct lw__token *token, char ret[LW__TOKEN_SIZE])
 {
-    size_t length = write_field(token, ret);
+    char room[LW__TOKEN_SIZE], *end = room + sizeof(room);
 
-    ret[length++] = ':';
-    length += lw__resp_digits(token->window_ms, ret + length);
-    ret[length++] = '-';
-    ret[length] = '\0';
-    return length;
+    return give(token_before(token, end), end, ret);
 }
 
 void lw__format_put_token(struct lw__buffer *out, const struct lw__token *token)
 {
-    char text[LW__TOKEN_SIZE];
+    char room[LW__TOKEN_SIZE], *end = room + sizeof(room);
+    const char *at = token_before(token, end);
 
-    lw__resp_bytes(out, text, lw__format_token(token, text));
+    lw__resp_bytes(out, at, (size_t)(end - at));
 }
 
 void lw__format_put_field(struct lw__buffer *out, const struct lw__token *token)
 {
-    char text[LW__TOKEN_SIZE];
+    char room[LW__TOKEN_SIZE], *end = room + sizeof(room);
+    const char *at = field_before(token, end);
 
-    lw__resp_bytes(out, text, lw__format_field(token, text));
+    lw__resp_bytes(out, at, (size_t)(end - at));
 }
 
 bool lw__format_is_token(const char *text)

@@ -12,31 +12,28 @@ static const char pairs[] = "00010203040506070809101112131415161718192021222324"
                             "50515253545556575859606162636465666768697071727374"
                             "75767778798081828384858687888990919293949596979899";
 
-static size_t count_digits(uint64_t number)
+char *lw__resp_digits_before(uint64_t number, char *end)
 {
-    size_t count = 1;
-
-    for (; number >= 10000; number /= 10000) {
-        count += 4;
+    for (; number >= 100; number /= 100) {
+        end -= 2;
+        memcpy(end, &pairs[number % 100 * 2], 2);
     }
-    return number < 100 ? count + (number >= 10) : count + 2 + (number >= 1000);
+    if (number >= 10) {
+        end -= 2;
+        memcpy(end, &pairs[number * 2], 2);
+    } else {
+        *--end = (char)('0' + number);
+    }
+    return end;
 }
 
 size_t lw__resp_digits(uint64_t number, char *ret)
 {
-    size_t count = count_digits(number);
-    char *at = ret + count;
+    char room[LW__DIGITS], *end = room + sizeof(room);
+    const char *at = lw__resp_digits_before(number, end);
 
-    for (; number >= 100; number /= 100) {
-        at -= 2;
-        memcpy(at, &pairs[number % 100 * 2], 2);
-    }
-    if (number >= 10) {
-        memcpy(ret, &pairs[number * 2], 2);
-    } else {
-        *ret = (char)('0' + number);
-    }
-    return count;
+    memcpy(ret, at, (size_t)(end - at));
+    return (size_t)(end - at);
 }
 
 /* Rare, and so a call: inline it would make every word cost more. */
@@ -98,17 +95,20 @@ void lw__resp_command(struct lw__buffer *out, size_t words)
 
 void lw__resp_number(struct lw__buffer *out, int64_t number)
 {
-    char text[LW__DIGITS], flag[] = "$1\r\n0\r\n";
+    char room[LW__DIGITS], *end = room + sizeof(room), *at;
+    char flag[] = "$1\r\n0\r\n";
 
     if (number >= 0 && number <= 9) { /* most numbers are flags */
         flag[4] = (char)('0' + number);
         lw__buffer_put(out, flag, sizeof(flag) - 1);
-    } else if (number > 0) {
-        lw__resp_bytes(out, text, lw__resp_digits((uint64_t)number, text));
-    } else {
-        text[0] = '-';
-        lw__resp_bytes(out, text, 1 + lw__resp_digits(0 - (uint64_t)number, text + 1));
+        return;
     }
+    at =
+        lw__resp_digits_before(number < 0 ? 0 - (uint64_t)number : (uint64_t)number, end);
+    if (number < 0) {
+        *--at = '-';
+    }
+    lw__resp_bytes(out, at, (size_t)(end - at));
 }
 
 void lw__resp_begin(struct lw__buffer *out, size_t length)

@@ -28,7 +28,10 @@ void lw__resp_begin(struct lw__buffer *out, size_t length);
 void lw__resp_end(struct lw__buffer *out);
 /* A whole command. */
 void lw__resp_words(struct lw__buffer *out, size_t words, const char *const *text);
-/* Writes up to LW__DIGITS - 1 decimal digits, without a NUL, and returns how many. With
- * printf they would be a tenth of the cost of an acquire and its release. */
+/* Writes up to LW__DIGITS - 1 decimal digits, without a NUL, so that they end before
+ * `end`, and returns the first. With printf they would be a tenth of the cost of an
+ * acquire and its release. */
+char *lw__resp_digits_before(uint64_t number, char *end);
+/* Writes them from `ret` on, and returns how many. */
 size_t lw__resp_digits(uint64_t number, char *ret);
 #endif

@@ -14,6 +14,7 @@
 #include "lockwire.h"
 #include "machine_walk.h"
 
+#define NO_JITTER 1000000000 /* would be seen in every delay */
 #define SENDS (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)
 
 /* ---- what must be true ---- */
@@ -165,7 +166,7 @@ static void step(struct player *p, struct lw__input in)
 
     world.steps++;
     in.now_us = world.now_us;
-    in.jitter = draw(-1000, 1000);
+    in.jitter = lw__machine_delays(in.event) ? draw(-1000, 1000) : NO_JITTER;
     in.linked = p->linked;
     in.margin_us = p->margin_us;
     out = lw__machine_step(&p->machine, &in);
