@@ -35,8 +35,8 @@
 #include <syslog.h>
 #include <utlist.h>
 
-#define LINGER_US (60000 * LW__MS) /* beyond a lease that was kept as it was */
-#define FAST_RELEASE_US (20 * LW__MS)
+#define LINGER_US (60000 * LW__MS)    /* beyond a lease that was kept as it was */
+#define FAST_RELEASE_US (20 * LW__MS) /* for a short release, too */
 #define SLOW_RELEASE_ONE_IN 32
 #define SENDS ((unsigned)(LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE))
 
@@ -380,7 +380,8 @@ static void encode_fast_release(struct lw__command *command, struct lw__buffer *
                                      claim->name->text, &token);
 }
 
-static void encode_release(struct lw__command *command, struct lw__buffer *out)
+static void put_release(struct lw__command *command, struct lw__buffer *out,
+                        bool in_short)
 {
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__rw rw;
@@ -389,9 +390,20 @@ static void encode_release(struct lw__command *command, struct lw__buffer *out)
         .token = lw__claim_token(claim),
         .rw = rw_of(claim, &rw),
         .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
+        .in_short = in_short,
     };
 
     claim->mode->encode_release(out, lw__command_evals(command), &args);
+}
+
+static void encode_release(struct lw__command *command, struct lw__buffer *out)
+{
+    put_release(command, out, false);
+}
+
+static void encode_short_release(struct lw__command *command, struct lw__buffer *out)
+{
+    put_release(command, out, true);
 }
 
 /* A detach that is sent again sets the rest of its time. */
@@ -679,13 +691,14 @@ static void read_queued(struct lw__claim *claim, const struct lw__acquired *answ
 
 /* Returns true if this request, which did not join the queue, was refused because of a
  * hold that this client is releasing: the first release did nothing (the value was
- * marked, or NOSCRIPT) and was sent again behind the request, maybe in the same write. */
+ * marked, there were waiters, or NOSCRIPT) and was sent again behind the request, maybe
+ * in the same write. */
 static bool came_before_release(const struct lw__claim *claim)
 {
     const struct lw__claim *first = claim->name->claims;
 
     return !claim->asked_to_join && first != claim &&
-           claim->mode->encode_fast_release != NULL &&
+           (claim->mode->encode_fast_release != NULL || first->short_release_sent) &&
            !lw__machine_reacquires(claim->machine.phase) &&
            first->machine.phase == LW__RELEASING && !lw__claim_stays(first) &&
            (lw__node_is_unsent(&first->command) ||
@@ -836,6 +849,9 @@ static bool release_replied(struct lw__command *command, const struct lw__reply 
     if (claim->mode->polls) {
         claim->client->events->release_replied(claim, &answer);
     }
+    if (answer.again && claim->short_release_sent) {
+        lw__name_note_contended(claim->client, claim->name);
+    }
     input.released.released = answer.released;
     input.released.holds_left = answer.holds_left;
     input.released.again = answer.again;
@@ -896,6 +912,9 @@ static const struct lw__command_type detach_type = {
     .one_key = true};
 static const struct lw__command_type release_type = {
     encode_release, release_replied, lw__claim_no_reply, .priority = LW__PRIORITY_RENEW};
+static const struct lw__command_type short_release_type = {
+    encode_short_release, release_replied, lw__claim_no_reply,
+    .priority = LW__PRIORITY_RENEW};
 
 static enum lw__priority priority_of(const struct lw__claim *claim)
 {
@@ -921,6 +940,31 @@ static bool may_release_fast(struct lw__claim *claim, int64_t now_us)
            lw__random_between(&client->random, 1, SLOW_RELEASE_ONE_IN) != 1;
 }
 
+/* Returns true if a hold of a read-write lock may be released by the short form, which is
+ * cheaper. It has no effect if there are waiters, or if the owner has other holds. A
+ * waiter then gets the lock a round trip later, so that a hold that lasted a while, and
+ * so may have waiters, is released in full. */
+static bool may_release_in_short(const struct lw__claim *claim, int64_t now_us)
+{
+    return claim->mode->rw && claim->machine.held_until_us != 0 &&
+           !claim->short_release_sent && claim->name->claims == claim &&
+           claim->next == NULL && !lw__name_is_contended(claim->client, claim->name) &&
+           now_us <= sent_us_of(claim) + FAST_RELEASE_US;
+}
+
+static const struct lw__command_type *release_type_of(struct lw__claim *claim,
+                                                      int64_t now_us)
+{
+    if (lw__claim_stays(claim)) {
+        return &detach_type;
+    }
+    if (may_release_in_short(claim, now_us)) {
+        claim->short_release_sent = true;
+        return &short_release_type;
+    }
+    return may_release_fast(claim, now_us) ? &fast_release_type : &release_type;
+}
+
 /* The caller of lw_detach relies on the lease, as on one that is renewed. */
 static bool may_detach(const struct lw__claim *claim)
 {
@@ -944,9 +988,7 @@ static void send_wanted(struct lw__claim *claim, unsigned actions, int64_t now_u
         return;
     }
     if (actions & LW__SEND_RELEASE) {
-        type = lw__claim_stays(claim)            ? &detach_type
-               : may_release_fast(claim, now_us) ? &fast_release_type
-                                                 : &release_type;
+        type = release_type_of(claim, now_us);
     } else if ((fault = lw__node_guard_fault(node)) != NULL) {
         claim->client->stats.guarded++;
         fail(claim, fault->class, fault->status, fault->why, false);

@@ -487,6 +487,7 @@ struct lw__claim {
     bool token_sent : 1;    /* its token was sent, and may be in Redis with that text */
     enum lw__try try : 4;
     enum lw__fast_release fast_release : 2; /* how the fast release was sent */
+    bool short_release_sent : 1;            /* the release is sent in full from now on */
     bool joinable : 1;                      /* turns.c: further handles may join it */
     enum lw__next_renewal next_renewal : 2; /* turns.c */
     bool verify : 1; /* renewal.c: a message reports that its token was broken */

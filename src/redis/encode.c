@@ -172,6 +172,13 @@ void lw__encode_release(struct lw__buffer *out, bool eval,
 {
     bool rw = args->rw != NULL;
 
+    if (args->in_short) {
+        put_script(out, eval, LW__SCRIPT_RW_RELEASE, 2, 1);
+        lw__resp_text(out, args->name);
+        lw__format_put_queue(out, args->name, true);
+        lw__format_put_hold_field(out, &args->token);
+        return;
+    }
     put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3, 2);
     put_keys(out, args->name, rw, args->site.fence);
     lw__format_put_token(out, &args->token);

@@ -58,6 +58,7 @@ struct lw__release_args {
     struct lw__token token;
     const struct lw__rw *rw; /* NULL for a mutex */
     struct lw__script_env site;
+    bool in_short; /* of a read-write lock: the short form of rw_release.lua */
 };
 void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args);

@@ -117,6 +117,17 @@ void lw__format_put_rw_request(struct lw__buffer *out, const struct lw__rw *rw)
     lw__resp_end(out);
 }
 
+void lw__format_put_hold_field(struct lw__buffer *out, const struct lw__token *token)
+{
+    char text[LW__TOKEN_SIZE];
+    size_t length = lw__format_token(token, text);
+
+    lw__resp_begin(out, 2 + length);
+    lw__buffer_put(out, "h:", 2);
+    lw__buffer_put(out, text, length);
+    lw__resp_end(out);
+}
+
 void lw__format_put_rw_release(struct lw__buffer *out, const struct lw__rw *rw,
                                const char *numbers)
 {

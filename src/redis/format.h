@@ -59,6 +59,8 @@ struct lw__rw {
 /* Appends `<r|w> <owner>`, an argument of rw_acquire. An owner that is the token is left
  * out, here and below, since the script knows it. */
 void lw__format_put_rw_request(struct lw__buffer *out, const struct lw__rw *rw);
+/* Appends the field of a token's hold, `h:<token>`. */
+void lw__format_put_hold_field(struct lw__buffer *out, const struct lw__token *token);
 /* Appends `<numbers> <r|w><permits> <owner>`, an argument of rw_release. */
 void lw__format_put_rw_release(struct lw__buffer *out, const struct lw__rw *rw,
                                const char *numbers);

@@ -312,6 +312,13 @@ static void rw_release(struct diff *diff, const struct names *of)
     struct rw_request request;
 
     any_rw_request(diff, &request);
+    if (rng_chance(&diff->rng, 300)) { /* the short form */
+        arguments_add(diff, "2");
+        arguments_add(diff, "%s", of->name);
+        arguments_add(diff, "%s", of->rw_queue);
+        arguments_add(diff, "h:%s", request.token);
+        return;
+    }
     add_keys(diff, of, true);
     arguments_add(diff, "%s", request.token);
     if (rng_chance(&diff->rng, 100)) { /* as an operator breaks it */

@@ -88,7 +88,8 @@ static const struct lw__script_env site = {LW__FENCE_KEY, "%d 5e1f"};
 static void put_release(struct lw__buffer *out, bool eval, const char *name,
                         const struct lw__rw *rw)
 {
-    lw__encode_release(out, eval, &(struct lw__release_args){name, token, rw, site});
+    lw__encode_release(out, eval,
+                       &(struct lw__release_args){name, token, rw, site, false});
 }
 
 static void test_the_try_is_set_and_incr_in_one_write(void **state)
@@ -390,6 +391,18 @@ static void test_a_release_of_each_kind(void **state)
     }
 }
 
+static void test_a_short_release_passes_only_the_hold(void **state)
+{
+    struct lw__rw rw = {.write = true, .owner = "bob"};
+    struct lw__release_args args = {"job", {UUID, 7, 2000}, &rw, site, true};
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_release(&out, false, &args);
+    expect(&out, "EVALSHA %s 2 job lockwire:2:rwqueue:{job} h:" UUID ":7:2000-",
+           SHA(RW_RELEASE));
+}
+
 static void test_renewals_go_out_in_batches(void **state)
 {
     const struct lw__renew_args args[] = {
@@ -567,6 +580,7 @@ int main(void)
         cmocka_unit_test(test_the_hint_after_a_break),
         cmocka_unit_test(test_a_step_through_all_keys),
         cmocka_unit_test(test_a_release_of_each_kind),
+        cmocka_unit_test(test_a_short_release_passes_only_the_hold),
         cmocka_unit_test(test_renewals_go_out_in_batches),
         cmocka_unit_test(test_the_fence_counter_is_seeded_and_kept),
         cmocka_unit_test(test_the_fence_counter_is_raised_for_a_holder),
