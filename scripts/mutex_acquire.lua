@@ -49,9 +49,12 @@ if not value then
         end
     end
 elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string'
-    and value:byte(-1) == 43 and not value:find(token:sub(1, -2), 1, true) then
+    and value:byte(-1) == 43
+    -- Mostly the last digit of n differs, which is cheaper to see than a text is to find.
+    and (value:byte(-7) ~= token:byte(-7) or not value:find(token:sub(1, -2), 1, true)) then
     local time, position = call('TIME'), pcall('ZCARD', queue)
-    local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
+    local us_text = #time[2] == 6 and time[1] .. time[2]
+        or time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
     if type(position) == 'number' and position > 0
         and pcall('ZADD', queue, 'NX', us_text, token) == 1 then
         if joins == 107 and pcall('PEXPIRE', queue, '120000') ~= 1 then
@@ -59,7 +62,7 @@ elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string'
             call('PEXPIRE', queue, '120000') -- ends with the server's error
         end
         if pcall('ZREVRANK', queue, token) == 0 then
-            return '-2 ' .. position .. ' ' .. us_text
+            return string.format('-2 %d ', position) .. us_text -- cheaper than ..
         else -- the clock was set back, or ZREVRANK is not permitted: left to slow()
             call('ZREM', queue, token)
         end

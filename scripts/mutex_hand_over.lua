@@ -39,16 +39,16 @@
 -- count those. PUBSUB NUMSUB is therefore asked first. Nothing is published if the waiter's
 -- process is not subscribed here, or if the server is read-only and has refused the writes.
 
-local outcome, behind, pcall = 'again', false, redis.pcall
+local outcome, behind, call, pcall = 'again', false, redis.call, redis.pcall
 local tag = fence:sub(15) -- of the slot, in a cluster: lockwire:fence:{tag}
 for tries = 0, 16 do
     local heads = pcall('ZRANGE', queue, '0', '1')
     local head, following = heads[1], heads[2]
     if heads.err and not heads.err:find('WRONGTYPE', 1, true) then
-        redis.call('ZRANGE', queue, '0', '1') -- ends with the server's error
+        call('ZRANGE', queue, '0', '1') -- ends with the server's error
     elseif not head or head == caller then
         if head then
-            redis.call('ZREM', queue, head)
+            call('ZREM', queue, head)
         end
         outcome, behind = 'free', following ~= nil
         break
@@ -58,24 +58,25 @@ for tries = 0, 16 do
     -- A token is `<client's uuid>:<n>:<claim window in ms>-`.
     local client, window = head:sub(1, 36), head:match('^:%d+:([1-9]%d*)%-$', 37)
     local channel, subscribers = 'lockwire:2:' .. client .. tag, 0
-    if window and head ~= excluded and #window <= 5 and tonumber(window) <= 60000 then
+    if window and head ~= excluded
+        and (#window < 5 or #window == 5 and window <= '60000') then
         subscribers = pcall('PUBSUB', tag == '' and 'NUMSUB' or 'SHARDNUMSUB', channel)[2]
     end
     if subscribers == 0 then
-        redis.call('ZREM', queue, head)
+        call('ZREM', queue, head)
     else
         outcome = 'denied'
         if subscribers then
-            redis.call('ZREM', queue, '') -- and commands after it pass without memory
-            local time, count = time or redis.call('TIME'), '16'
+            call('ZREM', queue, '') -- and commands after it pass without memory
+            local time, count = time or call('TIME'), '16'
             -- inline: draw_fence.lua
-            redis.call('SET', name, following and head:sub(1, -2) .. '+' or head, 'PX', window)
+            call('SET', name, following and head:sub(1, -2) .. '+' or head, 'PX', window)
             local publish = tag == '' and 'PUBLISH' or 'SPUBLISH'
             local receivers = pcall(publish, channel, 't ' .. head .. ' '
                                     .. numbers:format(last - 15) .. ' ' .. time[1] .. ' '
                                     .. time[2] .. ' ' .. name)
             if type(receivers) == 'number' then
-                redis.call('ZREM', queue, head)
+                call('ZREM', queue, head)
                 outcome, behind = 'handed', following ~= nil
                 local after = following and following ~= caller and following:sub(1, 36)
                 if after and after ~= client then
@@ -83,7 +84,7 @@ for tries = 0, 16 do
                           's ' .. following .. ' ' .. window .. ' ' .. name)
                 end
             else
-                redis.call('DEL', name)
+                call('DEL', name)
             end
         end
         break

@@ -39,7 +39,8 @@ if value == old or value == old:sub(1, -2) .. '+' then
         end
     elseif joins ~= 110 and no_ticket == 32 then
         local time, caller, numbers = redis.call('TIME'), token, how:sub(4)
-        local us_text = time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
+        local us_text = #time[2] == 6 and time[1] .. time[2]
+            or time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
         if redis.pcall('ZADD', queue, 'NX', us_text, token) == 1 then
             if joins == 107 then
                 redis.call('PEXPIRE', queue, '120000')

@@ -24,20 +24,21 @@
 -- Sent twice, it finds the token's hold, and extends it, or its place in the queue.
 
 local name, token, lease, request = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local call, pcall = redis.call, redis.pcall
 local owner = #request == 2 and token or request:sub(3)
-local exists, to_write = redis.call('EXISTS', name, KEYS[2]), request:byte() == 119 -- w
+local exists, to_write = call('EXISTS', name, KEYS[2]), request:byte() == 119 -- w
 
 -- If one more owner can read: the state to change, and the end of the new hold.
 local holds, readers, soonest, ending
 if exists == 1 and not to_write then
-    local state = redis.pcall('HGET', name, 'mode')
+    local state = pcall('HGET', name, 'mode')
     if type(state) == 'string' then
         holds, readers, soonest = state:match('^2 (%d+) (%d+) 0 ([1-9]%d*) 0 $')
     end
     local permits = holds and ARGV[4]:match('^%S+ %S+ (%d+)')
     if holds and (permits == '0' or tonumber(readers) < tonumber(permits))
-        and redis.call('HEXISTS', name, 'r:' .. owner) == 0 then
-        local time = redis.call('TIME')
+        and call('HEXISTS', name, 'r:' .. owner) == 0 then
+        local time = call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         soonest, ending = tonumber(soonest), now + lease
         exists = soonest > now and 0 or exists
@@ -45,7 +46,7 @@ if exists == 1 and not to_write then
 end
 
 if exists == 0 and #KEYS[3] == 14 then -- not a slot's: draw_fence.lua
-    local number = redis.pcall('INCRBY', KEYS[3], '1')
+    local number = pcall('INCR', KEYS[3])
     if type(number) == 'number' and number >= 1125899906842624
         and number < 9007199254740992 then
         local format = string.format
@@ -54,34 +55,34 @@ if exists == 0 and #KEYS[3] == 14 then -- not a slot's: draw_fence.lua
             text = format('%.0f', number)
         end
         if ending then
-            if redis.call('PTTL', name) < tonumber(lease) then
-                redis.call('PEXPIRE', name, lease)
+            if call('PTTL', name) < tonumber(lease) then
+                call('PEXPIRE', name, lease)
             end
-            redis.call('HSET', name, 'mode',
-                       format('2 %d %d 0 %.0f 0 ', holds + 1, readers + 1,
-                              math.min(soonest, ending)),
-                       'h:' .. token, format('%.0f r %s', ending, owner),
-                       'r:' .. owner, '1 ' .. text)
+            call('HSET', name, 'mode',
+                 format('2 %d %d 0 %.0f 0 ', holds + 1, readers + 1,
+                        math.min(soonest, ending)),
+                 'h:' .. token, format('%.0f r %s', ending, owner),
+                 'r:' .. owner, '1 ' .. text)
             return number
         elseif to_write then
-            redis.call('HSET', name, 'mode', '2 1 0 1 0 ' .. text .. ' ' .. owner,
-                       'h:' .. token, '0 w ' .. owner)
+            call('HSET', name, 'mode', '2 1 0 1 0 ' .. text .. ' ' .. owner,
+                 'h:' .. token, '0 w ' .. owner)
         else
-            redis.call('HSET', name, 'mode', '2 1 1 0 0 0 ', 'h:' .. token,
-                       '0 r ' .. owner, 'r:' .. owner, '1 ' .. text)
+            call('HSET', name, 'mode', '2 1 1 0 0 0 ', 'h:' .. token,
+                 '0 r ' .. owner, 'r:' .. owner, '1 ' .. text)
         end
-        if redis.pcall('PEXPIRE', name, lease) ~= 1 then -- it would never expire
+        if pcall('PEXPIRE', name, lease) ~= 1 then -- it would never expire
             -- A probe before the HSET would cost each grant a command.
-            if type(redis.pcall('DEL', name)) ~= 'number'
-                and type(redis.pcall('HDEL', name, 'mode', 'h:' .. token,
-                                     'r:' .. owner)) ~= 'number' then
-                redis.call('SET', name, '', 'PX', lease) -- foreign, but it expires
+            if type(pcall('DEL', name)) ~= 'number'
+                and type(pcall('HDEL', name, 'mode', 'h:' .. token,
+                               'r:' .. owner)) ~= 'number' then
+                call('SET', name, '', 'PX', lease) -- foreign, but it expires
             end
-            redis.call('PEXPIRE', name, lease) -- ends with the server's error
+            call('PEXPIRE', name, lease) -- ends with the server's error
         end
         return number
-    elseif number == 1 and redis.pcall('PEXPIRE', KEYS[3], '86400000') ~= 1 then
-        redis.call('DEL', KEYS[3]) -- the counter was lost, and INCRBY created another
+    elseif number == 1 and pcall('PEXPIRE', KEYS[3], '86400000') ~= 1 then
+        call('DEL', KEYS[3]) -- the counter was lost, and INCRBY created another
     end
 end
 

@@ -329,13 +329,13 @@ ERRORS_MUTATIONS = [
 DENIED = 'test/integration/scripts/scripts_denied'
 DENIED_MUTATIONS = [
     ('refused: a hand-over is announced before the name is set',
-     ('scripts/mutex_hand_over.lua', "            redis.call('SET', name, following and "
+     ('scripts/mutex_hand_over.lua', "            call('SET', name, following and "
       "head:sub(1, -2) .. '+' or head, 'PX', window)\n", ''),
-     ('scripts/mutex_hand_over.lua', "                redis.call('ZREM', queue, head)\n",
-      "                redis.call('ZREM', queue, head)\n                redis.call('SET', name, "
+     ('scripts/mutex_hand_over.lua', "                call('ZREM', queue, head)\n",
+      "                call('ZREM', queue, head)\n                call('SET', name, "
       "following and head:sub(1, -2) .. '+' or head, 'PX', window)\n")),
     ('refused: a head is told that may not leave the queue',
-     ('scripts/mutex_hand_over.lua', "redis.call('ZREM', queue, '')", '')),
+     ('scripts/mutex_hand_over.lua', "call('ZREM', queue, '')", '')),
     ('refused: a reader is told that may not leave the queue',
      ('scripts/rw.lua', "redis.call('ZREM', queue, '')", '')),
     ('refused: a hold is removed before its count',
@@ -344,7 +344,7 @@ DENIED_MUTATIONS = [
     ('refused: a queue that has no TTL stays',
      ('scripts/join.lua', 'if left == -2 then', 'if left == 0 then')),
     ('refused: a read-write lock that has no TTL stays',
-     ('scripts/rw_acquire.lua', "redis.call('SET', name, '', 'PX', lease)", '')),
+     ('scripts/rw_acquire.lua', "call('SET', name, '', 'PX', lease)", '')),
     ('refused: a counter that has no TTL stays',
      ('scripts/draw_fence.lua', 'if created then', 'if false then')),
     ("refused: a lock of Redisson's that has no TTL stays",
@@ -795,8 +795,8 @@ GUARD_SCRIPT_MUTATIONS = [
                                         'if of ~= identity or given then')),
     ('guard: a closed mutex is handed over',
      ('scripts/mutex_release.lua', "if numbers == '- ' then", "if numbers == '' then"),
-     ('scripts/mutex_hand_over.lua', 'local outcome, behind, pcall =',
-      "numbers = numbers == '- ' and '%d 5e12fe12' or numbers\nlocal outcome, behind, pcall =")),
+     ('scripts/mutex_hand_over.lua', 'local outcome, behind, call, pcall =',
+      "numbers = numbers == '- ' and '%d 5e12fe12' or numbers\nlocal outcome, behind, call, pcall =")),
     ('guard: a closed read-write lock lets in its waiters',
      ('scripts/rw.lua', "    if numbers == '- ' then -- the guard: no lock is granted\n"
       "        return nil, 0\n", "    if numbers == '- ' then\n        numbers = '%d 5e12fe12'\n")),
