@@ -6,14 +6,15 @@
 --
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
 --   counter
--- ARGV: token; lease in ms; `how` the token asks, one word of five parts:
+-- ARGV: token; `how` the token asks, one word, since a second argument costs more:
 --   n (it does not wait), j (it joins the queue) or k (the same, and the queue's TTL is
 --     renewed);
 --   f (a fencing token is wanted) or -;
 --   its ticket, the server's time in us that its place goes by; nothing if it has none;
 --   a slash and N if the token must not join while N others are queued, else nothing;
 --   a blank and `numbers`: Lua's format for a fencing token in messages, and the server
---     that is named there
+--     that is named there;
+--   a blank and the lease in ms (mutex_turn.lua has that as an argument of its own)
 -- Reply: if the token has the lock now, the first of sixteen fencing tokens, or 0 if none
 --   was wanted. Else the text
 --     "<remaining ms> <position> <server's time in us>[ <ticket> <again>[ <type>]]"
@@ -30,7 +31,7 @@
 -- a new token joins the queue at its end. slow() handles all other cases.
 -- Sent twice, it finds its token as the value, and extends the lease, or in the queue.
 
-local name, queue, token, lease, how = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
+local name, queue, token, how = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local call, pcall = redis.call, redis.pcall
 local value = pcall('GET', name)
 local joins, wants, no_ticket = how:byte(1, 3) -- in ASCII j, k, n: 106, 107, 110; -: 45
@@ -42,7 +43,7 @@ if not value then
         local last = wants == 45 and 1125899906842624 or pcall('INCRBY', KEYS[3], '16')
         if type(last) == 'number' and last >= 1125899906842624
             and last < 9007199254740992 then
-            call('SET', name, token, 'PX', lease)
+            call('SET', name, token, 'PX', how:match(' (%d+)$'))
             return wants == 45 and 0 or last - 15
         elseif last == 16 and pcall('PEXPIRE', KEYS[3], '86400000') ~= 1 then
             call('DEL', KEYS[3]) -- the counter was lost, and INCRBY created another
@@ -70,7 +71,7 @@ elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string'
 end
 
 local function slow()
-    local fence, numbers = KEYS[3], how:match(' (.*)$')
+    local fence, numbers, lease = KEYS[3], how:match(' (.*) (%d+)$')
     -- include: mutex.lua
     return request(token, pcall_type('GET', name), lease)
 end

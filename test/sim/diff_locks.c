@@ -183,8 +183,8 @@ static void add_keys(struct diff *diff, const struct names *of, bool rw)
     arguments_add(diff, "%s", fence);
 }
 
-/* As mutex_acquire.lua has it. */
-static void add_how(struct diff *diff)
+/* As mutex_acquire.lua has it; `end` is " <lease>" there, "" for mutex_turn.lua. */
+static void add_how(struct diff *diff, const char *end)
 {
     char place[32] = "";
     long long old = ticket(diff);
@@ -192,19 +192,19 @@ static void add_how(struct diff *diff)
     if (old >= 0) {
         (void)snprintf(place, sizeof(place), "%lld", old);
     }
-    arguments_add(diff, "%c%c%s %s", "njjjk"[rng_below(&diff->rng, 5)],
-                  rng_chance(&diff->rng, 800) ? 'f' : '-', place, any_numbers(diff));
+    arguments_add(diff, "%c%c%s %s%s", "njjjk"[rng_below(&diff->rng, 5)],
+                  rng_chance(&diff->rng, 800) ? 'f' : '-', place, any_numbers(diff), end);
 }
 
 static void mutex_acquire(struct diff *diff, const struct names *of)
 {
-    char token[64];
+    char token[64], end[32];
 
     token_text(rng_below(&diff->rng, TOKENS), token, sizeof(token));
+    (void)snprintf(end, sizeof(end), " %lld", (long long)lease(diff));
     add_keys(diff, of, false);
     arguments_add(diff, "%s", token);
-    arguments_add(diff, "%lld", (long long)lease(diff));
-    add_how(diff);
+    add_how(diff, end);
 }
 
 static void mutex_release(struct diff *diff, const struct names *of)
@@ -237,7 +237,7 @@ static void mutex_turn(struct diff *diff, const struct names *of)
     arguments_add(diff, "%s", old);
     arguments_add(diff, "%s", token);
     arguments_add(diff, "%lld", (long long)lease(diff));
-    add_how(diff);
+    add_how(diff, "");
 }
 
 static void mutex_detach(struct diff *diff, const struct names *of)

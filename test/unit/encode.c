@@ -158,7 +158,7 @@ static void test_a_mutex_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 30000 nf~%%d~5e1f",
+           ":7:2000- nf~%%d~5e1f~30000",
            SHA(MUTEX_ACQUIRE));
     args.wait = true;
     args.fence = false;
@@ -167,14 +167,14 @@ static void test_a_mutex_is_asked_for(void **state)
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 2147483647 j-1763690000000001~%%d~5e1f",
+           ":7:2000- j-1763690000000001~%%d~5e1f~2147483647",
            SHA(MUTEX_ACQUIRE));
     args.keep = true;
     args.ticket = 0;
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 2147483647 k-0~%%d~5e1f",
+           ":7:2000- k-0~%%d~5e1f~2147483647",
            SHA(MUTEX_ACQUIRE));
 }
 
@@ -194,14 +194,14 @@ static void test_a_limit_of_waiters_follows_the_ticket_or_the_permits(void **sta
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 1000 j-5/3~%%d~5e1f",
+           ":7:2000- j-5/3~%%d~5e1f~1000",
            SHA(MUTEX_ACQUIRE));
     args.ticket = -1;
     args.max_waiting = INT32_MAX;
     lw__encode_acquire(&out, false, &args);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID
-           ":7:2000- 1000 j-/2147483647~%%d~5e1f",
+           ":7:2000- j-/2147483647~%%d~5e1f~1000",
            SHA(MUTEX_ACQUIRE));
     args.rw = &rw;
     lw__encode_acquire(&out, false, &args);

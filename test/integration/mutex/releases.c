@@ -133,11 +133,11 @@ static const char *behind(struct fake_redis *fake, int argc, char **argv)
         return "-NOPERM this user has no permissions to run the 'pubsub|numsub' "
                "command\r\n";
     }
-    if (argc == 8 && strcasecmp(argv[0], "EVALSHA") == 0) {
+    if (argc == 8 && strcasecmp(argv[0], "EVALSHA") == 0 && *argv[7] == '%') {
         return "-NOSCRIPT No matching script. Please use EVAL.\r\n";
     }
-    if (argc == 9 && strcasecmp(argv[0], "EVALSHA") == 0 && strlen(tickets) < 100) {
-        ticket = argv[8] + 2; /* after two letters */
+    if (argc == 8 && strcasecmp(argv[0], "EVALSHA") == 0 && strlen(tickets) < 100) {
+        ticket = argv[7] + 2; /* after two letters */
         strncat(tickets, *ticket == ' ' ? "-" : ticket,
                 *ticket == ' ' ? 1 : strcspn(ticket, " "));
         strcat(tickets, " ");

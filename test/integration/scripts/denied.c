@@ -179,9 +179,9 @@ static struct script_answer send_call(const struct call *call)
     how = script_how(call->wait, NO_TICKET, 1);
     switch (call->script) {
     case LW__SCRIPT_MUTEX_ACQUIRE:
-        return mutex_answer(
-            script_run(&server, call->script, 3, KEYS, token->text, "600000", how, NULL),
-            false);
+        return mutex_answer(script_run(&server, call->script, 3, KEYS, token->text,
+                                       script_how_long(how, LEASE), NULL),
+                            false);
     case LW__SCRIPT_MUTEX_TURN:
         return mutex_answer(script_run(&server, call->script, 3, KEYS,
                                        tokens[call->old].text, token->text, "600000", how,

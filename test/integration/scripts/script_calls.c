@@ -85,6 +85,14 @@ const char *script_how(int wait, long long ticket, int want_fence)
     return text;
 }
 
+const char *script_how_long(const char *how, long long lease)
+{
+    static char text[96];
+
+    (void)snprintf(text, sizeof(text), "%s %lld", how, lease);
+    return text;
+}
+
 struct script_answer mutex_answer(struct script_answer answer, bool turn)
 {
     struct script_answer ret = {.error = answer.error};
@@ -119,7 +127,7 @@ struct script_answer mutex_answer(struct script_answer answer, bool turn)
 struct script_answer acquire(const char *token, int lease, int wait, long long ticket)
 {
     return mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, KEYS, token,
-                                   script_number(lease), script_how(wait, ticket, 1),
+                                   script_how_long(script_how(wait, ticket, 1), lease),
                                    NULL),
                         false);
 }

@@ -51,6 +51,8 @@ extern const char *script_numbers;
 /* `how` of mutex_acquire.lua, valid for the next 16 calls; `wait` is 2 where the queue
  * shall live on as well. */
 const char *script_how(int wait, long long ticket, int want_fence);
+/* The same with the lease, for mutex_acquire. */
+const char *script_how_long(const char *how, long long lease);
 /* The limit of waiters that script_how and rw_acquire pass on; 0, as at the start of each
  * test: none. */
 extern int script_limit;

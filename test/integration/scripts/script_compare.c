@@ -24,9 +24,9 @@ static struct script_answer send_mutex(const struct call *call)
     const char *how = script_how(call->wait, call->ticket, call->want_fence);
 
     if (call->script == LW__SCRIPT_MUTEX_ACQUIRE) {
-        return mutex_answer(
-            script_run(&server, call->script, 3, KEYS, token, "600000", how, NULL),
-            false);
+        return mutex_answer(script_run(&server, call->script, 3, KEYS, token,
+                                       script_how_long(how, LEASE), NULL),
+                            false);
     }
     if (call->script == LW__SCRIPT_MUTEX_TURN) {
         return mutex_answer(script_run(&server, call->script, 3, KEYS,

@@ -102,9 +102,10 @@ static void a_stranger_s_key_of_any_type_is_held_and_never_touched_mutex(void **
 
         make_stranger(i, "foreign");
         remember(dump, sizeof(dump), "foreign");
-        answer = mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, FOREIGN,
-                                         t1, "600000", script_how(1, NO_TICKET, 1), NULL),
-                              false);
+        answer = mutex_answer(
+            script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, FOREIGN, t1,
+                       script_how_long(script_how(1, NO_TICKET, 1), LEASE), NULL),
+            false);
         assert_held_by(answer, type);
         answer = mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, FOREIGN, t1,
                                          t2, "600000", script_how(1, NO_TICKET, 1), NULL),

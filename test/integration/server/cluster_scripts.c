@@ -262,7 +262,10 @@ static void raise_fence(const char *mine)
 
 static void acquire(const char *mine, const char *how)
 {
-    run(LW__SCRIPT_MUTEX_ACQUIRE, 3, LOCK_KEYS, mine, LEASE, how, NULL);
+    char how_long[160];
+
+    (void)snprintf(how_long, sizeof(how_long), "%s " LEASE, how);
+    run(LW__SCRIPT_MUTEX_ACQUIRE, 3, LOCK_KEYS, mine, how_long, NULL);
 }
 
 static void take_turn(const char *old, const char *next, const char *how)

@@ -148,7 +148,7 @@ class Lock:
         while again or (waits and now() < give_up):
             sent, how = now(), "k" if waits and self.client.bound else "n"
             reply = self.client.run("mutex_acquire", self.keys(self.name), self.token,
-                                    self.lease_ms, f"{how}f{ticket} {self.client.numbers}")
+                                    f"{how}f{ticket} {self.client.numbers} {self.lease_ms}")
             if isinstance(reply, int):
                 if self.grant_by_reply(sent, reply):
                     return True
