@@ -189,7 +189,7 @@ local function slow()
         if number or again == 1 then
             return number or refuse(true, again)
         end
-        full = is_full(member, limit)
+        full = not is_holder(owner) and is_full(member, limit) -- it may have been let in
     end
     if wait and not full then
         ticket = join(member, ticket)

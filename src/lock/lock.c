@@ -230,11 +230,12 @@ static bool copy_extras(struct lw_lock *lock, const struct lw_acquire_options *o
     return keep_owner(lock, extras, options->owner, needs_room);
 }
 
-/* Removes a handle without lw_renew calls from its client. No callback follows. */
+/* Removes the handle from its client. No callback follows. */
 static void unlink_handle(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
 
+    lw__renewal_free_calls(lock);
     if (client->loop != NULL) {
         lw__notify_cancel(client, &lock->notice);
         lw__timer_cancel(client->loop, &lock->timer);
@@ -488,7 +489,6 @@ void lw_lock_free(struct lw_lock *lock)
 
 void lw__lock_make_inert(struct lw_lock *lock)
 {
-    lw__renewal_free_calls(lock);
     unlink_handle(lock);
     lock->client = NULL;
     lock->claim = NULL;

@@ -188,7 +188,7 @@ static unsigned name_index(const char *name)
 static bool is_unbound(const struct model_script_run *run)
 {
     return (world.plan.watched && world.now_us < BEGIN_US + SECOND) ||
-           (world.plan.clustered && begins(run->args[2], "n"));
+           (world.plan.clustered && begins(run->args[1], "n"));
 }
 
 /* An acquisition: its place is that of its first asking, though it joins only later. */
@@ -380,8 +380,21 @@ static bool is_drop(const struct model_script_run *run)
 
 static bool is_release(const struct model_script_run *run)
 {
-    return (is_drop(run) || (run->key_count == 3 && run->arg_count == 2)) &&
+    return (is_drop(run) || is_script(run, LW__SCRIPT_MUTEX_RELEASE) ||
+            is_script(run, LW__SCRIPT_RW_RELEASE)) &&
            (begins(run->reply, ":1") || begins(run->reply, ":3"));
+}
+
+/* The short form of a read-write lock's release has the field of the hold. */
+static struct bytes released_token(const struct model_script_run *run)
+{
+    struct bytes token = run->args[0];
+
+    if (run->key_count == 2 && token.len > 2) {
+        token.data += 2;
+        token.len -= 2;
+    }
+    return token;
 }
 
 static bool only_reads(const struct model_script_run *run)
@@ -420,12 +433,12 @@ static void on_script(struct model_server *server, const struct model_script_run
                                           strstr(faults->denied_commands, "pub") != NULL);
 
     script_count += !draws_alone(run);
-    if (world.plan.quiet && run->key_count == 3 && run->arg_count == 3) {
+    if (world.plan.quiet && is_script(run, LW__SCRIPT_MUTEX_ACQUIRE)) {
         note_place(run);
     }
     if (is_release(run)) {
-        note_release(run->args[0], is_drop(run));
-        check_minimum(run->args[0]);
+        note_release(released_token(run), is_drop(run));
+        check_minimum(released_token(run));
     }
     note_detached(run);
     note_alone(run);

@@ -65,6 +65,24 @@ static void a_request_with_a_limit_joins_while_fewer_are_queued(void **state)
     refused(rw_acquire(t3, "r", "C", 1, NO_TICKET), 2);
 }
 
+static void an_owner_that_is_let_in_by_its_own_request_has_no_limit(void **state)
+{
+    const char *t5 = script_token(&a, 5, WINDOW);
+
+    (void)state;
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "r", "B", 1, NO_TICKET), 0);
+    refused(rw_acquire(t5, "r", "D", 1, NO_TICKET), 1);
+    refused(rw_acquire(t3, "w", "C", 1, NO_TICKET), 2);
+    script_do(&server, "DEL rw");
+    script_limit = 1;
+    refused(rw_acquire(t4, "w", "B", 1, NO_TICKET), 0); /* it lets B and D in to read */
+    script_client_turn(&b, t2);
+    script_client_turn(&a, t5);
+    script_client_standby(&a, t3, 60000);
+    assert_counts(2, 2, 0);
+}
+
 static void an_acquire_sent_twice_counts_once(void **state)
 {
     long long fence = granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
@@ -409,6 +427,7 @@ int main(void)
         TOKENS_TEST(readers_share_and_a_writer_excludes_all_others),
         TOKENS_TEST(who_asked_first_without_joining_joins_before_who_came_later),
         TOKENS_TEST(a_request_with_a_limit_joins_while_fewer_are_queued),
+        TOKENS_TEST(an_owner_that_is_let_in_by_its_own_request_has_no_limit),
         TOKENS_TEST(an_acquire_sent_twice_counts_once),
         TOKENS_TEST(a_release_sent_twice_counts_once),
         TOKENS_TEST(an_owner_s_holds_are_counted_and_share_its_number),

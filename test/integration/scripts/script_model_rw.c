@@ -274,7 +274,7 @@ void model_rw_acquire(struct model *model, int token, bool wait, long long ticke
         if (answer->outcome == 0 && enters(model, token)) {
             rw_grant(model, token, answer);
         }
-        full = model_full(model, queue, token);
+        full = !holds(model, token) && model_full(model, queue, token);
     }
     if (answer->outcome == 0 && !answer->again) {
         if (wait && !full) {
