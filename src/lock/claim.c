@@ -7,13 +7,12 @@
  * Usual course: START sends a try; its two replies grant, and `granted` is called.
  * RELEASE sends a release, or a fast release if there seem to be no waiters; its reply
  * calls `released` and `ended`. A command is encoded when it is sent, by what the waiters
- * need then. A hand-over message goes to the claim with its token.
+ * need then. A hand-over message goes to the claim with its token (claim_message.c).
  *
  * Failures: without a link or a reply, or after a temporary error, the outcome is
  * unknown, and the machine decides what follows. A permanent error is REFUSED. A reply
  * that no script of ours can have sent is rejected (node_send.c). Without memory there is
- * no claim, and nothing is requested; the steps of a claim need none. A hand-over to an
- * unknown token is released by a claim made for it; without memory it expires. */
+ * no claim, and nothing is requested; the steps of a claim need none. */
 #include "lock/lock_private.h"
 
 #include "base/buffer.h"
@@ -174,6 +173,13 @@ struct lw__claim *lw__claim_new_adopting(struct lw_client *client,
     return make_for(client, lock, token);
 }
 
+struct lw__claim *lw__claim_new_unknown(struct lw_client *client, struct lw__name *name,
+                                        const struct lw__mode *mode,
+                                        const struct lw__token *token)
+{
+    return make(client, name, mode, token->n, token->window_ms, token->window_ms);
+}
+
 static void free_extras(struct lw__claim *claim)
 {
     struct lw__claim_extras *extras = lw__claim_own_extras(claim);
@@ -239,25 +245,6 @@ static void note_clock(struct lw__claim *claim, int64_t sent_us, int64_t server_
     claim->asking.connection = lw__node_connection(node);
     claim->client->last_clock =
         (struct lw__clock_pair){sent_us, server_us, claim->asking.connection};
-}
-
-/* Returns the clock pair by which to judge a hand-over at `handed_us`: of the last reply
- * on this connection that is not later; or none. */
-static struct lw__clock_pair clock_before(const struct lw__claim *claim,
-                                          int64_t handed_us)
-{
-    const struct lw__clock_pair *last = &claim->client->last_clock;
-    unsigned connection = lw__node_connection(claim->name->node);
-
-    if (last->connection == connection && last->server_us <= handed_us) {
-        return *last;
-    }
-    if (lw__machine_asks(claim->machine.phase) &&
-        claim->asking.connection == connection) {
-        return (struct lw__clock_pair){claim->asking.sent_us, claim->asking.server_us,
-                                       connection};
-    }
-    return (struct lw__clock_pair){0};
 }
 
 /* ---- encoding ---- */
@@ -1151,125 +1138,4 @@ void lw__claim_reacquire(struct lw__claim *claim)
     }
     input.reacquire.window_us = (int64_t)claim->window_ms * LW__MS;
     lw__claim_step(claim, &input);
-}
-
-/* ---- messages ---- */
-
-static struct lw__claim *find_claim(struct lw_client *client, const struct lw__message *m)
-{
-    struct lw__name *name = lw__name_find(client, m->name);
-    struct lw__claim *claim = NULL;
-
-    if (name != NULL) { /* FIFO: it is among the first */
-        DL_SEARCH_SCALAR(name->claims, claim, n, m->token.n);
-    }
-    return claim;
-}
-
-/* Returns true if a re-acquire in flight releases this token. To release it here as well
- * would make that script find nothing, and report its release as too late. */
-static bool is_being_released(struct lw_client *client, const struct lw__message *m)
-{
-    struct lw__name *name = lw__name_find(client, m->name);
-    const struct lw__claim *claim;
-
-    if (name == NULL) {
-        return false;
-    }
-    DL_FOREACH(name->claims, claim) {
-        if (lw__machine_reacquires(claim->machine.phase) &&
-            claim->previous_n == m->token.n) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A hand-over to a token that no claim has: a command of a connection long gone had
- * requested the lock. */
-static void release_unknown(struct lw_client *client, const struct lw__message *message)
-{
-    /* the script of shared holds releases either kind */
-    const struct lw__mode *mode = &client->modes[message->rw ? LW_SHARED : LW_MUTEX];
-    struct lw__name *name = lw__name_get(client, message->name);
-    struct lw__claim *claim;
-
-    if (name == NULL) {
-        return;
-    }
-    claim = make(client, name, mode, message->token.n, message->token.window_ms,
-                 message->token.window_ms);
-    lw__name_unref(client, name);
-    if (claim != NULL) {
-        lw__claim_event(claim, LW__EV_RELEASE);
-    }
-}
-
-/* Returns true if the message is from the server to which the name's commands go. A
- * subscription at another server receives what that one granted, or what its master did,
- * by another clock. */
-static bool is_of_our_server(const struct lw__name *name, const struct lw__message *m)
-{
-    return lw__node_is_bound(name->node, name->slot) && *m->server &&
-           strcmp(m->server, lw__node_server(name->node)) == 0;
-}
-
-/* Returns true if the request in flight goes to another server than the name's, so that
- * its reply has another clock. */
-static bool asks_elsewhere(const struct lw__claim *claim)
-{
-    return lw__machine_is_acquiring(claim->machine.phase) &&
-           claim->command.request.prev != NULL &&
-           lw__node_of_command(&claim->command) != claim->name->node;
-}
-
-static void take_hand_over(struct lw__claim *claim, const struct lw__message *message)
-{
-    struct lw__clock_pair clock = clock_before(claim, message->handed_us);
-    struct lw__input input = {
-        .event = LW__EV_HANDED_OVER,
-        .handed_over = {
-            .handed_us = message->handed_us,
-            .fence = message->fence >= (uint64_t)LW__FENCE_MIN ? message->fence : 0,
-            .pair_sent_us = clock.sent_us,
-            .pair_server_us = clock.server_us}};
-
-    lw__claim_step(claim, &input);
-}
-
-static void take_standby(struct lw__claim *claim, const struct lw__message *message)
-{
-    if (lw__machine_asks(claim->machine.phase)) {
-        claim->asking.place = 1;
-    }
-    lw__claim_stand_by(claim, message->window_ms * LW__MS);
-}
-
-void lw__claim_message(void *arg, const char *text, size_t length)
-{
-    struct lw_client *client = arg;
-    struct lw__message message;
-    struct lw__claim *claim;
-
-    if (!lw__format_read_message(text, length, client->uuid, &message)) {
-        lw__log_cause(&client->log, lw__now_us(), LOG_NOTICE,
-                      "unknown message ignored, on the channel of client %s",
-                      client->uuid);
-        return;
-    }
-    claim = find_claim(client, &message);
-    if (claim == NULL) {
-        if (message.handed && !is_being_released(client, &message)) {
-            release_unknown(client, &message);
-        }
-    } else if (message.verify) { /* a hint, which is not believed without a renewal */
-        client->events->broken(claim);
-    } else if (!message.handed) {
-        take_standby(claim, &message);
-    } else if (is_of_our_server(claim->name, &message) && !asks_elsewhere(claim) &&
-               lw__node_guard_left_us(claim->name->node) == 0) {
-        take_hand_over(claim, &message);
-    } else {
-        lw__claim_step(claim, &(struct lw__input){.event = LW__EV_RETRY_NOW});
-    }
 }

@@ -756,6 +756,11 @@ void lw__renewal_end_calls(struct lw_lock *lock, int status);
 void lw__renewal_free_call(struct lw__renew_call *call);
 void lw__renewal_free_calls(struct lw_lock *lock); /* without callbacks */
 
+/* ---- claim_message.c ---- */
+
+/* A message on the client's channel. `arg` is the client. */
+void lw__claim_message(void *arg, const char *text, size_t length);
+
 /* ---- claim_migrating.c ---- */
 
 extern const struct lw__one_key_ops lw__claim_migrating_ops;
@@ -768,6 +773,10 @@ struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *
 /* The same for a claim that adopts the hold of a token, instead of acquiring. */
 struct lw__claim *lw__claim_new_adopting(struct lw_client *client,
                                          const struct lw_lock *lock, const char *token);
+/* The same for a token that nobody here knows, which is to be released. */
+struct lw__claim *lw__claim_new_unknown(struct lw_client *client, struct lw__name *name,
+                                        const struct lw__mode *mode,
+                                        const struct lw__token *token);
 extern const struct lw__claim_extras lw__claim_no_extras;
 /* The extras of a claim that is known to have its own. */
 static inline struct lw__claim_extras *lw__claim_own_extras(struct lw__claim *claim)
@@ -786,8 +795,6 @@ void lw__claim_start(struct lw__claim *claim, int64_t rest_us);
 void lw__claim_stand_by(struct lw__claim *claim, int64_t window_us);
 /* Replaces the held token by a fresh one: LW__EV_REACQUIRE. */
 void lw__claim_reacquire(struct lw__claim *claim);
-/* A message on the client's channel. `arg` is the client. */
-void lw__claim_message(void *arg, const char *text, size_t length);
 struct lw__token lw__claim_token(const struct lw__claim *claim);
 /* Returns true if the claim's token has to stay in Redis after its release. */
 bool lw__claim_stays(const struct lw__claim *claim);
