@@ -24,7 +24,6 @@
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
-#include "redis/format.h"
 #include "redis/node.h"
 #include "redis/reply.h"
 
