@@ -230,16 +230,16 @@ static bool copy_extras(struct lw_lock *lock, const struct lw_acquire_options *o
     return keep_owner(lock, extras, options->owner, needs_room);
 }
 
-/* Removes the handle from its client. No callback follows. */
+/* Removes a handle without lw_renew calls from its client. No callback follows. */
 static void unlink_handle(struct lw_lock *lock)
 {
     struct lw_client *client = lock->client;
 
-    lw__renewal_free_calls(lock);
     if (client->loop != NULL) {
         lw__notify_cancel(client, &lock->notice);
         lw__timer_cancel(client->loop, &lock->timer);
     }
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it is in the list */
     DL_DELETE(client->locks, lock);
 }
 
@@ -489,6 +489,7 @@ void lw_lock_free(struct lw_lock *lock)
 
 void lw__lock_make_inert(struct lw_lock *lock)
 {
+    lw__renewal_free_calls(lock);
     unlink_handle(lock);
     lock->client = NULL;
     lock->claim = NULL;
