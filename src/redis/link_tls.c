@@ -99,9 +99,17 @@ static void read_records(struct lw__link *link, redisAsyncContext *context)
     }
 }
 
+/* hiredis calls the next two for as long as the context has a wire. */
+static struct lw__link *link_of(const redisAsyncContext *context)
+{
+    const struct lw__wire *wire = context->data;
+
+    return wire->owner;
+}
+
 static void on_readable(redisAsyncContext *context)
 {
-    struct lw__link *link = lw__wire_owner(context);
+    struct lw__link *link = link_of(context);
 
     link->refs++;
     if (link->state == LW__LINK_CONNECTING) {
@@ -114,7 +122,7 @@ static void on_readable(redisAsyncContext *context)
 
 static void on_writable(redisAsyncContext *context)
 {
-    struct lw__link *link = lw__wire_owner(context);
+    struct lw__link *link = link_of(context);
 
     link->refs++;
     if (link->state == LW__LINK_CONNECTING) {
