@@ -738,7 +738,8 @@ GUARD_CLOSED_MUTATIONS = [
       '        (void)extend_type;'))),
     ('a_token_is_adopted*', ('guard: an adoption passes a closed gate',
      ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
-      '} else if (claim->adopts == NULL && (fault = lw__node_guard_fault(node)) != NULL) {'))),
+      '} else if (claim->extras->adopts == NULL &&\n'
+      '               (fault = lw__node_guard_fault(node)) != NULL) {'))),
     ('leases_are_bounded*', ('guard: leases are as long as without it',
      ('src/lock', '(int64_t)o->lease_ms > lease_max', '(o->lease_ms == 0)'))),
     ('leases_are_bounded*', ('guard: renewals are as long as without it',
@@ -780,8 +781,12 @@ LIMIT_MUTATIONS = [
      ('scripts/join.lua', "\n        and not pcall_type('ZSCORE', queue, member)", ''))),
     ('an_expired_lock*', ('limit: waiters are counted before they are served',
      ('scripts/mutex.lua', 'if limit and value == false then', 'if limit and value == nil then'))),
-    ('an_owner_that_holds*', ('limit: an owner that holds is refused',
-     ('scripts/rw_acquire.lua', 'if limit and ticket ~= 0 then', 'if limit then'))),
+]
+RW_SCRIPT = 'test/integration/scripts/scripts_rw'
+RW_SCRIPT_MUTATIONS = [
+    ('an_owner_that_is_let_in*', ('limit: an owner that was let in meanwhile is refused',
+     ('scripts/rw_acquire.lua', 'full = not is_holder(owner) and is_full(member, limit)',
+      'full = is_full(member, limit)'))),
 ]
 GUARD_SCRIPT = 'test/integration/scripts/scripts_guard'
 GUARD_SCRIPT_MUTATIONS = [
@@ -957,6 +962,7 @@ GROUPS = [ # mutations, the program that catches them, and words for it
     *(([mutation], GUARD, (test,)) for test, mutation in GUARD_MUTATIONS),
     *(([mutation], GUARD_CLOSED, (test,)) for test, mutation in GUARD_CLOSED_MUTATIONS),
     *(([mutation], LIMIT, (test,)) for test, mutation in LIMIT_MUTATIONS),
+    *(([mutation], RW_SCRIPT, (test,)) for test, mutation in RW_SCRIPT_MUTATIONS),
     (GUARD_SCRIPT_MUTATIONS, GUARD_SCRIPT, ()),
     (GUARD_FAULT_MUTATIONS, GUARD_FAULT, ('parted_master__with_the_guard*',)),
     (ALL_SILENT_MUTATIONS, 'test/integration/server/cluster_locks', ('a_silent_node*',)),
