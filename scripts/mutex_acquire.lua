@@ -6,7 +6,7 @@
 --
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
 --   counter
--- ARGV: token; `how` the token asks, one word, since a second argument costs more:
+-- ARGV: token; `how` the token asks, six parts in one argument, since a second one costs more:
 --   n (it does not wait), j (it joins the queue) or k (the same, and the queue's TTL is
 --     renewed);
 --   f (a fencing token is wanted) or -;

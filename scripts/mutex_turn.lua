@@ -5,8 +5,8 @@
 --
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
 --   counter
--- ARGV: old token; new token; lease in ms; how, one word that mutex_acquire.lua describes
---   (whether the new token joins the queue, whether it wants a fencing token, and more)
+-- ARGV: old token; new token; lease in ms; how, as mutex_acquire.lua describes it, without
+--   the lease (whether the new token joins the queue, whether it wants a fencing token, and more)
 -- Reply: the reply of mutex_acquire.lua for the new token, with the outcome for the old
 --   one. A number n (the new token has the lock) is n if the old token held the lock, and
 --   -1 - n if it did not. A text has "1 " in front if the old token held the lock, else

@@ -624,8 +624,8 @@ static bool try_replied(struct lw__command *command, const struct lw__reply *rep
 
 /* ---- the script that acquires or joins the queue ---- */
 
-/* Returns, as a text, the other kind of lock of ours that has a key of this type; "" if
- * there is none. */
+/* Returns, as a text, the other kind of lock of ours that has a key of this type, or "".
+ */
 static const char *other_kind(const struct lw__claim *claim, const char *type)
 {
     if (strcmp(type, "string") == 0) {

@@ -499,9 +499,9 @@ struct lw__claim {
      * changes. */
     union {
         struct {
-            /* claim.c: the clock pair of its last reply. claim_migrating.c: while a
-             * fencing token is drawn there is none (server_us is 0), and sent_us is when
-             * its SET was sent. */
+            /* claim.c: the clock pair of its last reply. claim_migrating.c: while it
+             * draws a fencing token, server_us is 0, and sent_us is when its SET was
+             * sent. */
             int64_t sent_us, server_us;
             unsigned connection;
             uint32_t place;       /* in the queue as last reported, from 1; 0: unknown */
@@ -773,7 +773,7 @@ struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *
 /* The same for a claim that adopts the hold of a token, instead of acquiring. */
 struct lw__claim *lw__claim_new_adopting(struct lw_client *client,
                                          const struct lw_lock *lock, const char *token);
-/* The same for a token that nobody here knows, which is to be released. */
+/* Creates a claim that only releases this token: none of the client's claims has it. */
 struct lw__claim *lw__claim_new_unknown(struct lw_client *client, struct lw__name *name,
                                         const struct lw__mode *mode,
                                         const struct lw__token *token);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The host's libevent loop, the timers and the deferred calls that it runs: see loop.h.
- * Independent of what is timed or deferred. Each callback of a timer, a deferred call or
- * a link's reply runs between lw__loop_enter and lw__loop_leave. Any function called in
- * between may free its owner, or the loop, whose memory lw__loop_leave then frees. Only
- * creating a loop can fail.
+ * Independent of what the timers and the calls are for. Each callback of a timer, a
+ * deferred call or a link's reply runs between lw__loop_enter and lw__loop_leave. Any
+ * function called in between may free its owner, or the loop, whose memory
+ * lw__loop_leave then frees. Only creating a loop can fail.
  *
  * Timers are in a heap. One timerfd is armed for a time that is never later than the
  * earliest timer, so that most settings cost no system call; a wake-up that finds nothing

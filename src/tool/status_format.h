@@ -37,7 +37,7 @@ int status_json(FILE *out, const struct lw_inspection *seen, int64_t guard_left_
 char *status_json_line(const struct lw_inspection *seen, int64_t guard_left_ms,
                        const struct lw_master *master, bool lasting);
 /* Returns a line for an outage, to be freed, or NULL. `why` may be ""; `age_ms` is that
- * of the last state, -1 if there is none. */
+ * of the last state, or -1. */
 char *status_json_outage(const char *name, const char *outage, const char *why,
                          int64_t age_ms);
 

@@ -113,8 +113,8 @@ static void listen_with_tls(struct server *server)
 
 /* ---- the folder ---- */
 
-/* A test that does not come to its end leaves the servers that it started; the folders of
- * those go when the executable ends. Of a child that is forked they are not. */
+/* A test that fails does not stop the servers that it started. Their folders are removed
+ * when the executable ends; a child that it has forked leaves them alone. */
 static char dirs[MAX_SERVERS][64];
 static pid_t their_process;
 
