@@ -142,12 +142,14 @@ static void another_handshake_is_refused(void **state)
     for (int round = 0; round < 5; round++) {
         int before = a->downs;
         load_pass(5);
+        /* Messages have a connection of their own, whose first handshake may be late. */
+        UNTIL(front->greeted == front->accepted);
         front_renegotiate(front);
         UNTIL(a->downs > before);
         UNTIL(a->up);
     }
     load_end();
-    assert_int_equal(front->greeted, front->accepted);
+    UNTIL(front->greeted == front->accepted);
     assert_int_equal(A->lost, PENDING);
     assert_held_by_redis(A);
 }
