@@ -38,13 +38,15 @@ def proves(entry):
 
 def play(build, path, names, words):
     """True if all pass."""
-    for old in glob.glob(os.path.join(build, "meson-logs", "again*")):
+    base = "again-" + os.path.basename(path).removesuffix(".json")  # others may be at it, too
+    logs = os.path.join(build, "meson-logs", glob.escape(base) + "*")
+    for old in glob.glob(logs):
         os.unlink(old)
     done = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--num-processes",
-                           "1", "--logbase", "again", "--print-errorlogs", *words,
+                           "1", "--logbase", base, "--print-errorlogs", *words,
                            *[name.split(" / ")[-1] for name in names]],
                           stdin=subprocess.DEVNULL)
-    for log in glob.glob(os.path.join(build, "meson-logs", "again*.json")):
+    for log in glob.glob(logs + ".json"):
         os.replace(log, path + ".again")
     return done.returncode == 0
 
