@@ -58,22 +58,34 @@ static void check_url(const char *text)
     }
 }
 
-/* A password in front of what is wrong is never repeated. */
+/* Parses `text` behind a user and password. Returns 0 or the error, told in `why`. */
+static int parse_behind(const char *scheme, const char *user, const char *text, char *why)
+{
+    char whole[2048];
+    struct lw__url url = {0};
+    int status;
+
+    why[0] = '\0';
+    (void)snprintf(whole, sizeof(whole), "%s://%s@%s", scheme, user, text);
+    status = lw__url_parse(whole, &url, why, WHY);
+    if (status == 0) {
+        lw__url_clear(&url);
+    }
+    return status;
+}
+
+/* What is said of a URL is the same whatever the user and password are. (To look for the
+ * password in the message would not do: a host may be the same word, with %XX in it.) */
 static void check_secret(const char *scheme, const char *text)
 {
-    static const char secret[] = "s3cretw0rd";
-    char whole[2048], why[WHY] = "";
-    struct lw__url url = {0};
+    char one[WHY], other[WHY];
 
-    if (strlen(text) > 1024 || strstr(text, secret) != NULL) {
+    if (strlen(text) > 1024) {
         return;
     }
-    (void)snprintf(whole, sizeof(whole), "%s://user:%s@%s", scheme, secret, text);
-    if (lw__url_parse(whole, &url, why, sizeof(why)) == 0) {
-        lw__url_clear(&url);
-    } else {
-        CHECK(strstr(why, secret) == NULL);
-    }
+    CHECK(parse_behind(scheme, "user:s3cretw0rd", text, one) ==
+          parse_behind(scheme, "name:p4ssphras3", text, other));
+    CHECK(strcmp(one, other) == 0);
 }
 
 /* What a script is told to write for a name is where the name is. */

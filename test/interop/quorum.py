@@ -184,9 +184,11 @@ class TakenOver(Quorum):
     def test_lockwire_gets_a_dead_peers_lock_at_the_end_of_its_lease(self):
         peer, lockwire = self.peer(), self.lockwire()
         self.acquire(peer, SHORT_LEASE_MS)
+        free = self.values().count(None)  # a peer may die before it has asked every server
         peer.kill()
         self.acquire(lockwire)
-        self.assertGreaterEqual(self.server.info("stats", "expired_keys"), self.server.majority)
+        self.assertGreaterEqual(self.server.info("stats", "expired_keys"),
+                                self.server.majority - free)
         self.release(lockwire)
 
     def test_a_peer_gets_a_dead_lockwires_lock_at_the_end_of_its_lease(self):
