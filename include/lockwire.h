@@ -622,9 +622,9 @@ LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void 
 LW_PUBLIC void lw_client_free(struct lw_client *client);
 /* Returns 1 if the link is up (see lw_client_new), else 0, as in a forked child (rule 8).
  * A change is visible here before the link callback is called. If `why` is not NULL, sets
- * `*why` to the reason that the link callback got last, or will get next if a call is
- * pending. It is "" before the first attempt has ended, and the text of LW_ECLOSED when
- * closing is finished. */
+ * `*why` to the reason that the link callback got last, or, if calls are pending, will
+ * get in the last of them. It is "" before the first attempt has ended, and the text of
+ * LW_ECLOSED when closing is finished. */
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
 /* Returns the class of that `why`, for a program that has to decide what to do:
  *   LW_OK        the link is up, or the first attempt has not ended

@@ -6,11 +6,11 @@ is told and counted as such (count.py); what fails again has failed.
 
     again.py BUILD LOGBASE [WORDS-OF-MESON-TEST...]
 
-Owns the choice of what is run again: not where so many failed that it cannot be the machine,
-nor what a slow machine cannot do: a crash, what a sanitizer or valgrind reports, two that hold
-one lock, a fencing token that went back, a broken rule of callbacks, a mutation that was not
-caught. Leaves each log's second outcomes beside it, in `<log>.again`. Exit code 1 if not all
-pass."""
+Owns the choice of what is run again: not where so many failed that it cannot be the machine, nor
+what a slow machine cannot do: a crash, what a sanitizer or valgrind reports (but for leaks after a
+failed assertion, which leaves callbacks by a jump), two that hold one lock, a fencing token that
+went back, a broken rule of callbacks, a mutation that was not caught. Leaves each log's second
+outcomes beside it, in `<log>.again`. Exit code 1 if not all pass."""
 import glob
 import os
 import re
@@ -21,8 +21,11 @@ sys.dont_write_bytecode = True
 from count import PASSES, SKIPS, read  # noqa: E402
 
 AT_MOST = 4
-PROOF = re.compile(r"Sanitizer: |: runtime error: |^==\d+== |Test failed with exception"
-                   r"|I1: two hold |I1: .* beside |I2: |rule \d+: |mutations were caught$", re.M)
+PROOF = re.compile(r"ERROR: (?!Leak)\w*Sanitizer: |: runtime error: |^==\d+== [A-Z]"
+                   r"|Test failed with exception|I1: two hold |I1: .* beside |I2: |rule \d+: "
+                   r"|mutations were caught$", re.M)
+LEAK = re.compile(r"ERROR: LeakSanitizer: |^==\d+== [\d,]+ (?:\(.*\) )?bytes in ", re.M)
+FAILED = "[  FAILED  ] "  # an assertion, in cmocka's words
 
 
 def failures(path):
@@ -31,9 +34,9 @@ def failures(path):
 
 def proves(entry):
     """That it is not the machine's fault."""
+    said = "\n".join(entry.get(stream, "") for stream in ("stdout", "stderr"))
     crashed = entry["returncode"] < 0 and entry["result"] != "TIMEOUT"
-    return crashed or any(PROOF.search(entry.get(stream, ""))
-                          for stream in ("stdout", "stderr"))
+    return bool(crashed or PROOF.search(said) or LEAK.search(said) and FAILED not in said)
 
 
 def play(build, path, names, words):

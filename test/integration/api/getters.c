@@ -28,9 +28,27 @@ static void assert_link(const struct peer *peer, int up, const char *text)
     assert_string_equal(why, text);
 }
 
+/* What lw_client_is_up has said that no callback has told yet: on a slow machine the next
+ * attempt has failed, too, before the callback of the last one comes. */
+static struct {
+    bool owed;
+    int up;
+    char why[512];
+} ahead;
+
 static void says_the_same(struct peer *peer)
 {
-    assert_link(peer, peer->up, peer->why);
+    const char *why = NULL;
+    int up = lw_client_is_up(peer->client, &why);
+
+    if (ahead.owed && ahead.up == peer->up && strcmp(ahead.why, peer->why) == 0) {
+        ahead.owed = false;
+    }
+    if (up != peer->up || strcmp(why, peer->why) != 0) {
+        ahead.owed = true;
+        ahead.up = up;
+        (void)snprintf(ahead.why, sizeof(ahead.why), "%s", why);
+    }
 }
 
 static void link_is_not_up_before_the_first_attempt(void **state)
@@ -45,12 +63,14 @@ static void link_is_up_and_down_as_its_callback_is_told(void **state)
 
     (void)state;
     assert_link(a, 1, "");
+    ahead.owed = false;
     a->on_link = says_the_same;
     server_kill(&stage.server);
     UNTIL(a->downs == 2);
     assert_string_not_equal(a->why, "");
     server_restart(&stage.server);
     UNTIL(a->ups == 2);
+    assert_false(ahead.owed);
     assert_link(a, 1, "");
 }
 

@@ -463,6 +463,7 @@ class Sentinels(ManyServers):
                               *KINDS[i]) for i in self.COUNT]
         ends = [self.end_of(process) for process in waiting]
         self.assertEqual([code for code, _, _ in ends], [0] * len(KINDS), ends)
+        self.watched.until_promoted()  # at every sentinel
         self.run_all([out.rstrip("\n") for _, out, _ in ends], fences)
 
     def test_a_failover_while_a_command_runs(self):
