@@ -16,12 +16,11 @@ import shutil
 import subprocess
 import tempfile
 
-from ports import keep
+from ports import BUS, keep_with_bus
 from resp import RedisError
 from support import LIMIT, Redis, until
 
 SLOTS = 16384
-BUS = 10000  # above a node's port is where the others reach it, in every version
 
 
 @functools.lru_cache
@@ -33,17 +32,6 @@ def has_shards():
     return tuple(map(int, re.search(r"v=(\d+)\.(\d+)", told.stdout).groups())) >= (7, 2)
 
 
-def keep_ports():
-    """Two sockets: of a node's port, and of its port for the other nodes."""
-    for _ in range(100):
-        keeper = keep()
-        other = keeper and keep(keeper.getsockname()[1] + BUS)
-        if other:
-            return keeper, other
-        keeper.close()
-    raise AssertionError("no free ports")
-
-
 class Node(Redis):
     """`number` makes its id, which is what others know it by."""
 
@@ -51,7 +39,7 @@ class Node(Redis):
         self.folder = tempfile.mkdtemp(prefix="lockwire-test-")
         self.socket = os.path.join(self.folder, "s")
         self.process = None
-        self.keepers = keep_ports()
+        self.keepers = keep_with_bus()
         self.port = self.keepers[0].getsockname()[1]
         self.address = f"127.0.0.1:{self.port}"
         self.id = f"{number:040x}"

@@ -56,11 +56,16 @@ class Redis:
         program = shutil.which("redis-server") or shutil.which("valkey-server")
         if not program:
             raise unittest.SkipTest("no redis-server")
-        self.process = subprocess.Popen(
-            [*under, program, "--port", "0", "--bind", "127.0.0.1", "--unixsocket", self.socket,
-             "--save", "", "--dir", self.folder, *more],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        until(self.answers, "redis-server answers")
+        log = os.path.join(self.folder, "log")
+        with open(log, "w", encoding="utf-8") as file:
+            self.process = subprocess.Popen(
+                [*under, program, "--port", "0", "--bind", "127.0.0.1", "--unixsocket", self.socket,
+                 "--save", "", "--dir", self.folder, *more],
+                stdin=subprocess.DEVNULL, stdout=file)
+        until(lambda: self.answers() or self.process.poll() is not None, "redis-server answers")
+        if self.process.poll() is not None:
+            with open(log, encoding="utf-8", errors="replace") as file:
+                raise AssertionError("redis-server ended: " + file.read()[-2000:])
 
     def listen(self):
         """From now on at a TCP port of 127.0.0.1 as well: its number."""
@@ -159,10 +164,43 @@ class ToolTest(unittest.TestCase):
             return file.read()
 
 
+def status_of(pid, field):
+    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+        return next(line.split()[1] for line in file if line.startswith(field + ":"))
+
+
+def stat_of(pid):
+    """Of /proc/PID/stat what follows the name: state, parent, ..."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return file.read().rsplit(")", 1)[1].split()
+
+
+def children(pid):
+    """Name and state of each."""
+    found = {}
+    for child in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            state, parent = stat_of(child)[:2]
+            with open(f"/proc/{child}/comm", encoding="utf-8", errors="replace") as file:
+                name = file.read().strip()
+        except OSError:
+            continue
+        if int(parent) == pid:
+            found[int(child)] = name, state
+    return found
+
+
+def keeper_of(process):
+    """The pid of the watchdog of a command's lockwire, or None."""
+    for pid, (name, state) in children(process.pid).items():
+        if name == "lw-keeper" and state != "Z":
+            return pid
+    return None
+
+
 def alive(pid):
     """Is there such a process, other than one that only waits to be reaped?"""
     try:
-        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+        return stat_of(pid)[0] != "Z"
     except OSError:
         return False

@@ -32,6 +32,7 @@ struct parent {
     struct lw_keep *keep;
     struct lw_all *all, *waiting_all;
     int granted, downs, renewed, lost, closed, others;
+    int64_t still_ms; /* for which its loop stood still while there were children */
     char errbuf[256];
 };
 
@@ -229,6 +230,17 @@ static void parent_close(struct parent *parent)
         lw_client_free(parent->clients[i]);
     }
     event_base_free(parent->base);
+}
+
+/* Nobody holds beyond a lease in which his loop stood still: on a slow machine the test
+ * begins anew. */
+static void parent_goes_on(struct parent *parent)
+{
+    if (parent->still_ms > LEASE_MS / 2) {
+        parent_close(parent);
+        stage.worst_lag_ms = parent->still_ms;
+        stage_skip_if_lag(LEASE_MS / 2);
+    }
 }
 
 /* It goes on holding beyond its lease by its own renewals, and each of its requests is
@@ -456,10 +468,12 @@ static void with_children(int (*child_does)(struct parent *))
 {
     struct parent parent;
     pid_t children[CHILDREN];
+    int64_t from_ms;
 
     at_first = watched();
     parent_open(&parent);
     parent_asks(&parent);
+    from_ms = now_ms();
     for (int i = 0; i < CHILDREN; i++) {
         children[i] = fork_for_test();
         if (children[i] == 0) {
@@ -471,6 +485,8 @@ static void with_children(int (*child_does)(struct parent *))
     for (int i = 0; i < CHILDREN; i++) {
         assert_int_equal(result_of(children[i]), 0);
     }
+    parent.still_ms = now_ms() - from_ms;
+    parent_goes_on(&parent);
     parent_holds_on(&parent);
     parent_close(&parent);
 }
@@ -501,6 +517,7 @@ static bool in_forked;
 static void on_fork(struct lw_lock *lock, int status, void *arg)
 {
     pid_t child;
+    int64_t from_ms = now_ms();
 
     (void)lock, (void)status, (void)arg;
     called++;
@@ -516,6 +533,7 @@ static void on_fork(struct lw_lock *lock, int status, void *arg)
         return;
     }
     result = result_of(child);
+    forking->still_ms = now_ms() - from_ms;
 }
 
 /* `before` of the turn's 64 callbacks are over when it forks. */
@@ -545,13 +563,15 @@ static void fork_in_a_callback(int before)
         }
     }
     assert_int_equal(result, 0);
-    AWAIT(&parent, called == 80);
-    parent.others = 0;
-    parent_asks(&parent);
-    parent_holds_on(&parent);
+    AWAIT(&parent, called >= 80);
     for (int i = 0; i < 80; i++) {
         lw_lock_free(locks[i]);
     }
+    parent_goes_on(&parent);
+    assert_int_equal(called, 80);
+    parent.others = 0;
+    parent_asks(&parent);
+    parent_holds_on(&parent);
     parent_close(&parent);
 }
 

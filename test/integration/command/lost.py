@@ -10,7 +10,7 @@ import signal
 import subprocess
 import unittest
 
-from support import COMMAND, LIMIT, ToolTest, alive, until
+from support import COMMAND, LIMIT, ToolTest, alive, keeper_of, status_of, until
 
 # Appends what CMD was given, one line for each start.
 NOTE = ('echo "$LOCKWIRE_LOST_STATE|$LOCKWIRE_NAME|$LOCKWIRE_LOST_REASON|$LOCKWIRE_FENCE"'
@@ -50,6 +50,14 @@ class LostTest(ToolTest):
         process.wait(timeout=LIMIT)
         os.set_blocking(process.stderr.fileno(), False)
         return process.returncode, process.stderr.read() or ""
+
+    @staticmethod
+    def looks(keeper):
+        """How often it has waited for something; -1 when it has ended."""
+        try:
+            return int(status_of(keeper, "voluntary_ctxt_switches"))
+        except OSError:
+            return -1
 
     def hook(self):
         """The pid of a CMD that hangs, which ends with the test."""
@@ -194,6 +202,7 @@ class KeepRunning(LostTest):
     def test_an_outage_beyond_the_lease(self):
         """Nor does the watchdog end it."""
         process, pid = self.run_("--lease", "500ms", "--keep-running", "--on-lost", NOTE)
+        keeper = until(lambda: keeper_of(process), "there is a keeper")
         os.remove(self.path("held"))
         later, ended = self.run_("--lease", "500ms", name="later")
         self.addCleanup(later.send_signal, signal.SIGCONT)
@@ -201,6 +210,9 @@ class KeepRunning(LostTest):
         self.server.pause()
         self.losses()
         until(lambda: not alive(ended), "lw-keeper ends a command that began later")
+        looks = self.looks(keeper)
+        until(lambda: self.looks(keeper) < 0 or self.looks(keeper) > looks + 1,
+              "the other keeper looks at the time, too")
         self.assertTrue(alive(pid))
         self.server.resume()
         os.kill(pid, signal.SIGTERM)

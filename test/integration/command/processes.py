@@ -11,7 +11,7 @@ import signal
 import sys
 import unittest
 
-from support import COMMAND, LIMIT, ToolTest, alive, until
+from support import COMMAND, LIMIT, ToolTest, alive, children, keeper_of, stat_of, status_of, until
 
 LOOP = "while :; do sleep 0.02; done"
 AT_WORK = "while [ ! -s worker ]; do sleep 0.02; done"
@@ -47,39 +47,6 @@ def group_lives(group):
     except ProcessLookupError:
         return False
     return True
-
-
-def status_of(pid, field):
-    with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-        return next(line.split()[1] for line in file if line.startswith(field + ":"))
-
-
-def stat_of(pid):
-    """Of /proc/PID/stat what follows the name: state, parent, ..."""
-    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-        return file.read().rsplit(")", 1)[1].split()
-
-
-def children(pid):
-    """Name and state of each."""
-    found = {}
-    for child in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            state, parent = stat_of(child)[:2]
-            with open(f"/proc/{child}/comm", encoding="utf-8", errors="replace") as file:
-                name = file.read().strip()
-        except OSError:
-            continue
-        if int(parent) == pid:
-            found[int(child)] = name, state
-    return found
-
-
-def keeper_of(process):
-    for pid, (name, state) in children(process.pid).items():
-        if name == "lw-keeper" and state != "Z":
-            return pid
-    return None
 
 
 class ProcessesTest(ToolTest):

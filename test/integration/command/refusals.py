@@ -10,6 +10,7 @@ import re
 import signal
 import unittest
 
+from ports import free_port_with_bus
 from support import COMMAND, LIMIT, ToolTest, until
 
 
@@ -177,7 +178,7 @@ class Writing(RefusalTest):
 
     def test_a_cluster_without_slots(self):
         self.server.kill()
-        self.server.start("--cluster-enabled", "yes")
+        self.server.start("--cluster-enabled", "yes", "--port", str(free_port_with_bus()))
         for wait in ("0", "400ms"): # nobody refuses anything: it may have them in a moment
             err = self.ask(69, "run", "job", "--wait", wait, "--", "true")
             self.assertIn("cannot lock 'job': the server cannot process the request now: "

@@ -8,7 +8,7 @@ import os
 import tempfile
 import unittest
 
-from ports import free_port
+from ports import free_port, free_port_with_bus
 import guard_record
 from resp import RedisError
 from support import COMMAND, ToolTest, until
@@ -56,10 +56,11 @@ class Secured(ToolTest):
         self.assertIn("job: free\n", said[1])
 
     def test_valkeys_cluster(self):
-        node = self.start("--cluster-enabled", "yes", "--tls-cluster", "yes", *self.tls_lines(self.port))
+        port = free_port_with_bus()
+        node = self.start("--cluster-enabled", "yes", "--tls-cluster", "yes", *self.tls_lines(port))
         node("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
         until(lambda: "cluster_state:ok" in node("CLUSTER", "INFO"), "the cluster is up")
-        self.assert_runs(f"valkeys-cluster://127.0.0.1:{self.port}")
+        self.assert_runs(f"valkeys-cluster://127.0.0.1:{port}")
 
     def test_valkeys_sentinel(self):
         port = free_port()
