@@ -83,8 +83,8 @@ static void hear(const char *text)
     (void)snprintf(heard + used, sizeof(heard) - used, "%s\n", text);
 }
 
-/* Asks for all there is to ask; each call ends, as it may. */
-static void live_through(const char *url)
+/* Makes a call of each kind; the acquisitions wait for at most `wait_ms`. */
+static void live_for(const char *url, uint32_t wait_ms)
 {
     struct peer *a = start(url);
     struct hold *A, *B;
@@ -92,7 +92,7 @@ static void live_through(const char *url)
     look.then = NULL;
     heard[0] = '\0';
     UNTIL(a->ups + a->downs > 0);
-    A = ask_with(a, "A", "x", asking(.wait_ms = 500, .lease_ms = 20000));
+    A = ask_with(a, "A", "x", asking(.wait_ms = wait_ms, .lease_ms = 20000));
     B = ask_with(a, "B", "x", asking(.wait_ms = 200));
     UNTIL(A->result != PENDING && B->result != PENDING);
     hear(lw_lock_errstr(A->lock));
@@ -121,6 +121,24 @@ static void live_through(const char *url)
     stage.keys_may_stay = true;
 }
 
+static void live_through(const char *url)
+{
+    live_for(url, 500);
+}
+
+/* A slow machine may take longer to read a long text than an acquisition waits for it. */
+static void live_until_told(const char *url, const char *text)
+{
+    uint32_t wait_ms = 500;
+
+    for (live_for(url, wait_ms); strstr(heard, text) == NULL; live_for(url, wait_ms)) {
+        if (wait_ms > STAGE_WAIT_MS / 4) {
+            stage_fail("to %s: %s", lie_to, heard);
+        }
+        wait_ms *= 4;
+    }
+}
+
 static const char *const commands[] = {"CLIENT",  "INFO",      "SET",
                                        "EVALSHA", "SUBSCRIBE", "PUBSUB"};
 #define COMMANDS_TOLD (sizeof(commands) / sizeof(*commands))
@@ -136,10 +154,10 @@ static void an_error_is_told_without_control_bytes(void **state)
         (void)snprintf(error, sizeof(error), "-%s %s\r\n", codes[i % 3], VILE);
         lie = error;
         lie_to = commands[i / 3];
-        live_through(fake->url);
-        if (strstr(heard, TOLD) == NULL &&
-            i % 3 == 0) { /* of the others not each is told */
-            stage_fail("to %s: %s", lie_to, heard);
+        if (i % 3 == 0) {
+            live_until_told(fake->url, TOLD);
+        } else { /* not each of these is told */
+            live_through(fake->url);
         }
     }
     lie_to = NULL;
@@ -153,10 +171,7 @@ static void an_error_of_a_megabyte_is_cut(void **state)
     for (size_t i = 0; i < COMMANDS_TOLD; i++) {
         lie = long_error("-NOPERM " VILE, MEGABYTE - 4096);
         lie_to = commands[i];
-        live_through(fake->url);
-        if (strstr(heard, TOLD "eeeeeeee") == NULL) {
-            stage_fail("to %s: %s", lie_to, heard);
-        }
+        live_until_told(fake->url, TOLD "eeeeeeee");
     }
     lie_to = NULL;
 }
@@ -168,8 +183,7 @@ static void an_error_that_is_not_read_to_its_end_costs_the_link(void **state)
     (void)state;
     lie = long_error("-ERR " VILE, 2 * MEGABYTE);
     lie_to = "SET";
-    live_through(fake->url);
-    assert_non_null(strstr(heard, "longer than"));
+    live_until_told(fake->url, "longer than");
     lie_to = NULL;
 }
 
@@ -186,8 +200,7 @@ static void a_policy_s_name_is_told_without_control_bytes(void **state)
                    strlen("allkeys-\n" VILE), "allkeys-\n" VILE);
     lie = policy;
     lie_to = "CONFIG";
-    live_through(fake->url);
-    assert_non_null(strstr(heard, "allkeys-\\x0a" TOLD));
+    live_until_told(fake->url, "allkeys-\\x0a" TOLD);
     lie_to = NULL;
 }
 
