@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numeric addresses: what is one, the longest, zones by name and by number. Knows
- * address.h. Happy path: each text is parsed, and comes back as it was.
+ * Numeric addresses: which texts are valid, the longest one, and zones by name and by
+ * number. Each valid text is parsed, and comes back unchanged.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -57,7 +57,7 @@ static void test_what_is_no_address(void **state)
     assert_string_equal(address.text, "untouched");
 }
 
-/* The loopback is known under its name and, on every Linux, as the first. */
+/* The loopback interface is known by its name and, on every Linux, as number 1. */
 static void test_zones_become_numbers(void **state)
 {
     static const char *const pairs[][2] = {

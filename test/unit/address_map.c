@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The address map: which pairs are accepted, what they replace, and how others are
- * refused. Uses address_map.h only. In the usual case a map is parsed, and endpoints are
- * replaced once.
+ * The address map: which pairs are accepted, which endpoints they replace, and how
+ * invalid maps are refused. Usual course: a map is parsed, and each endpoint is replaced
+ * once.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The attempts of a session to come to stand: one limit for all addresses of a name and
- * the greeting, what the server said last is told, and the id of the connection that was
- * ready last is kept. Knows session.h; localhost's two addresses lead to listeners of the
- * test's.
+ * The attempts of a session to become ready: one time limit covers all addresses of a
+ * name and the handshake, the server's last error is reported, and the id of the
+ * connection that was ready last is kept. The two addresses of localhost lead to
+ * listeners of the test's own.
  *
- * Happy path: what each accepted connection is answered is given beforehand, in order;
- * the session's events are noted.
+ * Usual course: the test sets the reply to each accepted connection beforehand, in order,
+ * and counts the session's events.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,8 +32,8 @@
 #include <unistd.h>
 
 #define CONNECTIONS 8
-#define CONNECT_MS 600          /* where it is to be over */
-#define CONNECT_IN_TIME_MS 4000 /* where the half of it is to suffice */
+#define CONNECT_MS 600          /* if the attempt has to time out */
+#define CONNECT_IN_TIME_MS 4000 /* if half of it has to suffice */
 #define NAMED "+OK\r\n"
 #define INFO(run) "$48\r\nrun_id:" run "\r\n"
 #define RUN_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -52,10 +52,10 @@ struct scene {
     char why[LW__WHY_MAX];
     /* The servers */
     struct event *listening[FAMILIES];
-    int keepers[FAMILIES]; /* of their ports */
+    int keepers[FAMILIES]; /* keep the ports */
     int accepted[FAMILIES];
-    /* What is answered to the first byte of each connection, and whether it is closed
-     * then; NULL: nothing ever. */
+    /* The reply to the first byte of each connection, and whether the connection is
+     * closed after it; NULL: no reply at all. */
     struct {
         const char *bytes;
         bool close;
@@ -63,7 +63,7 @@ struct scene {
     struct event *peers[CONNECTIONS];
     int peer_count;
     int fillers[64], filler_count;
-    bool overdue; /* with the first answer the time for it is over */
+    bool overdue; /* the attempt's time is up when the first reply comes */
 };
 
 static void on_ready(void *arg)
@@ -131,7 +131,8 @@ static void on_accept(evutil_socket_t fd, short what, void *arg)
     assert_int_equal(event_add(scene->peers[index], NULL), 0);
 }
 
-/* A listener on this port of the loopback; -1: there is no such family here. */
+/* Returns a listener on this port of the loopback, or -1 if the family is not
+ * supported. */
 static int listen_on(enum at at, uint16_t port)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -167,7 +168,7 @@ static void listen_on_both(struct scene *scene)
             fd = listen_on((enum at)at, scene->config.port);
         }
         if (fd < 0) {
-            skip(); /* no IPv6 on this machine, or the port is somebody's */
+            skip(); /* no IPv6 on this machine, or the port is in use */
         }
         scene->listening[at] =
             event_new(scene->base, fd, EV_READ | EV_PERSIST, on_accept, scene);
@@ -175,7 +176,7 @@ static void listen_on_both(struct scene *scene)
     }
 }
 
-/* Its queue is full from now on: the kernel does not answer who connects. */
+/* Fills the listener's queue: from now on the kernel does not accept connections. */
 static void fill(struct scene *scene, enum at at)
 {
     struct sockaddr_storage address;
@@ -250,7 +251,7 @@ static void await(struct scene *scene, int ready, int lost)
     }
 }
 
-/* The first address tried; which that is the hosts file says. */
+/* Returns the first address tried, which depends on the hosts file. */
 static enum at first(const struct scene *scene)
 {
     return strchr(scene->session.addresses.list[0].text, ':') == NULL ? V4 : V6;
@@ -270,7 +271,7 @@ static void test_dead_addresses_share_the_time(void **state)
     fill(scene, V6);
     await(scene, 0, 1);
     within = strstr(scene->why, " within ");
-    assert_non_null(within); /* and this, not that "it" took too long, is told */
+    assert_non_null(within); /* the time-out of one address is reported */
     assert_non_null(strstr(scene->why, "no connection to "));
     assert_int_equal(sscanf(within, " within %d ms", &ms), 1);
     assert_true(ms <= CONNECT_MS / 2);
@@ -284,7 +285,7 @@ static void test_a_dead_address_leaves_time_for_the_next(void **state)
     listen_on_both(scene);
     scene->answers[0].bytes = NAMED ":1\r\n" INFO(RUN_A);
     lw__session_start(&scene->session);
-    while (scene->session.addresses.count == 0) { /* in their order */
+    while (scene->session.addresses.count == 0) { /* in the order tried */
         assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
     }
     lw__session_stop(&scene->session);
@@ -297,7 +298,8 @@ static void test_a_dead_address_leaves_time_for_the_next(void **state)
     assert_int_equal(scene->lost, 0);
 }
 
-/* A server that accepts and is mute: its share is over, and the next one's is not. */
+/* A server that accepts and stays silent uses up its own share of the time, not the next
+ * one's. */
 static void test_a_mute_address_leaves_time_for_the_next(void **state)
 {
     struct scene *scene = *state;
@@ -321,7 +323,8 @@ static void test_mute_servers_are_told_of(void **state)
     assert_string_equal(scene->why, "connected, but no reply to the handshake in time");
 }
 
-/* A loop that stalled finds its time over and the answers there at once. */
+/* After a stall of the loop, replies that have already arrived count, even if the time is
+ * up. */
 static void test_answers_that_are_there_count_although_time_is_over(void **state)
 {
     struct scene *scene = *state;
@@ -336,7 +339,7 @@ static void test_answers_that_are_there_count_although_time_is_over(void **state
     assert_int_equal(scene->peer_count, 1);
 }
 
-/* ---- what was said last ---- */
+/* ---- the server's last error ---- */
 
 static void test_who_denies_everybody_is_told_of(void **state)
 {
@@ -357,8 +360,8 @@ static void test_who_denies_everybody_is_told_of(void **state)
     assert_non_null(strstr(scene->why, "max number of clients"));
 }
 
-/* What the connection's end has nothing to do with is not its reason: a subscription
- * would think itself forbidden. */
+/* An error that does not explain the end of the connection is not its reason: otherwise a
+ * subscription would count as forbidden. */
 static void test_a_command_that_is_not_permitted_is_no_reason(void **state)
 {
     struct scene *scene = *state;
@@ -428,7 +431,7 @@ static void test_whichever_address_is_tried_first(void **state)
     refused_at_one(*state, V6);
 }
 
-/* Another server of that name may still want us. */
+/* Another server of the same name may still serve us. */
 static void test_one_that_may_serve_later_is_told_rather_than_one_that_refuses(
     void **state)
 {
@@ -465,7 +468,7 @@ static void test_of_the_next_attempt_the_last_one_s_failure_is_forgotten(void **
     assert_failure(scene, LW__STAGE_CONNECT, LW_ECONN, "Connection refused");
 }
 
-/* What is awaited is known before an attempt has ended. */
+/* Before an attempt has ended, the reply that it waits for is reported. */
 static void test_what_an_attempt_waits_for_is_told(void **state)
 {
     struct scene *scene = *state;
@@ -481,7 +484,7 @@ static void test_what_an_attempt_waits_for_is_told(void **state)
     assert_non_null(strstr(lw__session_pending(&scene->session), " yet"));
 }
 
-/* As twemproxy does: it answers AUTH, and closes at CLIENT. */
+/* A proxy like twemproxy answers AUTH, and closes the connection at CLIENT. */
 static void test_a_proxy_that_closes_at_a_command_is_told_of(void **state)
 {
     struct scene *scene = *state;
@@ -515,7 +518,7 @@ static void test_no_more_descriptors_is_the_system_s_failure(void **state)
     assert_failure(scene, LW__STAGE_CONNECT, LW_ESYSTEM, "Too many open files");
 }
 
-/* ---- who is to be killed ---- */
+/* ---- the id of the connection to kill ---- */
 
 static void test_the_id_that_was_ready_last_is_kept(void **state)
 {

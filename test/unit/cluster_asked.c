@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The route's side of a cluster's scene: commands, what they are answered, and what the
- * route tells. Must not know what the fakes are.
+ * The route's side of a cluster's scene: commands, their replies, and the route's events.
+ * Independent of the fake nodes.
  */
 #include "cluster_scene.h"
 #include "cluster_scene_inside.h"
@@ -150,7 +150,7 @@ struct lw__node *at(struct scene *scene, const char *key)
     return lw__route_find(scene->route, key, NULL);
 }
 
-/* ---- what the route tells ---- */
+/* ---- the route's events ---- */
 
 static const char *name_of(const struct lw__node *node)
 {
@@ -196,7 +196,7 @@ static void on_down(void *arg, struct lw__node *node)
     note(arg, "%s down: %s", name_of(node), lw__node_reason(node));
 }
 
-/* Of which of the scene's slots that is new. */
+/* Notes the slots of the scene that have just become bound. */
 static void on_bound(void *arg, struct lw__node *node)
 {
     static const unsigned slots[] = {SLOT_A, SLOT_B, SLOT_C, SLOT_X};

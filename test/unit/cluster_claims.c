@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client's claims at the fake nodes of a cluster: what one node says is no matter of
- * another's, and what was done is let go of. Knows claims, names and hints.
+ * A client's claims at the fake nodes of a cluster: replies of one node do not affect
+ * claims at another one, and a command that took effect is undone by a release.
  *
- * Happy path: start(); acquire(), which the fakes answer as the test has it; UNTIL it is
- * done, or asks.
+ * Usual course: start(); acquire(), which the fakes answer as the test has set; UNTIL the
+ * request has completed, or a command has come.
  */
 #include "cluster_scene.h"
 #include "cluster_scene_inside.h"
@@ -17,13 +17,13 @@
 
 #define NUMBER ":1700000000000001"
 #define QUEUED "$24\r\n60000 0 1700000000000000"
-#define QUEUED_BEHIND "$24\r\n60000 9 1700000000000000" /* asks again in ten seconds */
+#define QUEUED_BEHIND "$24\r\n60000 9 1700000000000000" /* polls again in ten seconds */
 #define QUEUED_UNBOUND "$44\r\n60000 -1 1700000000000000 1700000000000000 0"
 #define REQUESTS 4
 
 struct request {
     struct lw_lock *lock;
-    int status; /* 1: not done yet */
+    int status; /* 1: not completed yet */
     char why[LW__WHY_MAX];
 };
 
@@ -74,7 +74,7 @@ static struct request *acquire(int i, const char *name, int64_t wait_ms)
     return &requests[i];
 }
 
-/* The first one of its node, so that it is by a script. */
+/* Acquires the first name at its node, which therefore takes a script. */
 static void hold(struct scene *scene, int i, const char *name, int node)
 {
     char command[32];
@@ -87,7 +87,7 @@ static void hold(struct scene *scene, int i, const char *name, int node)
     assert_int_equal(request->status, LW_OK);
 }
 
-/* One behind the other. */
+/* Returns true if both have come, in this order. */
 static bool came_both(const struct scene *scene, const char *first, const char *second)
 {
     const char *at = strstr(scene->trace + scene->read, first);
@@ -95,7 +95,8 @@ static bool came_both(const struct scene *scene, const char *first, const char *
     return at != NULL && strstr(at, second) != NULL;
 }
 
-/* Its SET fails, and its number is on its way: so it is at both nodes. */
+/* At N1 a SET has failed and its fencing token is outstanding when a SET fails at N2:
+ * each request fails with the error of its own node. */
 static void test_an_error_of_set_is_that_of_its_own_node(void **state)
 {
     struct scene *scene = *state;
@@ -116,7 +117,7 @@ static void test_an_error_of_set_is_that_of_its_own_node(void **state)
     assert_string_equal(other->why, "ERR of the other");
     assert_int_equal(one->status, 1);
     lw_lock_free(requests[1].lock);
-    says(&scene->n[0], "SET {b}3", NUMBER "\r\n+OK"); /* the number of before */
+    says(&scene->n[0], "SET {b}3", NUMBER "\r\n+OK"); /* the outstanding token */
     requests[1] = (struct request){0};
     (void)acquire(1, "{b}3", 0);
     UNTIL(scene, one->status != 1);
@@ -124,8 +125,8 @@ static void test_an_error_of_set_is_that_of_its_own_node(void **state)
     assert_string_equal(one->why, "ERR of the one");
 }
 
-/* Its slot moves, so that it SET the name by itself; the number behind it is sent to
- * where nobody is, and so not at all. */
+/* The slot is moving, so that SET is sent by itself. The command for the fencing token
+ * behind it is redirected to a node that is down, and so is never sent. */
 static void test_a_name_that_was_set_is_let_go_of_although_its_number_was_not_sent(
     void **state)
 {
@@ -159,7 +160,8 @@ static void hand_over(struct lw__claim *claim, struct lw__node *node)
     lw__claim_message(client, text, length);
 }
 
-/* It was handed over while its slot began to move: the message is on its way, or lost. */
+/* The lock was handed over when its slot began to move; the message is on its way, or
+ * lost. */
 static void test_a_name_that_is_its_own_already_is_found(void **state)
 {
     struct scene *scene = *state;
@@ -194,7 +196,8 @@ static void test_who_is_not_heard_does_not_queue(void **state)
     assert_false(lw__name_find(client, "x")->claims->asked_to_join);
 }
 
-/* The channel of its slot is gone: at once, and not when it would have asked anyhow. */
+/* When the channel of its slot is dropped, a waiter polls at once, not only when its next
+ * poll is due. */
 static void test_who_waits_asks_when_its_channel_is_dropped(void **state)
 {
     struct scene *scene = *state;
@@ -218,7 +221,7 @@ static void test_who_waits_asks_when_its_channel_is_dropped(void **state)
     assert_true(came_both(scene, "N3 < EVALSHA x; ", "N3 < SET {x}2; "));
 }
 
-/* N1 has no say in x's slot, whatever is heard of it: N3 is asked. */
+/* N1 does not serve the slot of x: its message is not believed, and N3 is asked. */
 static void test_a_message_of_another_node_is_not_believed(void **state)
 {
     struct scene *scene = *state;
@@ -239,8 +242,8 @@ static void test_a_message_of_another_node_is_not_believed(void **state)
     assert_int_equal(request->status, 1);
 }
 
-/* Its name leads to N1 by now, which has no channel of its slot yet, and whose clock it
- * has not been told: N3's does not do. */
+/* The name leads to N1 by now, which has not confirmed the channel of its slot, and has
+ * not reported its clock. The clock of N3 does not count. */
 static void test_a_message_is_not_believed_before_its_node_is_bound(void **state)
 {
     struct scene *scene = *state;
@@ -264,8 +267,8 @@ static void test_a_message_is_not_believed_before_its_node_is_bound(void **state
     assert_int_equal(request->status, 1);
 }
 
-/* It asks at N3, and its name leads to N1 by now, which hands it over: when that was
- * cannot be told by N3's clock. */
+/* The claim has a request at N3 when its name leads to N1, which hands the lock over. The
+ * clock of N3 cannot date that hand-over. */
 static void test_a_message_is_not_measured_by_another_nodes_answer(void **state)
 {
     struct scene *scene = *state;
@@ -288,7 +291,7 @@ static void test_a_message_is_not_measured_by_another_nodes_answer(void **state)
     name->node = now;
     hand_over(name->claims, now);
     says(&scene->n[0], "EVALSHA x", "");
-    says(&scene->n[2], "SET {x}2", QUEUED "\r\n+OK"); /* what x was not answered */
+    says(&scene->n[2], "SET {x}2", QUEUED "\r\n+OK"); /* first the reply to x */
     (void)acquire(2, "{x}2", 0);
     UNTIL(scene, request->status != 1 || came(scene, "N1 < EVALSHA x; "));
     assert_int_equal(request->status, 1);

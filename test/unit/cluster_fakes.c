@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fake nodes of a cluster's scene. Must not know who asks them. Happy path: come();
- * each command is answered as it was told, or else as a node would. A command is taken to
- * come whole, as it does on loopback.
+ * The fake nodes of a cluster's scene. come() starts a node; each command gets the reply
+ * that the test has set, or else the usual reply of a node. A command is assumed to
+ * arrive whole, as it does on loopback.
  */
 #include "cluster_scene.h"
 #include "cluster_scene_inside.h"
@@ -47,7 +47,7 @@ static void say_pieces(struct connection *connection)
     }
 }
 
-/* "0-5460 N1, ..." */
+/* Sends fake->map, "0-5460 N1, ...", as the reply to CLUSTER SLOTS. */
 static void say_map(struct connection *connection)
 {
     const struct fake *fake = connection->fake;
@@ -88,7 +88,7 @@ static void tell_map(struct connection *connection)
     }
 }
 
-/* Of its cluster, "N1" as a node id: 40 times its letter. */
+/* Returns the id of the node within its cluster: for "N1", 40 times its digit. */
 const char *id_of(const struct fake *fake)
 {
     static char id[41];
@@ -215,7 +215,8 @@ void says_always(struct fake *fake, const char *to, const char *text)
     }
 }
 
-/* What it was told to say to that; false: nothing. */
+/* Sends the reply that the test has set for this command. Returns false if there is
+ * none. */
 static bool say_told(struct connection *connection, const char *line, const char *key)
 {
     struct fake *fake = connection->fake;
@@ -268,7 +269,7 @@ static void subscribe(struct connection *connection, const char *line,
     say_channel(connection, on ? "ssubscribe" : "sunsubscribe", channel, NULL);
 }
 
-/* What is no test's matter. */
+/* Answers the commands of the handshake and the like, which no test is about. */
 static bool is_greeting(struct connection *connection, char *const words[8])
 {
     if (strcmp(words[0], "INFO") == 0) {
@@ -277,7 +278,7 @@ static bool is_greeting(struct connection *connection, char *const words[8])
         say(connection, strcmp(words[1], "ID") == 0 ? ":1\r\n" : "+OK\r\n");
     } else if (strcmp(words[0], "CONFIG") == 0 || strcmp(words[0], "COMMAND") == 0) {
         say(connection, "*0\r\n");
-    } else if (strcmp(words[0], "SPUBLISH") == 0) { /* may it publish? */
+    } else if (strcmp(words[0], "SPUBLISH") == 0) { /* may we publish? */
         say(connection, ":0\r\n");
     } else if (strcmp(words[0], "CLUSTER") == 0) {
         say_cluster(connection, words[1]);
@@ -345,7 +346,7 @@ static void obey(struct connection *connection, char *const words[8])
     }
 }
 
-/* The words of one command, which are cut out of `at`; what follows it. */
+/* Cuts the words of one command out of `at`; returns the rest. */
 static char *cut(char *at, char *words[8])
 {
     long count = strtol(at + 1, &at, 10);

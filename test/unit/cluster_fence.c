@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fence counters of a cluster's node, one for each slot: how numbers are drawn, and
- * what is made of their answers. Knows node.h.
+ * The fence counters of a cluster's node, one for each slot: how fencing tokens are
+ * drawn, and how the replies are used.
  *
- * Happy path: the node comes up with one slot's; a try in any slot has SEED behind its
- * SET, which draws by the clock.
+ * Usual course: the node comes up when the counter of one slot has been seeded; a try in
+ * any slot has SEED behind its SET, which draws a token by the clock.
  */
 #include "cluster_scene.h"
 
@@ -23,7 +23,7 @@ static void start_at_n3(struct scene *scene)
     await(scene, "N3 < SEED 16287; N3 up; ");
 }
 
-/* ---- numbers ---- */
+/* ---- fencing tokens ---- */
 
 static void test_tries_draw_by_the_clock_of_their_slot_and_count_on_for_a_while(
     void **state)
@@ -61,8 +61,8 @@ static bool count_on(struct scene *scene, const char *const *names, unsigned cou
     return !seeds;
 }
 
-/* These four slots are equal in their last eight bits. On a slow machine a counter's time
- * may have passed before the next try. */
+/* These four slots are equal in their last eight bits. On a slow machine the time for
+ * which a counter may count on can have passed before the next try. */
 static void test_slots_with_the_same_last_bits_count_on_side_by_side(void **state)
 {
     static const char *const names[] = {"a", "atg", "eih", "bap"};
@@ -76,7 +76,7 @@ static void test_slots_with_the_same_last_bits_count_on_side_by_side(void **stat
     }
 }
 
-/* It may come back with an older counter. */
+/* The slot may come back with an older counter. */
 static void test_a_slot_that_was_elsewhere_draws_by_the_clock_again(void **state)
 {
     struct scene *scene = *state;
@@ -114,7 +114,7 @@ static void test_a_try_that_moves_draws_where_it_goes(void **state)
     (void)at(scene, "b");
     await(scene, "N1 < SEED 3300; N1 up; ");
     says(&scene->n[2], "SET x", "-MOVED 16287 N1");
-    (void)ask(scene, TRY, "x"); /* N3 draws one, which counts for nothing */
+    (void)ask(scene, TRY, "x"); /* the token that N3 draws is ignored */
     await(scene, "N3 < SET x; N3 < SEED 16287; led; N1 < SET x; N1 < SEED 16287; "
                  "x: OK; x: " NUMBER "; ");
 }
@@ -135,7 +135,7 @@ static void test_a_server_that_does_not_know_the_seed(void **state)
     await(scene, "N3 < SET a; N3 < SEED 15495; a: OK; a: " NUMBER "; ");
 }
 
-/* SET once more would find its own token, and take it for another's. */
+/* A second SET would find the token of the first one, and count the lock as another's. */
 static void test_a_server_that_has_forgotten_the_seed_is_not_asked_to_set_again(
     void **state)
 {
@@ -164,7 +164,7 @@ static void test_who_has_forgotten_one_script_may_have_forgotten_all(void **stat
     await(scene, "N3 < SET a; N3 < SEED text 15495; a: OK; a: " NUMBER "; ");
 }
 
-/* ---- again ---- */
+/* ---- seeding again ---- */
 
 static void test_a_new_connection_seeds_anew(void **state)
 {
@@ -187,7 +187,7 @@ static void test_a_counter_that_was_lost_is_seeded_at_a_heartbeat(void **state)
     await(scene, "N3 < SEED 16287; ");
 }
 
-/* Nothing else may be sent for long. */
+/* A heartbeat may be the only command for a long time. */
 static void test_a_heartbeat_that_is_sent_on_asks_for_the_map(void **state)
 {
     struct scene *scene = *state;
@@ -229,7 +229,7 @@ static void no_number(struct scene *scene, const char *said)
     UNTIL(scene, came(scene, "a: OK; a: no number; "));
     pass(scene);
     assert_true(lw__node_is_up(at(scene, "a")));
-    assert_null(lw__node_fence_fault(at(scene, "a"))); /* of this slot alone */
+    assert_null(lw__node_fence_fault(at(scene, "a"))); /* only this slot */
 }
 
 static void test_what_is_no_number(void **state)
@@ -238,7 +238,7 @@ static void test_what_is_no_number(void **state)
 
     start_at_n3(scene);
     no_number(scene, "-NOPERM this user has no permissions");
-    says(&scene->n[2], "SEED text 15495", ":86400000000"); /* of a clock never set */
+    says(&scene->n[2], "SEED text 15495", ":86400000000"); /* a clock never set */
     (void)ask(scene, TRY, "a");
     await(scene, "N3 < SET a; N3 < SEED text 15495; a: OK; a: no number; ");
     says(&scene->n[2], "SEED text 15495", ":9223372036854775807");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How the nodes of a cluster end, and the route to them: when they lose their slots, in a
- * forked child, at any moment. Knows route.h.
+ * How nodes of a cluster, and the route to them, end: when nodes lose their slots, in a
+ * forked child, and at any moment.
  *
- * Happy path: N3 has no slot any more, and its connections end.
+ * Usual course: N3 no longer has a slot, and its connections are closed.
  */
 #include "cluster_scene.h"
 
@@ -15,7 +15,8 @@
 
 /* ---- nodes that come up ---- */
 
-/* It answers, but does not say what its counter is: it is not up, and comes. */
+/* Commands are sent to a node that accepts them but is not up yet, because the reply
+ * about its fence counter is outstanding. */
 static void test_what_is_asked_while_the_counter_is_awaited_is_sent(void **state)
 {
     struct scene *scene = *state;
@@ -71,7 +72,7 @@ static void test_what_is_on_its_way_to_one_without_slots_fails(void **state)
     await(scene, "x failed: the node no longer has a slot of the cluster; "
                  "N3 down: the node no longer has a slot of the cluster; led; ");
     UNTIL(scene, connections_to(&scene->n[2]) == 0);
-    nothing_for(scene, 50); /* nor is it connected to once more */
+    nothing_for(scene, 50); /* and the node is not connected to again */
     assert_int_equal(connections_to(&scene->n[2]), 0);
 }
 
@@ -81,11 +82,11 @@ static void test_one_that_is_not_there_and_has_no_slots_is_let_go_of(void **stat
 
     lose_n3(scene);
     leave(&scene->n[2]);
-    (void)ask(scene, ONE, "x"); /* waits for it to come up */
+    (void)ask(scene, ONE, "x"); /* waits for N3 to come up */
     UNTIL(scene, came(scene, "N3 down: connecting to N3: Connection refused; "));
     UNTIL(scene, scene->n[0].asked == 2);
     UNTIL(scene, came(scene, "led; "));
-    jump(scene, 2); /* any pause is over */
+    jump(scene, 2); /* any pause has passed */
     for (int i = 0; i < 40; i++) {
         scene_turn(scene, 1, "nothing");
     }
@@ -104,7 +105,7 @@ static void test_a_forked_child_lets_go(void **state)
     pid_t child;
 
     scene->n[3].raw = "";
-    scene_start(scene, "N4 N1"); /* a question is under way */
+    scene_start(scene, "N4 N1"); /* a map request is pending */
     await(scene, "link; led; ");
     (void)ask(scene, ONE, "x");
     await(scene, "N3 up; N3 < GET x; x: 1; ");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where each slot is, by the nodes of a cluster: who is asked, who is of no use, when
- * they are asked again. Knows route.h.
+ * The slot map, as the nodes of a cluster report it: which nodes are asked, which are
+ * unusable, and when the map is requested again.
  *
- * Happy path: a seed that tells the map, "link; led".
+ * Usual course: a seed reports the map, "link; led".
  */
 #include "cluster_scene.h"
 
@@ -14,7 +14,7 @@
 #define SECOND_US (1000 * (int64_t)LW__MS)
 #define REFUSED "-NOPERM this user has no permissions\r\n"
 
-/* ---- the first that answers ---- */
+/* ---- the first node that replies ---- */
 
 static void test_names_lead_to_nodes_that_are_connected_to_at_need(void **state)
 {
@@ -22,7 +22,7 @@ static void test_names_lead_to_nodes_that_are_connected_to_at_need(void **state)
 
     scene_start(scene, "N2");
     await(scene, "link; led; ");
-    UNTIL(scene, connections_to(&scene->n[1]) == 0); /* that was for the question */
+    UNTIL(scene, connections_to(&scene->n[1]) == 0); /* it was for the map request only */
     (void)ask(scene, ONE, "b");
     await(scene, "N1 up; N1 < GET b; b: 1; ");
     (void)ask(scene, ONE, "x");
@@ -62,7 +62,7 @@ static void test_one_that_says_nothing_costs_200_ms(void **state)
     assert_true(lw__now_us() - begun >= 200 * LW__MS);
     assert_int_equal(scene->n[0].asked, 1);
     assert_int_equal(scene->n[1].asked, 1);
-    UNTIL(scene, connections_to(&scene->n[0]) == 0); /* it is let go of */
+    UNTIL(scene, connections_to(&scene->n[0]) == 0); /* it is disconnected */
 }
 
 static void test_two_that_say_nothing_cost_400_ms(void **state)
@@ -93,7 +93,7 @@ static void test_a_map_of_as_many_ranges_as_slots(void **state)
 {
     struct scene *scene = *state;
 
-    skip_idle_time(false); /* TCP waits now and then while it is sent */
+    skip_idle_time(false); /* TCP pauses now and then while the map is sent */
     scene->n[2].in_pieces = true;
     scene_start(scene, "N3");
     await(scene, "link; led; ");
@@ -179,7 +179,7 @@ static void test_a_node_at_an_address_of_version_6(void **state)
     await(scene, "N4 up; N4 < GET x; x: 1; ");
 }
 
-/* ---- in vain ---- */
+/* ---- without success ---- */
 
 static void test_each_says_why_it_is_of_no_use(void **state)
 {
@@ -234,7 +234,7 @@ static void test_silence_ends_with_the_time_for_an_answer(void **state)
     UNTIL(scene, came(scene, "link; led; "));
 }
 
-/* ---- again ---- */
+/* ---- further requests ---- */
 
 static void test_they_are_asked_once_a_second_at_the_most(void **state)
 {
@@ -247,7 +247,7 @@ static void test_they_are_asked_once_a_second_at_the_most(void **state)
         (void)ask(scene, ONE, "b");
         (void)ask(scene, ONE, "b");
         UNTIL(scene, (int)scene->stats.refreshes == again);
-        UNTIL(scene, came(scene, "led; ")); /* until then there is one under way */
+        UNTIL(scene, came(scene, "led; ")); /* until then a request is pending */
         pass(scene);
     }
     assert_true(pause_after(scene, 0) >= SECOND_US);
@@ -255,7 +255,8 @@ static void test_they_are_asked_once_a_second_at_the_most(void **state)
     assert_int_equal(scene->stats.refreshes, 3);
 }
 
-/* What is learnt while the question is open the answer may not know yet. */
+/* A reply to the map request may be older than a redirect that came while it was
+ * pending. */
 static void test_an_answer_that_may_be_older_is_asked_for_again(void **state)
 {
     struct scene *scene = *state;
@@ -272,7 +273,7 @@ static void test_an_answer_that_may_be_older_is_asked_for_again(void **state)
     UNTIL(scene, came(scene, "x led to N1; "));
     pass(scene);
     scene->n[0].raw = scene->n[2].raw = NULL;
-    UNTIL(scene, came(scene, "led to ")); /* the older one, which does not count for x */
+    UNTIL(scene, came(scene, "led to ")); /* the older map, which does not count for x */
     assert_false(came(scene, "x led to N3; "));
     pass(scene);
     map_is(scene, "0-5460 N1, 5461-10922 N2, 10923-16383 N2");
@@ -342,8 +343,8 @@ static void test_a_node_that_is_lost_has_the_others_asked(void **state)
     UNTIL(scene, came(scene, "N4 < GET x; x: 1; "));
 }
 
-/* It has lost the others, calls the cluster down, and tells the map as it was, at once.
- */
+/* N3 has lost the other nodes, and reports CLUSTERDOWN. It would report the old map at
+ * once. */
 static void test_a_node_that_lost_the_others_is_asked_last(void **state)
 {
     struct scene *scene = *state;
@@ -383,7 +384,7 @@ static void test_without_any_node_there_is_no_link(void **state)
 static void test_a_node_that_is_there_again_is_a_link_whoever_tells_the_map(void **state)
 {
     struct scene *scene = *state;
-    int asked; /* of those who would tell it */
+    int asked; /* map requests to nodes that would report the map */
 
     scene->options.node.config.backoff_min_ms = 10;
     scene->options.node.config.backoff_max_ms = 20;
@@ -403,7 +404,7 @@ static void test_a_node_that_is_there_again_is_a_link_whoever_tells_the_map(void
     assert_int_equal(scene->n[0].asked + scene->n[1].asked + scene->n[3].asked, asked);
 }
 
-/* All seeds are away: the nodes themselves know, those first that are not in doubt. */
+/* All seeds are down: the nodes in use are asked, those in doubt last. */
 static void test_the_nodes_are_asked_as_well(void **state)
 {
     struct scene *scene = *state;
@@ -438,7 +439,7 @@ static void test_without_an_answer_the_map_stays(void **state)
     await(scene, "N1 < GET b; b: 1; ");
 }
 
-/* ---- whose map is believed ---- */
+/* ---- which node's map is believed ---- */
 
 #define TAKEN_OVER "0-5460 N1, 5461-10922 N2, 10923-16383 N4"
 
@@ -449,7 +450,7 @@ static void turn_often(struct scene *scene)
     }
 }
 
-/* It takes the cluster for down, and tells the map as it was when it lost the others. */
+/* N3 reports the cluster as down, and the map from before it lost the other nodes. */
 static void test_a_first_seed_that_lost_the_others_is_not_believed(void **state)
 {
     struct scene *scene = *state;
@@ -463,7 +464,7 @@ static void test_a_first_seed_that_lost_the_others_is_not_believed(void **state)
     assert_int_equal(scene->n[2].asked, 1);
 }
 
-/* Between the failure of N1 and the take-over all said that the cluster is down. */
+/* Between the failure of N1 and the take-over, all nodes reported the cluster as down. */
 static void test_of_several_in_doubt_one_that_serves_is_believed(void **state)
 {
     static const char *const keys[] = {"b", "c", "x"};
@@ -502,8 +503,9 @@ static void test_a_first_seed_that_has_some_slots_only_is_not_believed(void **st
     assert_int_equal(scene->n[0].asked, 1);
 }
 
-/* Its own cluster takes itself for down for a moment, so that it alone seems to serve:
- * who acquired a lock there would not be alone with it. */
+/* The real cluster reports itself as down for a moment, so that only N4, which knows no
+ * other node, seems to serve. A lock acquired there would not exclude the other
+ * clients. */
 static void test_a_first_seed_that_stands_alone_is_not_believed(void **state)
 {
     struct scene *scene = *state;
@@ -519,7 +521,7 @@ static void test_a_first_seed_that_stands_alone_is_not_believed(void **state)
     UNTIL(scene, came(scene, "x led to N3; "));
 }
 
-/* The other seeds are not there to say what the cluster is. */
+/* The other seeds do not report which cluster it is: one is down, one is silent. */
 static void test_a_first_seed_that_is_left_alone_is_not_believed(void **state)
 {
     struct scene *scene = *state;
@@ -573,14 +575,14 @@ static void test_an_earlier_epoch_than_known_is_not_believed(void **state)
     scene->follow = "x";
     scene_start(scene, "N1 N2");
     await(scene, "link; x led to N4; N4 up; ");
-    says(&scene->n[3], "x", "-MOVED 16287 N3"); /* N3 is asked first, for that */
+    says(&scene->n[3], "x", "-MOVED 16287 N3"); /* makes N3 the first one to be asked */
     (void)ask(scene, ONE, "x");
     UNTIL(scene, scene->n[2].asked == 1);
     pass(scene);
     UNTIL(scene, came(scene, "led to N4; ") && scene->stats.refreshes >= 2);
 }
 
-/* All nodes may be of an earlier one, after a restore from old files. */
+/* All nodes may have an earlier epoch, after a restore from old files. */
 static void test_an_earlier_epoch_of_all_is_believed(void **state)
 {
     struct scene *scene = *state;
@@ -596,13 +598,13 @@ static void test_an_earlier_epoch_of_all_is_believed(void **state)
     refresh(scene);
     UNTIL(scene, came(scene, "x led to N4; "));
     pass(scene);
-    refresh(scene); /* which is what is known now: one node is enough */
+    refresh(scene); /* that epoch is the known one now: one node is enough */
     assert_int_equal(scene->n[0].asked + scene->n[1].asked + scene->n[2].asked +
                          scene->n[3].asked,
                      (int)scene->stats.refreshes + 2);
 }
 
-/* The only node that is left lost the others before its slots went to N4. */
+/* The only node that still answers lost the others before its slots went to N4. */
 static void test_an_earlier_epoch_of_a_node_that_is_down_never_is(void **state)
 {
     struct scene *scene = *state;
@@ -625,11 +627,11 @@ static void test_an_earlier_epoch_of_a_node_that_is_down_never_is(void **state)
     UNTIL(scene, came(scene, "x: 1; "));
     assert_false(came(scene, "led to N3"));
     pass(scene);
-    scene->n[2].epoch = 8; /* than which none in use is later */
+    scene->n[2].epoch = 8; /* no earlier than that of the map in use */
     UNTIL(scene, came(scene, "x led to N3; "));
 }
 
-/* Its elections that it loses raise its epoch, which nobody agreed on. */
+/* Elections that the replica loses raise its epoch, without any other node's consent. */
 static void test_an_isolated_replica_is_not_believed(void **state)
 {
     struct scene *scene = *state;
@@ -642,7 +644,7 @@ static void test_an_isolated_replica_is_not_believed(void **state)
     scene->n[0].down = scene->n[1].down = scene->n[2].down = true;
     scene->follow = "x";
     scene_start(scene, "N1 N4");
-    await(scene, "link; x led to N4; "); /* of two that are down */
+    await(scene, "link; x led to N4; "); /* both report the cluster as down */
     scene->n[0].down = scene->n[1].down = scene->n[2].down = false;
     UNTIL(scene, came(scene, "x led to N3; "));
     jump(scene, 301);
@@ -658,14 +660,14 @@ static void test_a_node_that_serves_is_better_than_a_later_epoch(void **state)
     scene->n[3].map = "0-5460 N4, 5461-10922 N2, 10923-16383 N3";
     scene->n[3].down = true;
     scene->n[3].epoch = 99;
-    scene->n[0].map = scene->n[1].map = "0-5460 N1"; /* no good one either */
+    scene->n[0].map = scene->n[1].map = "0-5460 N1"; /* not good either */
     scene->n[0].epoch = scene->n[1].epoch = 7;
     scene->follow = "b";
     scene_start(scene, "N4 N1 N2");
     await(scene, "link; b led to N1; N1 up; ");
 }
 
-/* One that answers late is waited for while another one is not good. */
+/* A node that answers late is waited for if no good map has been reported. */
 static void test_the_last_one_has_its_time(void **state)
 {
     struct scene *scene = *state;
@@ -714,7 +716,7 @@ static void test_doubt_ends_when_the_node_serves(void **state)
     assert_int_equal(scene->n[0].asked, 1);
 }
 
-/* ---- who a node is ---- */
+/* ---- the identity of a node ---- */
 
 static void test_a_node_with_another_id_is_not_used(void **state)
 {
@@ -727,7 +729,7 @@ static void test_a_node_with_another_id_is_not_used(void **state)
     scene->n[0].raw = scene->n[1].raw = scene->n[2].raw = REFUSED;
     scene->follow = "x";
     leave(&scene->n[2]);
-    scene->n[2].id = 'f'; /* what the map says of it is of 3, still */
+    scene->n[2].id = 'f'; /* the map still has the id of 3s at this address */
     come(&scene->n[2]);
     pass(scene);
     (void)ask(scene, ONE, "x");
@@ -738,12 +740,12 @@ static void test_a_node_with_another_id_is_not_used(void **state)
                    "3333333333333333333333333333333333333333 at this address"));
     assert_false(came(scene, "N3 < GET"));
     assert_false(came(scene, "N3 up"));
-    /* the cluster has it there by now */
+    /* now the map has the new id at this address */
     scene->n[0].raw = scene->n[1].raw = scene->n[2].raw = NULL;
     UNTIL(scene, came(scene, "N3 up; "));
 }
 
-/* Its place is that of a master: but it knows none of the others. */
+/* N3 is at the endpoint of a master, but knows none of the other nodes. */
 static void test_a_node_of_another_cluster_is_not_believed(void **state)
 {
     struct scene *scene = *state;
@@ -782,7 +784,8 @@ static void turn_over(struct scene *scene)
     come(&scene->n[2]);
 }
 
-/* All nodes were replaced, at the places of the seeds too: it is not foreign for ever. */
+/* All nodes were replaced, also at the endpoints of the seeds: the new cluster must not
+ * count as foreign indefinitely. */
 static void test_what_the_seeds_agree_on_is_believed(void **state)
 {
     struct scene *scene = *state;
@@ -796,7 +799,7 @@ static void test_what_the_seeds_agree_on_is_believed(void **state)
     assert_int_equal(connections_to(&scene->n[3]), 0);
 }
 
-/* One of three seeds is another cluster's, as is the master's place. */
+/* Each of the two seeds has moved to a cluster of its own: neither is a majority. */
 static void test_a_minority_of_the_seeds_is_not_believed(void **state)
 {
     struct scene *scene = *state;
@@ -809,7 +812,7 @@ static void test_a_minority_of_the_seeds_is_not_believed(void **state)
     scene->n[0].map = "0-16383 N1";
     scene->n[1].id = 'b';
     scene->n[1].map = "0-16383 N2";
-    leave(&scene->n[2]); /* the only one who knows */
+    leave(&scene->n[2]); /* the only node that reports the right map */
     UNTIL(scene,
           was_told(scene,
                    "N1: belongs to another cluster; N2: belongs to another cluster"));
@@ -862,7 +865,7 @@ static void test_two_names_of_one_seed_have_one_vote(void **state)
     struct scene *scene = *state;
 
     start_with_two_names_of_n1(scene, " N2");
-    UNTIL(scene, scene->n[0].asked >= 3); /* at first, and by both names */
+    UNTIL(scene, scene->n[0].asked >= 3); /* at the start, and under both names */
     turn_often(scene);
     assert_false(came(scene, "led to N1"));
 }
@@ -871,12 +874,12 @@ static void test_two_names_of_one_seed_are_one_seed(void **state)
 {
     struct scene *scene = *state;
 
-    start_with_two_names_of_n1(scene, " N1"); /* which is listed twice, too */
+    start_with_two_names_of_n1(scene, " N1"); /* N1 is listed twice, too */
     UNTIL(scene, came(scene, "x led to N1; "));
 }
 
-/* Its ids are not those that other maps are compared with, so that the cluster's own map
- * is not taken for another cluster's. */
+/* Other maps are not compared with the ids that this node reports: otherwise the
+ * cluster's own map would count as another cluster's. */
 static void test_a_node_that_stands_alone_does_not_decide_which_cluster_it_is(
     void **state)
 {
@@ -891,8 +894,8 @@ static void test_a_node_that_stands_alone_does_not_decide_which_cluster_it_is(
     UNTIL(scene, came(scene, "x led to N3; N3 up; "));
 }
 
-/* Slots that nobody has, with a map that most seeds agreed on. When they are gone and a
- * master fails, the nodes in use say who leads now. */
+/* The map has slots without a node, and a majority of the seeds agreed on it. When a seed
+ * and a master are gone, the nodes in use report which node is the master now. */
 static void test_a_map_with_gaps_in_use_is_kept_up_by_its_nodes(void **state)
 {
     struct scene *scene = *state;
@@ -908,7 +911,8 @@ static void test_a_map_with_gaps_in_use_is_kept_up_by_its_nodes(void **state)
     UNTIL(scene, came(scene, "x led to N4; "));
 }
 
-/* The same; one of them is down, and has raised its epoch with elections that it lost. */
+/* The same, with a node that reports the cluster as down, and whose lost elections have
+ * raised its epoch. */
 static void test_a_map_with_gaps_of_a_node_that_serves_is_better(void **state)
 {
     struct scene *scene = *state;
@@ -928,7 +932,8 @@ static void test_a_map_with_gaps_of_a_node_that_serves_is_better(void **state)
     assert_false(came(scene, "led to N4"));
 }
 
-/* The same; the only one that answers is down, and knows less. */
+/* The same; the only node that answers reports the cluster as down, and an older
+ * epoch. */
 static void test_a_map_with_gaps_in_use_is_not_replaced_by_an_older_one(void **state)
 {
     struct scene *scene = *state;
@@ -953,7 +958,7 @@ static void test_a_map_with_gaps_in_use_is_not_replaced_by_an_older_one(void **s
     assert_false(came(scene, "led to N4"));
 }
 
-/* Behind a proxy: there both are as good. */
+/* Two nodes share one endpoint behind a proxy, where commands may go to either. */
 static void test_two_ids_at_one_place_are_no_reason_to_distrust_it(void **state)
 {
     struct scene *scene = *state;
@@ -979,7 +984,7 @@ static void test_two_ids_at_one_place_are_no_reason_to_distrust_it(void **state)
     for (int again = 0; again < 3; again++) {
         refresh(scene);
         pass(scene);
-        scene->n[2].id = again == 0 ? '2' : '3'; /* of the next connection */
+        scene->n[2].id = again == 0 ? '2' : '3'; /* at the next connection */
     }
     leave(&scene->n[2]);
     come(&scene->n[2]);
@@ -987,7 +992,7 @@ static void test_two_ids_at_one_place_are_no_reason_to_distrust_it(void **state)
     assert_false(was_told(scene, "this is node"));
     (void)ask(scene, ONE, "b");
     UNTIL(scene, came(scene, "N3 < GET b; b: 1; "));
-    (void)ask(scene, ONE, "x"); /* which the map has at the other id */
+    (void)ask(scene, ONE, "x"); /* the map has x at the other id */
     UNTIL(scene, came(scene, "N3 < GET x; x: 1; "));
 }
 
@@ -1008,7 +1013,7 @@ static void test_the_map_is_refreshed_every_few_minutes(void **state)
     await(scene, "x led to N4; ");
 }
 
-/* A cluster that stays down is not asked each second by each of its clients. */
+/* A cluster that stays down does not get a map request each second from each client. */
 static void test_without_a_change_it_is_asked_ever_more_rarely(void **state)
 {
     struct scene *scene = *state;
@@ -1024,7 +1029,7 @@ static void test_without_a_change_it_is_asked_ever_more_rarely(void **state)
     spend(scene, 200);
     assert_in_range(scene->stats.refreshes - before, 15, 60);
     says(&scene->n[0], "b", "-MOVED 3300 N2");
-    (void)ask(scene, ONE, "b"); /* which is a change */
+    (void)ask(scene, ONE, "b"); /* a change */
     UNTIL(scene, came(scene, "b led to N2; "));
     jump(scene, 1);
     UNTIL(scene, came(scene, "b led to N1; "));
@@ -1032,8 +1037,9 @@ static void test_without_a_change_it_is_asked_ever_more_rarely(void **state)
         count_told(scene, "no node reports the cluster as up; using the slot map of"), 1);
 }
 
-/* N3 is lost for so long, without a change of the map, that the pauses have grown to
- * their longest; so the next question is not due yet, however often N3 fails. */
+/* N3 is down for so long, without a change of the map, that the pauses between map
+ * requests are at their longest. So the next request is not due yet, however often N3
+ * fails. */
 static void wait_for_long_pauses(struct scene *scene)
 {
     uint64_t before;
@@ -1058,7 +1064,7 @@ static void wait_for_long_pauses(struct scene *scene)
     jump(scene, 2);
     pass(scene);
     before = scene->stats.refreshes;
-    for (int again = 0; again < 3; again++) { /* which is nothing new */
+    for (int again = 0; again < 3; again++) { /* the known failure */
         UNTIL(scene, came(scene, "N3 down: "));
         pass(scene);
     }
@@ -1067,7 +1073,7 @@ static void wait_for_long_pauses(struct scene *scene)
     }
 }
 
-/* By the old pauses the next question is due 8 seconds later. */
+/* With the old pauses the next request would be due 8 seconds later. */
 static void is_asked_at_once(struct scene *scene, uint64_t before)
 {
     turn_often(scene);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A command that belongs to another node of a cluster than the one that it was sent to:
- * MOVED, ASK, TRYAGAIN and CLUSTERDOWN, and what becomes of the map. Knows route.h.
+ * Redirects of a cluster, by MOVED and ASK, and the errors TRYAGAIN and CLUSTERDOWN:
+ * where the command is sent, and how the map changes.
  *
- * Happy path: N3 says MOVED, and the command is answered by N4.
+ * Usual course: N3 replies MOVED, and N4 answers the command.
  */
 #include "cluster_scene.h"
 
@@ -14,9 +14,9 @@
 #define SECOND_US (1000 * (int64_t)LW__MS)
 #define WITHOUT_N3 "0-5460 N1, 5461-10922 N2, 10923-16383 N4"
 
-/* As await(), but names may be led once more to where they were led before: a second
- * after the start the map is asked for, which may be before the answer that a test
- * awaits. */
+/* Like await(), but skips events by which a name is led again to where it was led before.
+ * The map is requested a second after the start, which may be before the reply that a
+ * test awaits. */
 static void await_past(struct scene *scene, const char *text)
 {
     for (const char *end; (end = strstr(text, "; ")) != NULL; text = end + 2) {
@@ -63,14 +63,14 @@ static void test_moved_is_sent_there_and_the_map_is_right_at_once(void **state)
     (void)ask(scene, ONE, "x");
     await_past(scene, "N4 < GET x; x: 1; ");
     assert_int_equal(scene->stats.redirects, 1);
-    UNTIL(scene, scene->n[3].asked == 1); /* for all else, since it knew better */
+    UNTIL(scene, scene->n[3].asked == 1); /* N4 reports the rest of the map */
     assert_int_equal(scene->n[0].asked, 1);
     assert_true(pause_after(scene, 0) >= SECOND_US);
     assert_int_equal(scene->stats.refreshes, 2);
-    UNTIL(scene, connections_to(&scene->n[2]) == 0); /* it has no slot any more */
+    UNTIL(scene, connections_to(&scene->n[2]) == 0); /* N3 no longer has a slot */
 }
 
-/* Whoever knew better is asked before the seeds. */
+/* The node that knew better is asked for the map before the seeds are. */
 static void test_a_stale_map_is_corrected_once_more(void **state)
 {
     struct scene *scene = *state;
@@ -81,7 +81,7 @@ static void test_a_stale_map_is_corrected_once_more(void **state)
     (void)ask(scene, ONE, "x");
     UNTIL(scene, came(scene, "x: 1; "));
     assert_true(came(scene, "N3 < GET x; x led to N4; "));
-    UNTIL(scene, came(scene, "x led to N3; ")); /* by a node that has not heard of it */
+    UNTIL(scene, came(scene, "x led to N3; ")); /* by a node with an old map */
     pass(scene);
     (void)ask(scene, ONE, "x");
     await_past(scene, "N3 < GET x; x led to N4; ");
@@ -103,7 +103,7 @@ static void test_of_a_pair_both_are_sent_again(void **state)
     assert_int_equal(scene->stats.redirects, 1);
 }
 
-/* A number that was drawn without its SET counts for nothing. */
+/* A fencing token that was drawn without its SET is ignored. */
 static void test_what_comes_behind_a_redirected_one_is_thrown_away(void **state)
 {
     struct scene *scene = *state;
@@ -143,7 +143,7 @@ static void test_the_connection_ends_before_the_second_answer(void **state)
                "x failed: N3 closed the connection; N3 down: N3 closed the connection; ");
 }
 
-/* ---- without an end ---- */
+/* ---- endless redirects ---- */
 
 static int count(const struct scene *scene, const char *what)
 {
@@ -171,19 +171,20 @@ static void test_five_hops_and_no_more(void **state)
     assert_int_equal(count(scene, "N3 < GET {x}y; "), 3);
     assert_int_equal(count(scene, "N4 < GET {x}y; "), 3);
     assert_int_equal(scene->stats.redirects, 5);
-    /* by the two of them no name is led to and fro, which would ask each time */
+    /* contradicting redirects do not lead the name to and fro, with a map request each
+     * time */
     UNTIL(scene, count(scene, "led; ") > 1);
     pass(scene);
     nothing_for(scene, 20);
     assert_true(count(scene, "led; ") <= 4 + (int)scene->stats.refreshes);
-    /* the next one begins anew */
+    /* the next command starts counting at 0 */
     says_always(&scene->n[2], "{x}y", NULL);
     pass(scene);
     (void)ask(scene, ONE, "{x}y");
     UNTIL(scene, came(scene, "{x}y: 1; "));
 }
 
-/* Several commands fail for this, but the log has it once. */
+/* Several commands fail for this reason, but only one log entry is written. */
 static void is_logged_once(struct scene *scene, const char *to)
 {
     says_always(&scene->n[2], "x", to);
@@ -240,7 +241,7 @@ static void test_asking_without_an_end(void **state)
     assert_int_equal(count(scene, "N3 < ASKING; N3 < GET x; "), 5);
 }
 
-/* ---- places ---- */
+/* ---- endpoints ---- */
 
 static void test_a_host_that_is_not_named_is_the_nodes_own(void **state)
 {
@@ -261,7 +262,7 @@ static void refused_at(struct scene *scene, const char *moved, const char *why)
     (void)ask(scene, ONE, "x");
     UNTIL(scene, came(scene, why));
     pass(scene);
-    (void)ask(scene, ONE, "x"); /* the map is as it was */
+    (void)ask(scene, ONE, "x"); /* the map has not changed */
     UNTIL(scene, came(scene, "N3 < GET x; x: 1; "));
     pass(scene);
 }
@@ -287,7 +288,7 @@ static void test_a_place_that_is_not_told(void **state)
         1);
 }
 
-/* The map may tell more of it. */
+/* The map may have the endpoint that the redirect does not name. */
 static void test_who_is_sent_to_a_place_that_is_not_told_asks_where_it_is(void **state)
 {
     struct scene *scene = *state;
@@ -330,11 +331,11 @@ static void test_moved_to_where_nobody_is(void **state)
                       "refused; N4 down: connecting to N4: Connection refused; ");
     UNTIL(scene, came(scene, "led; "));
     pass(scene);
-    UNTIL(scene, scene->n[2].asked == 1);         /* it is up, and the map as it was */
+    UNTIL(scene, scene->n[2].asked == 1);         /* N3 is up, and reports the same map */
     UNTIL(scene, lw__node_is_up(at(scene, "x"))); /* N3, by the map */
 }
 
-/* Who waited there for the next attempt would hear nothing for long. */
+/* A command that waited for the next attempt to connect would get no result for long. */
 static void test_moved_to_where_nobody_was_a_moment_ago(void **state)
 {
     struct scene *scene = *state;
@@ -370,10 +371,10 @@ static void test_ask_is_for_this_once(void **state)
     assert_int_equal(scene->stats.redirects, 1);
     nothing_for(scene, 20);
     assert_int_equal(scene->stats.refreshes, 1);
-    assert_int_equal(connections_to(&scene->n[3]), 1); /* for a while, others follow */
+    assert_int_equal(connections_to(&scene->n[3]), 1); /* kept for a while, for more */
     jump(scene, 11);
     await_past(scene, "x led to N3; ");
-    UNTIL(scene, connections_to(&scene->n[3]) == 0); /* the map does not have it */
+    UNTIL(scene, connections_to(&scene->n[3]) == 0); /* N4 is not in the map */
 }
 
 static void test_a_script_that_is_not_known_there_is_asked_for_anew(void **state)
@@ -413,7 +414,8 @@ static void test_asked_and_moved_on(void **state)
                "x: 1; ");
 }
 
-/* It is not understood: what is behind it decides. */
+/* ASKING is refused: whether the command fails depends on the reply to the command
+ * itself. */
 static void test_asking_is_refused(void **state)
 {
     struct scene *scene = *state;
@@ -426,7 +428,7 @@ static void test_asking_is_refused(void **state)
     UNTIL(scene, came(scene, "x failed unsent: NOPERM this user has no permissions; "));
 }
 
-/* Needed no more: the slot has come, and the command was done. */
+/* ASKING is no longer needed: the slot has arrived, and the command was executed. */
 static void test_asking_is_refused_too_late(void **state)
 {
     struct scene *scene = *state;
@@ -438,9 +440,9 @@ static void test_asking_is_refused_too_late(void **state)
     await_past(scene, "N3 < GET x; N4 up; N4 < ASKING; N4 < GET x; x: 1; ");
 }
 
-/* ---- what is told ---- */
+/* ---- errors that are passed on ---- */
 
-/* `refreshes`: since the map is known as well. */
+/* `refreshes` is the number of map requests, including the first one. */
 static void is_told(struct scene *scene, enum kind kind, const char *what,
                     const char *told, int refreshes)
 {
@@ -492,7 +494,7 @@ static void test_all_that_was_on_its_way_follows(void **state)
 {
     struct scene *scene = *state;
 
-    scene->options.node.max_inflight = 4; /* as many as a connection begins with */
+    scene->options.node.max_inflight = 4; /* the number that a connection begins with */
     start_at_n3(scene);
     map_is(scene, WITHOUT_N3);
     says_always(&scene->n[2], "x", "-MOVED 16287 N4");
@@ -505,7 +507,7 @@ static void test_all_that_was_on_its_way_follows(void **state)
     assert_int_equal(count(scene, "failed"), 0);
 }
 
-/* Nobody waits for its answer any more. */
+/* A command that was forgotten is not redirected. */
 static void test_one_that_is_forgotten_goes_nowhere(void **state)
 {
     struct scene *scene = *state;
@@ -518,7 +520,7 @@ static void test_one_that_is_forgotten_goes_nowhere(void **state)
     lw__node_forget(&asked->command);
     pass(scene);
     nothing_for(scene, 30);
-    /* nor one that waits for the node that it was sent on to */
+    /* nor is a forgotten command that waits for the node it was redirected to */
     says(&scene->n[2], "x", "-MOVED 16287 N4");
     asked = ask(scene, ONE, "x");
     UNTIL(scene,
@@ -528,7 +530,8 @@ static void test_one_that_is_forgotten_goes_nowhere(void **state)
     assert_false(came(scene, "N4 < "));
 }
 
-/* A counter's first number at a node that has none of its slots any more. */
+/* The command that seeds the fence counter is redirected, because the node no longer has
+ * the slot. The node comes up all the same. */
 static void test_a_node_whose_slot_moved_is_up(void **state)
 {
     struct scene *scene = *state;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a node of a cluster says: what fits is understood, all else is refused, and why is
- * told. Knows cluster_says.h, and makes replies from bytes with the reader of reader.h.
+ * The replies of a cluster's node: valid ones are parsed, invalid ones are refused with a
+ * reason. The replies are made from bytes by the reader of reader.h.
  *
- * An answer is written as "[[0 8000 [$10.0.0.1 6379 $id]]]": arrays in brackets, numbers,
- * strings behind a $, and ~ for nil; a string ends before a blank or a bracket. Happy
- * path: the answer as nodes give it, and each range of it as "0-8000 10.0.0.1:6379".
+ * A reply is written as "[[0 8000 [$10.0.0.1 6379 $id]]]": arrays in brackets, numbers,
+ * strings behind a $, and ~ for nil; a string ends before a blank or a bracket. Usual
+ * course: a reply as nodes send it is parsed into ranges such as "0-8000 10.0.0.1:6379".
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@
 #define BYTES 8192
 #define PREFIX "CLUSTER SLOTS: "
 
-/* Of the array that was opened just before here. */
+/* Returns the number of elements of the array whose bracket is just before `at`. */
 static size_t elements(const char *at)
 {
     size_t count = 0;
@@ -115,19 +115,19 @@ static void test_ranges(void **state)
          "0-8000 10.0.0.1:6379; 8002-16383 10.0.0.2:6380"},
         {"[[0 16383 [$10.0.0.1 6379 $id]]]", "0-16383 10.0.0.1:6379"},
         {"[[0 16383 [$10.0.0.1 6379]]]", "0-16383 10.0.0.1:6379"},
-        /* replicas, of which nothing is wanted */
+        /* replicas, which are ignored */
         {"[[0 5 [$a 1 $id []] [$b 2 $id []] [$c 99999]]]", "0-5 a:1"},
         {"[[0 5 [$a 1 $id []] ~ 7 []]]", "0-5 a:1"},
-        /* in any order, of one slot, half of all */
+        /* in any order, of a single slot, with gaps */
         {"[[7 7 [$a 65535]] [0 0 [$b 1]] [16383 16383 [$a 65535]]]",
          "7-7 a:65535; 0-0 b:1; 16383-16383 a:65535"},
         /* IPv6, with a zone; names */
         {"[[0 1 [$::1 6379]] [2 3 [$fe80::1%eth0 1]] [4 5 [$node-1.example_x 2]]]",
          "0-1 ::1:6379; 2-3 fe80::1%eth0:1; 4-5 node-1.example_x:2"},
-        /* the one that was asked */
+        /* no host: the node that was asked */
         {"[[0 1 [$ 6379 $id []]] [2 3 [~ 6380 $id [$ip $10.0.0.1]]]]",
          "0-1 :6379; 2-3 :6380"},
-        /* no name where there are names: its address, if that is there */
+        /* a host of "?": the node's address, if the reply has it */
         {"[[0 1 [$? 6379 $id [$ip $10.0.0.1]]]]", "0-1 10.0.0.1:6379"},
         {"[[0 1 [$? 6379 $id [$x $y $ip $::1 $z $w]]]]", "0-1 ::1:6379"},
         {"[[0 1 [$? 6379 $id [$ip $]]]]", "0-1 :6379"},
@@ -139,7 +139,7 @@ static void test_ranges(void **state)
         {"[[0 1 [$? 6379 $id $ip]]]", "0-1 :0"},
         {"[[0 1 [$? 6379 $id]]]", "0-1 :0"},
         {"[[0 1 [$? 6379]]]", "0-1 :0"},
-        /* no port for connections of this kind */
+        /* no port for this kind of connection */
         {"[[0 1 [$h 0 $id []]]]", "0-1 h:0"},
     };
 
@@ -153,7 +153,7 @@ static void test_ranges(void **state)
     }
 }
 
-/* Each with what is told, and the ranges that are all the same good. */
+/* Each reply, its error, and the ranges in it that are usable all the same. */
 static void test_what_is_of_no_use_is_told(void **state)
 {
     static const char *const cases[][3] = {
@@ -255,10 +255,10 @@ static void test_a_host_as_long_as_may_be(void **state)
     told = answer(words);
     assert_false(told.good);
     assert_null(strchr(told.why, '\n'));
-    assert_true(strlen(told.why) < 128); /* what of it is told has an end */
+    assert_true(strlen(told.why) < 128); /* the quoted part is limited */
 }
 
-/* A map in pieces, of which the last one is bad. */
+/* A map of many ranges, the last of which is invalid. */
 static void test_many_ranges(void **state)
 {
     char words[BYTES] = "";
@@ -276,7 +276,7 @@ static void test_many_ranges(void **state)
                         PREFIX "range 201 (398-400) overlaps an earlier one at slot 398");
 }
 
-/* "MOVED 3999 host:port" and what is made of it. */
+/* Each redirect, and its parsed form. */
 static void test_redirects(void **state)
 {
     static const struct {
@@ -291,8 +291,8 @@ static void test_redirects(void **state)
         {"MOVED 0 node-1.example:1", false, 0, "node-1.example", 1},
         {"MOVED 16383 ::1:65535", false, 16383, "::1", 65535},
         {"ASK 16383 fe80::1%eth0:6379", true, 16383, "fe80::1%eth0", 6379},
-        {"MOVED 3999 :6379", false, 3999, "", 6379}, /* at the one that says so */
-        {"MOVED 3999 ?:6379", false, 3999, "", 0},   /* nowhere */
+        {"MOVED 3999 :6379", false, 3999, "", 6379}, /* the node that sent it */
+        {"MOVED 3999 ?:6379", false, 3999, "", 0},   /* unknown */
         {"ASK 3999 ?:6379", true, 3999, "", 0},
         {"MOVED 3999 :0", false, 3999, "", 0},
         {"MOVED 3999 h:0", false, 3999, "h", 0},
@@ -370,7 +370,7 @@ static void test_what_is_no_redirect(void **state)
     assert_int_equal(redirect.slot, 77777);
 }
 
-/* No byte behind the text is read, nor one needed. */
+/* The parser neither reads nor needs a byte behind the text. */
 static void test_redirects_cut_at_every_byte(void **state)
 {
     static const char whole[] = "ASK 3999 h:6379";
@@ -388,12 +388,12 @@ static void test_redirects_cut_at_every_byte(void **state)
     }
 }
 
-/* ---- who, and in what state ---- */
+/* ---- the id of a node, and the state of its cluster ---- */
 
 #define ID_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define ID_B "0123456789abcdef0123456789abcdef01234567"
 
-/* What is asked of each answer of one word, or of a list. */
+/* The results of all parsers for a reply of one text, or of an array. */
 struct view {
     struct lw__cluster_info info;
     char myid[LW__NODE_ID_SIZE], ids[400];

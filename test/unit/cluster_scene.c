@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scene of the tests of a cluster: its clock, names, trace and life. Must not know
- * what is tested. Happy path: see the header; what the fakes are is in cluster_fakes.c,
- * what commands say and meet in cluster_asked.c.
+ * The scene of the cluster tests: its clock, names, trace, set-up and tear-down. The fake
+ * nodes are in cluster_fakes.c; the commands and the route's events are in
+ * cluster_asked.c.
  */
 #include "cluster_scene.h"
 #include "cluster_scene_inside.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIMIT_S 30 /* of what is awaited */
+#define LIMIT_S 30 /* for a condition to hold */
 
 /* ---- the clock ---- */
 
@@ -25,10 +25,10 @@ static void on_kick(void *arg)
 void jump(struct scene *scene, int64_t seconds)
 {
     skip_clock_by(seconds * 1000000);
-    lw__timer_set(scene->loop, &scene->kick, 0); /* which wakes those that are due */
+    lw__timer_set(scene->loop, &scene->kick, 0); /* wakes the timers that are due */
 }
 
-/* ---- names of places ---- */
+/* ---- names in place of addresses ---- */
 
 static const char *address_of(const struct fake *fake)
 {
@@ -39,7 +39,8 @@ static const char *address_of(const struct fake *fake)
     return address;
 }
 
-/* How much of the text is this one's address; 0: it is another text. */
+/* Returns the length of this fake's address if the text begins with it; 0 if it does
+ * not. */
 static size_t is_address(const struct fake *fake, const char *text)
 {
     const char *address = address_of(fake);
@@ -49,7 +50,7 @@ static size_t is_address(const struct fake *fake, const char *text)
     return matches && (text[length] < '0' || text[length] > '9') ? length : 0;
 }
 
-/* "127.0.0.1:40123" as "N1", since ports differ from run to run. */
+/* Replaces "127.0.0.1:40123" by "N1", since ports differ from run to run. */
 void with_names(const struct scene *scene, const char *text, char *ret, size_t size)
 {
     size_t length = 0;
@@ -73,7 +74,7 @@ void with_names(const struct scene *scene, const char *text, char *ret, size_t s
     ret[length] = '\0';
 }
 
-/* The other way round. */
+/* Replaces names by addresses. */
 void with_addresses(const struct scene *scene, const char *text, char *ret, size_t size)
 {
     size_t length = 0;
@@ -90,7 +91,7 @@ void with_addresses(const struct scene *scene, const char *text, char *ret, size
     ret[length] = '\0';
 }
 
-/* ---- what is noted ---- */
+/* ---- the trace and the log ---- */
 
 void note(struct scene *scene, const char *form, ...)
 {

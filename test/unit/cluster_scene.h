@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For the tests of names that lead to nodes: fake nodes N1 to N4 in the test's own loop,
- * which say what the test has them say; a route to the cluster that they make; commands
- * about names; and a trace in words of what all of them met. Test-only.
+ * The scene of the cluster tests: fake nodes N1 to N4 in the test's own loop, which reply
+ * as the test determines; a route to the cluster that they form; commands about names;
+ * and a trace in words of all events.
  *
- * The keys b, c and x are in slots of N1, N2 and N3, as THIRDS has it, a as well in one
- * of N3; N4 has none. A clock of the test's own can be put forward, so that a minute does
- * not take one.
+ * The keys b, c and x are in slots of N1, N2 and N3, as in THIRDS; a is in another slot
+ * of N3; N4 has no slots. The test's own clock can be put forward, so that a minute need
+ * not be waited for.
  *
- * Happy path: scene_start(scene, "N1"); await(scene, "link; led; "); ask(scene, ONE,
+ * Usual course: scene_start(scene, "N1"); await(scene, "link; led; "); ask(scene, ONE,
  * "x"); await(scene, "N3 up; N3 < GET x; x: 1; ").
  */
 #ifndef TEST_CLUSTER_SCENE_H
@@ -47,14 +47,14 @@ struct bufferevent;
 struct evconnlistener;
 
 struct connection {
-    struct fake *fake; /* NULL: free */
+    struct fake *fake; /* NULL: unused */
     struct bufferevent *stream;
     bool subscribed;
 };
 
-/* What a node says of one key, or command, in place of what it would. */
+/* A node's reply to one key, or one command, in place of the usual one. */
 struct answer {
-    const char *to, *text; /* of RESP, without its end; "": nothing. NULL: used up */
+    const char *to, *text; /* RESP without its final CRLF; "": no reply. NULL: used up */
     bool always;
 };
 
@@ -63,28 +63,28 @@ struct fake {
     char name[4];
     bool six; /* at [::1] */
     uint16_t port;
-    int keeper;                       /* of its port; 0: it has none yet */
-    struct evconnlistener *listening; /* NULL: nobody is there */
-    const char *map;                  /* as THIRDS, */
-    const char *host;                 /* with this in place of hosts, NULL: as they are */
-    const char *raw;                  /* or these bytes; "": nothing */
-    bool in_pieces;                   /* or each slot by itself, N1's and N2's in turn */
-    int asked, subscribers; /* questions so far; connections that subscribe now */
-    int astray;             /* as many connections are told that it is another server */
-    int seeded;             /* the fence, so often */
-    char id;                /* its node id, 40 times; 0: its name's digit */
-    bool down;              /* CLUSTER INFO says so */
-    unsigned epoch;         /* and this */
-    bool refuses_cluster;   /* but for CLUSTER SLOTS */
+    int keeper;                       /* keeps its port; 0: no port yet */
+    struct evconnlistener *listening; /* NULL: the node is down */
+    const char *map;                  /* the slot map, in the form of THIRDS, */
+    const char *host;       /* with this in place of each host; NULL: the real ones */
+    const char *raw;        /* these bytes in place of the map; "": no reply */
+    bool in_pieces;         /* or one range a slot, of N1 and N2 alternately */
+    int asked, subscribers; /* map requests so far; connections that subscribe now */
+    int astray;             /* so many further connections see another server in INFO */
+    int seeded;             /* how often the fence was seeded */
+    char id;                /* the character of its node id; 0: its name's digit */
+    bool down;              /* CLUSTER INFO reports a failed cluster */
+    unsigned epoch;         /* the current epoch, in CLUSTER INFO */
+    bool refuses_cluster;   /* all CLUSTER commands except CLUSTER SLOTS */
     struct answer answers[ANSWERS];
 };
 
 enum kind {
     ONE,    /* GET key */
-    SOME,   /* MGET key key, which is about several */
-    PAIR,   /* SET key, INCR key; two answers */
-    SCRIPT, /* of one key */
-    TRY     /* SET key, and what draws a number */
+    SOME,   /* MGET key key: a command about several keys */
+    PAIR,   /* SET key, INCR key; two replies */
+    SCRIPT, /* a script with one key */
+    TRY     /* SET key, and a command that draws a fencing token */
 };
 
 struct asked {
@@ -105,60 +105,61 @@ struct scene {
     struct lw_stats stats;
     struct {
         int64_t after_us, before_us;
-    } refreshes[64]; /* when each question was begun: between these */
+    } refreshes[64]; /* each map request began between these times */
     struct lw__url_host seeds[SEEDS];
     char seed_names[SEEDS][64];
-    struct lw__route_options options; /* to be changed before the start */
+    struct lw__route_options options; /* may be changed before the start */
     struct lw__route *route;
     struct lw__node *nowhere;
     struct fake n[NODES];
     struct connection connections[CONNECTIONS];
     struct asked asked[COMMANDS];
-    const char *follow;             /* this key's node at each `led`; or NULL */
-    bool tells_seeds;               /* the trace does */
-    char trace[65536], told[65536]; /* told: the log, a line each */
+    const char *follow; /* each `led` in the trace names this key's node; or NULL */
+    bool tells_seeds;   /* the trace includes SEED commands */
+    char trace[65536], told[65536]; /* told: the log, one line per entry */
     size_t length, told_length;
-    size_t read; /* of the trace, by await */
+    size_t read; /* the part of the trace that await has read */
 };
 
 int scene_set_up(void **state);
 int scene_tear_down(void **state);
-/* The route, which is told of these: "N2 N1", or host:port. */
+/* Creates the route with these seeds: "N2 N1", or host:port. */
 void scene_start(struct scene *scene, const char *seeds);
 void scene_stop(struct scene *scene);
-/* Its node id, until the next call. */
+/* Returns the fake's node id; valid until the next call. */
 const char *id_of(const struct fake *fake);
-/* All of them tell this map from now on. */
+/* Makes all fakes report this map from now on. */
 void map_is(struct scene *scene, const char *map);
-/* It says this, once, to the next command that begins with it, or is about that key; N1
- * in the text stands for its address. */
+/* Sets the reply, used once, to the next command that begins with `to` or is about that
+ * key; N1 in the text stands for the node's address. */
 void says(struct fake *fake, const char *to, const char *text);
 void says_always(struct fake *fake, const char *to, const char *text);
-/* To all who subscribe to it: a message in this slot, or its channel is dropped. */
+/* Sends all subscribers of the slot's channel a message, or drops the channel. */
 void publish(struct fake *fake, unsigned slot, const char *text);
 void drop_channel(struct fake *fake, unsigned slot);
-/* It is gone, its connections as well; it is there again. */
+/* Shuts the node down, with its connections; starts it again. */
 void leave(struct fake *fake);
 void come(struct fake *fake);
 int connections_to(const struct fake *fake);
-/* Only those that subscribe end. */
+/* Ends only the connections that subscribe. */
 void end_subscriptions(struct fake *fake);
-/* Sends it where that leads. */
+/* Sends a command about the key to the key's node. */
 struct asked *ask(struct scene *scene, enum kind kind, const char *key);
-/* The node to which that leads. */
+/* Returns the node that the key leads to. */
 struct lw__node *at(struct scene *scene, const char *key);
-/* The clock goes forward at once, and what is due is done. */
+/* Puts the clock forward at once; due timers then run. */
 void jump(struct scene *scene, int64_t seconds);
 bool was_told(const struct scene *scene, const char *text);
 /* How often the text is in the log. */
 unsigned count_told(const struct scene *scene, const char *text);
-/* Whether what is new in the trace has it. */
+/* Returns true if the unread part of the trace contains the text. */
 bool came(const struct scene *scene, const char *text);
-/* All that is new is read. */
+/* Marks the whole trace as read. */
 void pass(struct scene *scene);
-/* Turns the loop until what is new in the trace begins with this, or a limit passes. */
+/* Runs the loop until the unread part of the trace begins with the text; fails if it
+ * differs, or after a time limit. */
 void await(struct scene *scene, const char *text);
-/* Until the condition holds. */
+/* Runs the loop until the condition holds. */
 #define UNTIL(scene, condition)                                                          \
     do {                                                                                 \
         for (int turns_ = 0; !(condition);) {                                            \
@@ -166,12 +167,13 @@ void await(struct scene *scene, const char *text);
         }                                                                                \
     } while (0)
 void scene_turn(struct scene *scene, int turns, const char *awaited);
-/* How long after the question `first` the one behind it was begun, at the most. */
+/* Returns the longest time that can have passed between map request `first` and the next
+ * one. */
 int64_t pause_after(const struct scene *scene, int first);
-/* Whether the clock is put forward while nothing happens, from now on. */
+/* From now on the clock is put forward while the loop is idle, or not. */
 void skip_idle_time(bool skip);
-/* So much time passes. */
+/* Lets this time pass. */
 void spend(struct scene *scene, int64_t seconds);
-/* So long nothing new comes into the trace. */
+/* Checks that nothing is added to the trace for this time. */
 void nothing_for(struct scene *scene, int ms);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Between the files of the cluster's scene alone. */
+/* Shared by the files of the cluster's scene only. */
 #ifndef TEST_CLUSTER_SCENE_INSIDE_H
 #define TEST_CLUSTER_SCENE_INSIDE_H
 #include "cluster_scene.h"
@@ -7,11 +7,11 @@
 extern const struct lw__route_events scene_route_events;
 void scene_on_message(void *arg, const char *text, size_t length);
 
-/* One thing more in the trace, with names in place of addresses. */
+/* Adds an entry to the trace, with names in place of addresses. */
 void note(struct scene *scene, const char *form, ...)
     __attribute__((format(printf, 2, 3)));
 void with_names(const struct scene *scene, const char *text, char *ret, size_t size);
-/* The other way round. */
+/* Replaces names by addresses. */
 void with_addresses(const struct scene *scene, const char *text, char *ret, size_t size);
 void say(struct connection *connection, const char *bytes);
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where a cluster's node has a client listen, slot by slot: what is confirmed, believed,
- * dropped by either side, forbidden, lost and had again. Knows node.h.
+ * A client's subscriptions to the sharded channels of a cluster's node, one for each
+ * slot: confirmed, believed, dropped by either side, forbidden, lost and restored.
  *
- * Happy path: listen(), "N3 < SSUBSCRIBE 16287; N3 bound: x", "message hello".
+ * Usual course: listen_to(), "N3 < SSUBSCRIBE 16287; N3 bound: x", "message hello".
  */
 #include "cluster_scene.h"
 
@@ -56,7 +56,7 @@ static void test_a_channel_for_each_slot_that_is_waited_in(void **state)
     listen_to_x(scene);
     assert_true(is_bound(scene, "x"));
     assert_false(is_bound(scene, "a"));
-    assert_false(lw__node_is_newly_bound(at(scene, "x"), SLOT_X)); /* told */
+    assert_false(lw__node_is_newly_bound(at(scene, "x"), SLOT_X)); /* reported */
     listen_to(scene, "a");
     listen_to(scene, "a");
     listen_to(scene, "x");
@@ -102,7 +102,7 @@ static void test_each_node_has_its_own(void **state)
     assert_true(is_bound(scene, "x"));
 }
 
-/* ---- by the node ---- */
+/* ---- channels that the node drops ---- */
 
 static void test_a_channel_that_the_node_drops(void **state)
 {
@@ -116,9 +116,9 @@ static void test_a_channel_that_the_node_drops(void **state)
     assert_false(is_bound(scene, "x"));
     assert_true(is_bound(scene, "a"));
     publish(&scene->n[2], SLOT_X, "of nobody's");
-    UNTIL(scene, scene->stats.refreshes == 2); /* where is it now? */
+    UNTIL(scene, scene->stats.refreshes == 2); /* to find the slot's node */
     await(scene, "led; ");
-    listen_to(scene, "x"); /* here, again */
+    listen_to(scene, "x"); /* at the same node */
     await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
 }
 
@@ -129,7 +129,7 @@ static void test_a_slot_that_is_elsewhere_is_not_listened_to(void **state)
     start_at_n3(scene);
     says(&scene->n[2], "SSUBSCRIBE", "-MOVED 16287 N4");
     listen_to(scene, "x");
-    await(scene, "N3 < SSUBSCRIBE 16287; led; "); /* nobody was heard who is not now */
+    await(scene, "N3 < SSUBSCRIBE 16287; led; "); /* not bound before: no event */
     assert_int_equal(scene->stats.refreshes, 2);
     assert_false(is_bound(scene, "x"));
     nothing_for(scene, 50);
@@ -167,7 +167,7 @@ static void test_one_that_nobody_has_is_no_matter_to_the_others(void **state)
     await(scene, "N3 < SSUBSCRIBE 15495; N3 bound: a; ");
 }
 
-/* The heartbeat's question, about one that stood. */
+/* The heartbeat subscribes again to a channel that was confirmed before. */
 static void test_a_slot_that_went_without_a_word_is_told(void **state)
 {
     struct scene *scene = *state;
@@ -193,7 +193,7 @@ static void test_another_server_is_not_believed(void **state)
     await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
 }
 
-/* ---- by us ---- */
+/* ---- channels that the client drops ---- */
 
 static void test_what_nobody_wants_for_a_minute_is_dropped(void **state)
 {
@@ -230,7 +230,7 @@ static void test_the_connection_goes_with_the_last_of_them(void **state)
     await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
 }
 
-/* The answer to what it said before comes first. */
+/* The reply to the earlier unsubscription comes first. */
 static void test_what_is_wanted_while_it_is_dropped_is_had_again(void **state)
 {
     struct scene *scene = *state;
@@ -248,7 +248,8 @@ static void test_what_is_wanted_while_it_is_dropped_is_had_again(void **state)
     assert_int_equal(scene->stats.refreshes, 1);
 }
 
-/* What a node says unasked answers nothing: of what was asked, the answer is to come. */
+/* An unsubscription that the node sends unasked is no reply: the reply to the pending
+ * command is still to come. */
 static void test_a_drop_is_no_answer_to_what_was_asked(void **state)
 {
     struct scene *scene = *state;
@@ -296,7 +297,7 @@ static void test_drops_may_cross_our_own(void **state)
     assert_true(is_bound(scene, "a") && !is_bound(scene, "x"));
 }
 
-/* Behind the same address others may answer than the commands' server. */
+/* The subscription may reach another server at the same address than the commands. */
 static void test_what_another_server_drops_is_not_told(void **state)
 {
     struct scene *scene = *state;
@@ -331,7 +332,7 @@ static void test_who_may_not_listen_is_told_once_and_does_not_try_again(void **s
     assert_false(is_bound(scene, "x"));
 }
 
-/* It may be permitted since. */
+/* Permissions may have changed since. */
 static void test_who_may_not_listen_tries_again_with_the_next_connection(void **state)
 {
     struct scene *scene = *state;
@@ -361,7 +362,7 @@ static void test_a_server_without_such_channels_is_told_once_and_left_alone(void
     listen_to(scene, "x");
     nothing_for(scene, 50);
     leave(&scene->n[2]);
-    says_always(&scene->n[2], "SSUBSCRIBE", NULL); /* it is a later one now */
+    says_always(&scene->n[2], "SSUBSCRIBE", NULL); /* the server has been upgraded */
     come(&scene->n[2]);
     UNTIL(scene, came(scene, "N3 up; "));
     pass(scene);
@@ -386,7 +387,7 @@ static void test_a_connection_that_is_lost_is_made_again(void **state)
     assert_int_not_equal(lw__node_connection(at(scene, "x")), connection);
 }
 
-/* It binds as soon as both ends stand. */
+/* The channel is bound as soon as both connections are up. */
 static void test_the_node_itself_is_lost(void **state)
 {
     struct scene *scene = *state;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ports of the loopback that stay a test's own while nobody listens there: whoever
- * connects is refused, and never meets a fake of another test that runs at the same time.
+ * Loopback ports that stay reserved for a test while nothing listens there: connections
+ * are refused, and never reach a fake of another test that runs at the same time.
  * Test-only.
  *
- * Happy path: fd = keep_port(AF_INET, &port); the fake binds to the port with
- * SO_REUSEADDR, listens, and is closed, as often as the test wants; close(fd).
+ * Usual course: fd = keep_port(AF_INET, &port); the fake binds to the port with
+ * SO_REUSEADDR, listens, and is closed, as often as the test needs; close(fd).
  */
 #ifndef TEST_KEEP_PORT_H
 #define TEST_KEEP_PORT_H
@@ -16,7 +16,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A socket that holds this port, or with 0 any, which is stored; -1 if there is none. */
+/* Returns a socket that reserves *port; if that is 0, any port, which is stored. Returns
+ * -1 if the port is not available. */
 static inline int keep_port(int family, uint16_t *port)
 {
     struct sockaddr_in four = {.sin_family = AF_INET,
@@ -30,7 +31,7 @@ static inline int keep_port(int family, uint16_t *port)
     socklen_t length = family == AF_INET ? sizeof(four) : sizeof(six);
     int on = 1, fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    /* SO_REUSEADDR only afterwards: nobody else may hold the port */
+    /* SO_REUSEADDR is set only afterwards: the port must not be in use */
     if (fd < 0 || bind(fd, address, length) < 0 ||
         getsockname(fd, address, &length) < 0 ||
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0) {
