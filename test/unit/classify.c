@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which error means what, by the texts of Redis 6.2, 7 and 8 and of Valkey 8, and by
- * texts that only quote a code. Knows classify.h and told.h.
- *
- * Happy path: a text, its class.
+ * The class of each error, for the texts of Redis 6.2, 7 and 8 and of Valkey 8, and for
+ * texts that only quote a code.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +14,7 @@
 
 #define SHA "6b1bf486c81ceb7edf3c093f0fb1291d6438a1cc"
 #define IN_SCRIPT                                                                        \
-    " script: " SHA ", on @user_script:12." /* as Redis 7 ends such a text */
+    " script: " SHA ", on @user_script:12." /* the end of such a text in Redis 7 */
 #define WRAPPED "ERR Error running script (call to f_" SHA "): @user_script:12: "
 
 struct text {
@@ -186,7 +184,7 @@ static void test_who_is_denied(void **state)
     assert_false(lw__classify_denied(""));
 }
 
-/* ---- what follows for who asked ---- */
+/* ---- what an error means for the caller ---- */
 
 static void test_what_turns_an_account_down(void **state)
 {
@@ -250,7 +248,7 @@ static void test_a_cluster_that_is_down_in_a_script_is_down(void **state)
                      LW__ERR_TRANSIENT);
 }
 
-/* A script may have written before its command was refused. */
+/* A script may have written before one of its commands was refused. */
 static void test_what_says_that_nothing_was_done(void **state)
 {
     (void)state;

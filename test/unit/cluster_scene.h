@@ -70,7 +70,7 @@ struct fake {
     const char *raw;        /* these bytes in place of the map; "": no reply */
     bool in_pieces;         /* or one range a slot, of N1 and N2 alternately */
     int asked, subscribers; /* map requests so far; connections that subscribe now */
-    int astray;             /* so many further connections see another server in INFO */
+    int astray;             /* further connections that see another server in INFO */
     int seeded;             /* how often the fence was seeded */
     char id;                /* the character of its node id; 0: its name's digit */
     bool down;              /* CLUSTER INFO reports a failed cluster */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables that fit: how wide a text is, where it is cut, which column gives way first.
- * Knows columns.h alone; a row of these tests is an array of texts.
+ * Tables that fit the terminal: how wide a text is, where it is cut, and which column is
+ * shortened first. A row of these tests is an array of texts.
  *
- * Happy path: cells in, the table's very text out.
+ * Usual course: cells are given, and the whole text of the table is compared.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static void test_how_wide_a_text_is(void **state)
         {"abc", 3},
         {"gr\u00fcn", 4},
         {"\u20ac\u20ac", 2},
-        {"e\u0301a\u0308", 2}, /* marks that combine */
+        {"e\u0301a\u0308", 2}, /* combining marks */
         {"a\u200db", 2},       /* a joiner */
         {"\u65e5\u672c", 4},   /* ideographs */
         {"\ud55c\uff21", 4},   /* Hangul, a full-width A */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Replies in: what fits exactly is understood, all else is refused. Knows decode.h, and
- * makes replies from bytes with the reader of reader.h.
+ * The parsing of replies: what fits exactly is accepted, all else is refused. The replies
+ * are made from bytes by the reader of reader.h.
  *
- * A reply is written down as its elements: 12 -1 (integers), 'x (a string), +x (a
- * status), !x (an error), nil, [ (an array that holds a 1). Every right answer is also
- * spoilt in each place by each of these, cut short and made longer.
- * Happy path: an answer as the script gives it, each field of the result.
+ * A reply is written as its elements: 12 -1 (integers), 'x (a string), +x (a status), !x
+ * (an error), nil, [ (an array that contains a 1). Every valid reply is also spoilt at
+ * each place by each of these, cut short and made longer.
+ *
+ * Usual course: a reply as the script sends it is parsed, and each field of the result is
+ * compared.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 9 /* elements of an answer, spoilt by one more */
+#define MOST 9 /* elements of a reply, and one more that spoils it */
 
 static void element_bytes(char *bytes, size_t size, const char *element)
 {
@@ -41,7 +43,7 @@ static void element_bytes(char *bytes, size_t size, const char *element)
     }
 }
 
-/* Gives the reply to `decode` and frees it. */
+/* Passes the reply to `decode`, and frees it. */
 static bool decoded(bool (*decode)(const struct lw__reply *), const char *bytes)
 {
     redisReader *reader = redisReaderCreate();
@@ -75,9 +77,9 @@ static bool array_decoded(bool (*decode)(const struct lw__reply *), size_t count
     return decoded(decode, bytes);
 }
 
-/* The right answer is understood; spoilt at any place by anything that is no integer, or
- * by a number that no script can answer, it is not; nor cut short or made longer. The
- * element at `word`, if there is one, is a word. */
+/* Checks that the valid reply is accepted, and refused if any place has something other
+ * than an integer, or a number that no script returns, or if it is cut short or made
+ * longer. The element at `word`, if there is one, is a word. */
 static void check(bool (*decode)(const struct lw__reply *), size_t count, size_t word,
                   const char *const *right)
 {
@@ -124,7 +126,7 @@ static void refuses_scalars(bool (*decode)(const struct lw__reply *))
 /* ---- acquire ---- */
 
 static struct lw__acquired acquired; /* the last one decoded */
-static char stranger[32];            /* its word, which goes with the reply */
+static char stranger[32];            /* its word, which ends with the reply */
 
 static bool keep_acquired(const struct lw__reply *reply, bool turn,
                           bool (*decode)(const struct lw__reply *, bool,
@@ -344,7 +346,7 @@ static void test_a_full_queue_is_a_position_of_minus_two(void **state)
     assert_int_equal(acquired.position, -1);
     assert_true(acquired.full);
     assert_false(redisson_of(6, (const char *[]){"0", "29000", "-2", "11", "12", "0"}));
-    for (size_t i = 0; i < 6; i++) { /* -2 is the position's alone */
+    for (size_t i = 0; i < 6; i++) { /* only the position may be -2 */
         const char *elements[] = {"0", "29000", "2", "11", "12", "0"};
 
         elements[i] = "-2";
@@ -604,7 +606,7 @@ static void test_a_detach_and_an_adoption(void **state)
 
 /* ---- errors ---- */
 
-/* what an error is to say, after what a server wrapped around it */
+/* the text that the error must have, without what the server wrapped around it */
 static const char *said;
 
 static bool says(const struct lw__reply *reply)
@@ -616,7 +618,7 @@ static bool says(const struct lw__reply *reply)
     return length == strlen(said);
 }
 
-/* 6.2's words around a command's error go; all else stays as it was said. */
+/* The words that Redis 6.2 puts around a command's error are removed; all else stays. */
 static void test_an_error_in_a_script_says_what_its_command_said(void **state)
 {
 #define RUNNING "ERR Error running script (call to f_8c60): "

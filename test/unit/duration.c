@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Times as people write them: what is taken, what is refused, and where. Knows
- * duration.h. Happy path: a table of texts and their milliseconds, a table of texts and
+ * Times as users write them: which are accepted, and which are refused, with the place of
+ * the error. There is one table of texts and their milliseconds, and one of texts and
  * their errors.
  */
 #include <setjmp.h>

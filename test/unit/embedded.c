@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that somebody else's waitpid has met. Knows embedded.h, and counts what the
- * process signals. The only one here that needs a redis-server.
+ * An embedded server that is reaped by a waitpid outside of embedded.c. The test counts
+ * the signals that the process sends. It is the only unit test that needs a redis-server.
  *
- * Happy path: embedded_start, a SIGKILL, waitpid, embedded_reaped; embedded_stop then
- * signals nobody, and removes the folder.
+ * Usual course: embedded_start, a SIGKILL, waitpid, embedded_reaped; embedded_stop then
+ * sends no signal, and removes the directory.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@
 
 static int signals;
 
-/* In place of the system's, for embedded.c as well. */
+/* Replaces the system's function, also for embedded.c. */
 int kill(pid_t pid, int number)
 {
     signals++;
@@ -47,7 +47,7 @@ static bool is_there(const char *path)
     return lstat(path, &info) == 0;
 }
 
-/* Its end, met by another than embedded.c. */
+/* Ends the server, and reaps it outside of embedded.c. */
 static void end_and_reap(struct embedded *server)
 {
     pid_t pid = server->pid;

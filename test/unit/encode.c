@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Commands out, byte by byte. Knows encode.h, resp.h and the embedded scripts' ids.
+ * The encoding of commands, byte by byte.
  *
- * A command is written down as its words, separated by spaces; `~` stands for a space
- * within a word, `%s` for a script's SHA-1. commands() makes of it what Redis calls a
- * command, by a way of its own (snprintf). Happy path: put, compare with the words.
+ * A command is written as its words, separated by spaces; `~` stands for a space within a
+ * word, `%s` for a script's SHA-1. commands() encodes these words independently (by
+ * snprintf), and the result is compared.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@
 #define UUID "0189d0f0-1111-4222-8333-444455556666"
 #define SHA(id) lw__scripts[LW__SCRIPT_##id].sha1
 
-/* An allocation that cannot be had shall fail under the sanitizer too, not abort. */
+/* An impossible allocation must fail under the sanitizer too, not abort. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -45,8 +45,8 @@ static void append(char *bytes, size_t size, const char *word, size_t length)
     }
 }
 
-/* Adds the commands of `text` (one a line, words separated by spaces, `~` for a space
- * inside one) in Redis' form. */
+/* Appends the commands of `text`, encoded: one per line, words separated by spaces, `~`
+ * for a space within a word. */
 static void commands(char *bytes, size_t size, const char *text)
 {
     while (*text) {
@@ -65,7 +65,7 @@ static void commands(char *bytes, size_t size, const char *text)
     }
 }
 
-/* What was put is exactly this; the buffer is emptied. */
+/* Checks that the buffer contains exactly these commands, and empties it. */
 static void expect(struct lw__buffer *out, const char *format, ...)
 {
     char text[4096], bytes[8192] = "";
@@ -280,7 +280,7 @@ static void test_a_drop_is_a_script_or_the_server_s_own_command(void **state)
     expect(&out, "DELEX job IFEQ " UUID ":7:2000-");
 }
 
-/* By the name alone. */
+/* The commands that use only the name's own key, while its slot moves. */
 static void test_what_is_said_while_a_slot_moves(void **state)
 {
     struct lw__renew_args kept = {"job", {UUID, 7, 2000}, 1000};
@@ -475,7 +475,8 @@ static void test_eval_carries_the_text(void **state)
     lw__buffer_clear(&out);
 }
 
-/* Every queue in its name's cluster slot, and `x` and `{x}` apart. */
+/* Each queue is in the cluster slot of its name, and the queues of `x` and `{x}`
+ * differ. */
 static void test_names_with_and_without_tags(void **state)
 {
     static const struct {
@@ -543,7 +544,7 @@ static void test_commands_pile_up_in_one_buffer(void **state)
     lw__buffer_clear(&out);
 }
 
-/* More than any address space has: 2^48 bytes. */
+/* No address space has that much: 2^48 bytes. */
 static void test_memory_that_is_not_there_sticks(void **state)
 {
     size_t full = sizeof(size_t) == 8 ? SIZE_MAX >> 17 : SIZE_MAX / 4 + 1;
@@ -553,7 +554,7 @@ static void test_memory_that_is_not_there_sticks(void **state)
     lw__encode_try(&out, "job", &token, 30000);
     assert_true(out.failed);
     assert_null(out.data);
-    out.length = out.capacity = 0; /* there would be memory again: void all the same */
+    out.length = out.capacity = 0; /* enough memory again: the buffer stays void */
     lw__encode_fence_extend(&out, site.fence);
     assert_true(out.failed);
     assert_null(out.data);

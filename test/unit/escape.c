@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Somebody else's words, made fit to be shown: no control byte goes through, nothing is
- * longer than its room, no character is cut. Knows told.h alone.
- *
- * Happy path: a text, as it is told.
+ * Text of other programs, escaped for display: no control byte is left, no result is
+ * larger than its buffer, and no character is cut. The test compares each text with its
+ * escaped form.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,10 +43,10 @@ static void test_control_bytes_do_not(void **state)
     told_as("\x1b[2J\r\n\x07\x7f", "\\x1b[2J\\x0d\\x0a\\x07\\x7f");
     told_as("\x9b"
             "31m",
-            "\\x9b31m"); /* C1 as a terminal of eight bits has it */
+            "\\x9b31m"); /* C1 control, as one byte */
     told_as("\xc2\x9b"
             "31m",
-            "\\xc2\\x9b31m"); /* and as one of UTF-8 */
+            "\\xc2\\x9b31m"); /* the same in UTF-8 */
     told_as("\xc1\xbf \xed\xa0\x80 \xe2\x82", "\\xc1\\xbf \\xed\\xa0\\x80 \\xe2\\x82");
 }
 
@@ -157,13 +156,13 @@ static void test_a_cause_that_repeats_is_logged_once_a_minute(void **state)
     assert_int_equal(heard.count, 2);
     assert_string_equal(heard.last, "10.0.0.1: Connection refused (repeated 60 times in "
                                     "the last minute)");
-    fail_at(&log, 1200, 1); /* it was over, and begins again */
+    fail_at(&log, 1200, 1); /* the cause had ended, and begins again */
     assert_int_equal(heard.count, 3);
     assert_string_equal(heard.last, "10.0.0.1: Connection refused");
 }
 
-/* As many as the nodes of a large cluster: each is told of once, however they alternate.
- */
+/* As many causes as a large cluster has nodes: each one is logged once, however they
+ * alternate. */
 static void test_causes_that_alternate_are_told_apart(void **state)
 {
     static struct lw__causes causes;

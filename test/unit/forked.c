@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The mark that tells a forked child from its parent, with the page that the kernel
- * wipes, without it, and where madvise() returns 0 and does nothing. Knows only forked.h.
- * Happy path: a mark, a child that looks at it, what it found as its exit status.
+ * The mark by which a forked child differs from its parent: with the page that the kernel
+ * wipes, without it, and with a madvise() that returns 0 without effect. Usual course: a
+ * mark is made, a child checks it, and its exit status is the result.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* As in qemu-user 7.2: all advice is accepted, and ignored. */
+/* qemu-user 7.2 accepts all advice, and ignores it. */
 static bool ignores_advice;
 
 int __real_madvise(void *address, size_t length, int advice);
@@ -63,7 +63,7 @@ static void test_without_a_page_the_pid_tells(void **state)
     assert_null(mark.page);
     assert_false(lw__process_is_child(&mark));
     assert_true(child_sees_itself(&mark));
-    lw__process_unmark(&mark); /* again: nothing is left to do */
+    lw__process_unmark(&mark); /* again: no effect */
 }
 
 static void test_an_emulator_that_ignores_advice_is_not_believed(void **state)

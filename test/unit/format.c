@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages in, tokens out: what fits exactly is understood, all else is refused. Knows
- * format.h alone.
- * Happy path: a message as a script publishes it, each of its fields.
+ * The parsing of messages and the formatting of tokens: what fits exactly is accepted,
+ * all else is refused. Usual course: a message as a script publishes it is parsed, and
+ * each of its fields is compared.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ static void test_a_hand_over_of_a_read_write_lock(void **state)
     assert_string_equal(message.name, "a job");
 }
 
-/* A releaser that was not told its server's run_id names none. */
+/* A releaser that does not know its server's run_id leaves it empty. */
 static void test_a_hand_over_by_any_server(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void test_a_hand_over_by_any_server(void **state)
     assert_false(is_message("t " UUID ":7:2000- 16 17 job"));
 }
 
-/* Tokens of wire version 1 had no end mark, its messages no server. */
+/* Tokens of wire version 1 had no end mark, and its messages had no server. */
 static void test_messages_of_another_version(void **state)
 {
     (void)state;
@@ -105,7 +105,8 @@ static void test_a_hint_to_verify(void **state)
     assert_false(is_message(""));
 }
 
-/* Cut anywhere before the name's first byte, or of a name that no lock can have. */
+/* A message is refused if it is cut before the first byte of the name, or if no lock can
+ * have the name. */
 static void test_messages_cut_at_every_byte(void **state)
 {
     static const char *const whole[] = {
@@ -118,7 +119,7 @@ static void test_messages_cut_at_every_byte(void **state)
         char *copy;
 
         for (size_t cut = 0; cut < length; cut++) {
-            copy = strndup(whole[i], cut); /* so that reading beyond it is noticed */
+            copy = strndup(whole[i], cut); /* so that a read beyond it is detected */
             assert_non_null(copy);
             assert_false(lw__format_read_message(copy, cut, UUID, &message));
             free(copy);
@@ -130,7 +131,7 @@ static void test_messages_cut_at_every_byte(void **state)
                                          strlen(whole[1]) + 2, UUID, &message));
 }
 
-/* Each place of a message, and what may not stand there. */
+/* Each field of a message, with each invalid value. */
 static void test_messages_with_each_field_wrong(void **state)
 {
     static const char *const wrong[] = {"",
@@ -229,8 +230,8 @@ static void test_numbers_are_written_as_the_server_can(void **state)
     assert_string_equal(numbers, "%d ");
 }
 
-/* The text of a token that queues is longer than what Redis keeps in a list; all else of
- * it is the same. */
+/* The text of a token that queues is padded to more than 64 bytes, so that Redis does not
+ * store the queue as a list. All else of the token is the same. */
 static void test_a_token_that_queues_is_padded(void **state)
 {
     struct lw__token queues = {UUID, 7 | LW__PADDED, 100};

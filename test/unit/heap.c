@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The heap of due times: order, moves, removal, room. Knows only heap.h.
- * Happy path: random operations against a plain array that is searched from end to end.
+ * The heap of due times: order, moves, removal and room. Random operations are compared
+ * with a plain array that is searched from end to end.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -103,7 +103,7 @@ static void test_a_full_heap_takes_no_more(void **state)
     (void)state;
     memset(nodes, 0, sizeof(nodes));
     assert_int_equal(lw__heap_reserve(&heap, 1), 0);
-    for (size_t i = 0; i < 100; i++) { /* a breach of the contract must not corrupt */
+    for (size_t i = 0; i < 100; i++) { /* a breach of contract must not corrupt it */
         lw__heap_set(&heap, &nodes[i], 1);
     }
     assert_int_equal(heap.count, heap.capacity);
@@ -144,7 +144,7 @@ static void test_room_beyond_all_memory_is_refused(void **state)
     /* its size in bytes does not fit into a size_t, and would wrap around to 16 bytes */
     assert_int_equal(
         lw__heap_reserve(&heap, SIZE_MAX / sizeof(struct lw__heap_entry) + 2), LW_ENOMEM);
-    assert_int_equal(lw__heap_reserve(&heap, 6), 0); /* what is there is as it was */
+    assert_int_equal(lw__heap_reserve(&heap, 6), 0); /* the heap is unchanged */
     lw__heap_clear(&heap);
 }
 

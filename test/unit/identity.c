@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where ids come from, and what they leave alone: the host's own random numbers go on as
- * if there were no client. And the keyed hash of a client's tables. No server is needed:
- * a client has its id before it has a connection.
- * Happy path: clients are made, in this process and in its children; their ids are
+ * Where ids come from, and the keyed hash of a client's tables. The host program's own
+ * random numbers are not affected by a client. No server is needed: a client has its id
+ * before it connects.
+ *
+ * Usual course: clients are made in this process and in its children, and their ids are
  * compared.
  */
 #include <setjmp.h>
@@ -25,7 +26,7 @@
 
 #define URL "unix:///nonexistent/lockwire"
 
-static bool exhausted; /* no random bytes from the system */
+static bool exhausted; /* the system has no random bytes */
 
 int __real_getentropy(void *ret, size_t size);
 int __wrap_getentropy(void *ret, size_t size);
@@ -39,7 +40,7 @@ int __wrap_getentropy(void *ret, size_t size)
     return -1;
 }
 
-/* A client lives and dies; its id. */
+/* Creates and frees a client; returns its id. */
 static void live(char uuid[LW__UUID_SIZE])
 {
     struct event_base *base = event_base_new();
@@ -94,7 +95,7 @@ static void test_forked_children_have_ids_of_their_own(void **state)
     char ids[4][LW__UUID_SIZE];
 
     (void)state;
-    live(ids[0]); /* before the fork: nothing that was drawn is kept */
+    live(ids[0]); /* before the fork: no random bytes are kept */
     live_in_a_child(ids[1]);
     live_in_a_child(ids[2]);
     live(ids[3]);
@@ -139,7 +140,8 @@ static void test_without_random_bytes_there_is_no_client(void **state)
     event_base_free(base);
 }
 
-/* The expected numbers are CPython's, which hashes by the same with PYTHONHASHSEED=0. */
+/* The expected hashes are those of CPython, which uses the same function, with
+ * PYTHONHASHSEED=0. */
 static void test_the_hash_is_siphash(void **state)
 {
     static const struct {
@@ -163,7 +165,7 @@ static void test_the_hash_is_siphash(void **state)
     }
 }
 
-#define NAMES 1000 /* its table grows meanwhile, four times */
+#define NAMES 1000 /* the table grows four times */
 
 static void test_names_are_found_among_many(void **state)
 {
@@ -201,7 +203,7 @@ static void test_names_are_found_among_many(void **state)
     event_base_free(base);
 }
 
-/* Where a name stands in one client's table says nothing of another's. */
+/* The position of a name in one client's table does not reveal that in another's. */
 static void test_no_two_clients_hash_alike(void **state)
 {
     struct event_base *base = event_base_new();

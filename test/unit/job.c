@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command at work, with nobody else's processes. Knows job.h alone.
- *
- * Happy path: its child ends, job_signal is told, `over`.
+ * The job of a command, without other processes. Usual course: the command's process
+ * ends, job_signal is called, and then `on_end`.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TURNS 1000 /* of the loop: a look takes one */
+#define TURNS 1000 /* of the loop; a check takes one */
 
 struct scene {
     struct event_base *base;
@@ -50,7 +49,7 @@ static void on_child_signal(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* Its child has ended, and nobody has looked. */
+/* Starts a job whose process has ended, which the job has not seen yet. */
 static void begin(struct scene *scene)
 {
     static char *argv[] = {"true", NULL};
@@ -73,7 +72,7 @@ static void end(struct scene *scene)
     event_base_free(scene->base);
 }
 
-/* More of them end in every turn of the loop: that puts off no look. */
+/* Children that end in every turn of the loop do not delay the check. */
 static void test_signals_without_end(void **state)
 {
     struct scene scene;
@@ -95,7 +94,7 @@ static void test_signals_without_end(void **state)
     close(ends[1]);
 }
 
-/* Nobody is left who could stop: it is over, whichever signal is handled first. */
+/* No process is left to be stopped: the job ends, whichever signal is handled first. */
 static void test_stop_after_its_end(void **state)
 {
     struct scene scene;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A link and a server that behaves, dawdles and goes away: what is sent, what is
- * answered, and how it ends. Knows the scene of link_scene.h; what the link calls is
- * compared as a trace in words.
+ * A link, and a server that behaves well, is slow or goes away: which commands are sent,
+ * which replies come, and how the link ends. Uses the scene of link_scene.h; the link's
+ * calls are compared as a trace in words.
  */
 #include "link_scene.h"
 
@@ -134,7 +134,7 @@ static void test_many_in_flight(void **state)
     char wanted[32];
 
     scene_open(scene);
-    for (int round = 0; round < 3; round++) { /* the ring's begin wanders */
+    for (int round = 0; round < 3; round++) { /* the start of the ring moves */
         for (int i = 0; i < MANY; i++) {
             scene_send(scene, &asks[i], i, 1);
         }
@@ -174,7 +174,7 @@ static void test_a_request_is_forgotten_between_its_answers(void **state)
     serve(scene, ":1\r\n");
     await(scene, "1:1");
     lw__link_forget(scene->link, &pair.request);
-    memset(&pair, 0xee, sizeof(pair)); /* it may go at once */
+    memset(&pair, 0xee, sizeof(pair)); /* it may be freed at once */
     serve(scene, ":2\r\n:3\r\n");
     await(scene, "2:3");
     assert_string_equal(scene->trace, "up 1:1 2:3 ");
@@ -303,7 +303,7 @@ static void test_a_link_is_closed_before_it_is_up_or_down(void **state)
     lw__link_fail(scene->link, "why");
     lw__link_close(scene->link);
     scene->link = NULL;
-    (void)event_del(scene->accepting); /* who is still in the queue does not matter */
+    (void)event_del(scene->accepting); /* clients still in the queue do not matter */
     settle(scene);
     assert_string_equal(scene->trace, "");
 }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What hiredis' asynchronous context would not bear, or would do otherwise, and the link
- * must not let show. Knows the scene of link_scene.h, and which of it depends on hiredis'
- * version.
- *
- * Happy path: as the link's own test.
+ * Cases that hiredis' asynchronous context does not survive, or handles differently, and
+ * that the link must handle. Some of them depend on hiredis' version. Uses the scene of
+ * link_scene.h.
  */
 #include "link_scene.h"
 
@@ -18,14 +16,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Without a turn of the loop. */
+/* Sends the bytes without a turn of the loop. */
 static void say(struct scene *scene, const char *bytes)
 {
     assert_int_equal(send(scene->peer, bytes, strlen(bytes), MSG_NOSIGNAL),
                      strlen(bytes));
 }
 
-/* ---- what a server may say ---- */
+/* ---- input from the server ---- */
 
 static void run_lie(const char *bytes, bool subscribed, const char *why)
 {
@@ -74,7 +72,7 @@ static void test_lies_that_abort_in_a_subscribed_context(void **state)
     }
 }
 
-/* RESP3's pushes, short ones above all. */
+/* Pushes of RESP3, most of them short. */
 static void test_pushes_that_nobody_asked_for(void **state)
 {
     static const char *const bytes[] = {
@@ -105,7 +103,7 @@ static void test_pushes_that_nobody_asked_for(void **state)
     }
 }
 
-/* A confirmation of a channel that was never subscribed to, which aborts 1.x. */
+/* A confirmation of a channel that was never subscribed to makes hiredis 1.x abort. */
 static void test_a_foreign_confirmation_is_ignored(void **state)
 {
     struct scene *scene = *state;
@@ -133,7 +131,7 @@ static void test_many_messages_of_one_read(void **state)
     await(scene, "'hi'] push:['subscribe','ch',1] ");
 }
 
-/* What a large reply took is not what the next one has. */
+/* The size of a large reply does not count towards the next one. */
 static void test_large_and_small_replies_alternate(void **state)
 {
     struct scene *scene = *state;
@@ -157,7 +155,7 @@ static void test_large_and_small_replies_alternate(void **state)
     free(text);
 }
 
-/* ---- when what runs ---- */
+/* ---- the order of calls ---- */
 
 static void on_timer(void *arg)
 {
@@ -170,7 +168,7 @@ static void on_timer(void *arg)
     }
 }
 
-/* A timer that is due when an answer arrives. */
+/* Lets a timer become due before the loop sees a reply that has arrived. */
 static void stall_over(struct scene *scene, const char *bytes)
 {
     int64_t due = lw__now_us() + 1000;
@@ -219,7 +217,7 @@ static void fail_link(struct scene *scene, struct ask *ask)
     }
 }
 
-/* The answer lies in hiredis' hands when its link goes. */
+/* hiredis holds the reply when the link ends. */
 static void test_a_due_timer_ends_the_link_before_an_answer(void **state)
 {
     static void (*const ends[])(struct scene *, struct ask *) = {close_link, close_all,
@@ -277,8 +275,8 @@ static void test_a_subscription_before_and_in_up(void **state)
 
 /* ---- ends ---- */
 
-/* The write fails before the loop looks at what has arrived: that is told all the
- * same. */
+/* The write fails before the loop reads the reply that has arrived: the reply is passed
+ * on all the same. */
 static void test_the_last_words_are_read_although_writing_fails(void **state)
 {
     struct scene *scene = *state;
@@ -293,7 +291,7 @@ static void test_the_last_words_are_read_although_writing_fails(void **state)
                                       "down(PEER closed the connection) ");
 }
 
-/* What was answered is believed, however much of it lies unread. */
+/* Replies that have arrived are passed on, however much of them is unread. */
 static void test_all_is_read_although_writing_fails(void **state)
 {
     struct scene *scene = *state;
@@ -317,8 +315,8 @@ static void test_all_is_read_although_writing_fails(void **state)
                                       "failed5 down(PEER closed the connection) ");
 }
 
-/* A host without a standard input gives its descriptor to the connection; 0.14.1 does not
- * close that one. */
+/* In a host program without a standard input, the connection gets descriptor 0, which
+ * hiredis 0.14.1 does not close. */
 static void test_descriptor_0_is_closed_like_any_other(void **state)
 {
     struct scene *scene = *state;
@@ -327,7 +325,7 @@ static void test_descriptor_0_is_closed_like_any_other(void **state)
     assert_true(input > STDIN_FILENO);
     (void)close(STDIN_FILENO);
     scene_start(scene);
-    if (fcntl(STDIN_FILENO, F_GETFD) < 0) { /* not the other end's either */
+    if (fcntl(STDIN_FILENO, F_GETFD) < 0) { /* nor may the server get it */
         assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
     }
     await(scene, "up ");
@@ -341,7 +339,7 @@ static void test_descriptor_0_is_closed_like_any_other(void **state)
     (void)close(input);
 }
 
-/* hiredis 1.x would connect a second time, and there is nothing at the path by then. */
+/* hiredis 1.x would connect a second time, when the path no longer exists. */
 static void test_a_path_that_is_gone_once_connected(void **state)
 {
     struct scene *scene = *state;
@@ -353,8 +351,8 @@ static void test_a_path_that_is_gone_once_connected(void **state)
     assert_string_equal(scene->trace, "up ");
 }
 
-/* A server that is busy accepts nobody, and the last who got into its queue would be told
- * to come later if it asked again. */
+/* A busy server does not accept connections. If the last client in its queue connected a
+ * second time, it would get EAGAIN. */
 static void test_a_path_whose_queue_is_full_by_now(void **state)
 {
     struct scene *scene = *state;
@@ -369,7 +367,7 @@ static void test_a_path_whose_queue_is_full_by_now(void **state)
     assert_string_equal(scene->trace, "up ");
 }
 
-/* Nothing was sent that could fail: its end is noticed nevertheless. */
+/* The end of the connection is detected although no command was sent that could fail. */
 static void test_a_path_whose_server_ends_before_a_word(void **state)
 {
     struct scene *scene = *state;

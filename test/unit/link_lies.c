@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that lies: replies that nobody can use or asked for, of any size and depth, on
- * a link of commands and on a subscribed one. Knows the scene of link_scene.h.
+ * A faulty server: replies that are invalid, or that no request waits for, of any size
+ * and depth, on a link for commands and on a subscribed one. Uses the scene of
+ * link_scene.h.
  */
 #include "link_scene.h"
 
@@ -51,7 +52,7 @@ static void test_replies_that_nobody_can_use(void **state)
         scene_open(scene);
         scene_send(scene, &ask, 1, 1);
         serve(scene, lies[i].bytes);
-        if (lies[i].why == NULL) { /* legal so far */
+        if (lies[i].why == NULL) { /* valid so far */
             settle(scene);
             assert_string_equal(scene->trace, "up ");
             lw__link_forget(scene->link, &ask.request);
@@ -96,7 +97,8 @@ static void test_the_largest_replies_that_are_taken(void **state)
     free(text);
 }
 
-/* What was parsed leaves the parser's buffer: the bound is on the reply all the same. */
+/* Parsed bytes leave the parser's buffer, but still count towards the limit on the
+ * reply. */
 static void test_a_reply_of_many_pieces_is_bounded_too(void **state)
 {
     struct scene *scene = *state;
@@ -183,7 +185,7 @@ static void test_a_subscription(void **state)
     static struct ask ask;
 
     scene_open(scene);
-    scene_send(scene, &ask, 1, 1); /* a greeting, answered first */
+    scene_send(scene, &ask, 1, 1); /* as in a handshake; answered first */
     assert_int_equal(lw__link_subscribe(scene->link, "ch"), 0);
     assert_int_equal(lw__link_inflight(scene->link), 2);
     serve(scene, "+OK\r\n" CONFIRMED MESSAGE);
@@ -234,7 +236,7 @@ static void test_a_confirmation_that_does_not_come(void **state)
     scene->request_timeout_ms = 50;
     scene_open(scene);
     assert_int_equal(lw__link_subscribe(scene->link, "ch"), 0);
-    serve(scene, MESSAGE); /* a message is none */
+    serve(scene, MESSAGE); /* not a confirmation */
     await(scene, "down(no reply from PEER within ");
     assert_non_null(strstr(scene->trace, "up push:['message','ch','hi'] down("));
 }

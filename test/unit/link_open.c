@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a link comes to stand, and for how long it is waited for: connecting that fails, is
- * refused or takes too long, its socket, time-outs, stalls of the loop. Knows the scene
- * of link_scene.h.
+ * How a link comes up, and how long it waits: connecting that fails, is refused or takes
+ * too long; its socket; time-outs; stalls of the loop. Uses the scene of link_scene.h.
  */
 #include "keep_port.h"
 #include "link_scene.h"
@@ -67,7 +66,7 @@ static void test_connecting_is_refused(void **state)
     (void)close(keeper);
 }
 
-/* A listener whose queue is full: the kernel does not answer who connects. */
+/* The listener's queue is full: the kernel does not accept connections. */
 static void test_connecting_takes_too_long(void **state)
 {
     struct scene *scene = *state;
@@ -81,7 +80,7 @@ static void test_connecting_takes_too_long(void **state)
         scene->length = 0;
         memset(scene->trace, 0, sizeof(scene->trace));
         if (scene->link != NULL) {
-            lw__link_close(scene->link); /* accepted or not, it stays in the queue */
+            lw__link_close(scene->link); /* it stays in the queue, accepted or not */
         }
         scene_start(scene);
         scene_send(scene, &ask, 1, 1);
@@ -93,7 +92,8 @@ static void test_connecting_takes_too_long(void **state)
     assert_non_null(strstr(scene->trace, "within 100 ms"));
 }
 
-/* The stall was longer than connecting may take; it had been decided long before. */
+/* The loop stalled for longer than connecting may take, but the connection was up
+ * before. */
 static void test_after_a_stall_a_connection_that_stands_counts(void **state)
 {
     struct scene *scene = *state;
@@ -105,7 +105,7 @@ static void test_after_a_stall_a_connection_that_stands_counts(void **state)
     assert_string_equal(scene->trace, "up ");
 }
 
-/* SIGPIPE has its default action here: it would end the test. */
+/* SIGPIPE has its default action here, and would end the test. */
 static void test_writing_to_nobody_raises_no_signal(void **state)
 {
     struct scene *scene = *state;
@@ -118,7 +118,7 @@ static void test_writing_to_nobody_raises_no_signal(void **state)
     assert_non_null(strstr(scene->trace, "up failed1 down("));
 }
 
-/* What was sent before the connection came up is written when it does. */
+/* Commands sent before the connection is up are written when it comes up. */
 static void test_the_first_write_raises_no_signal(void **state)
 {
     struct scene *scene = *state;
@@ -134,7 +134,7 @@ static void test_the_first_write_raises_no_signal(void **state)
     assert_non_null(strstr(scene->trace, "failed1 down("));
 }
 
-/* Of the process' open descriptors, the one that is connected to the scene's server. */
+/* Returns the descriptor that is connected to the scene's server. */
 static int descriptor_of_the_link(const struct scene *scene)
 {
     struct sockaddr_un address;
@@ -188,7 +188,7 @@ static void test_other_traffic_does_not_hide_a_dead_request(void **state)
     scene->request_timeout_ms = 100;
     scene_open(scene);
     scene_send(scene, &pair, 0, 2);
-    serve(scene, ":1\r\n"); /* an answer, but not the last one */
+    serve(scene, ":1\r\n"); /* a reply, but not the last one */
     while (strstr(scene->trace, "failed0") == NULL) {
         if (sent < MORE && lw__now_us() > pair.request.sent_us + sent * 1000) {
             scene_send(scene, &more[sent], 1, 1);

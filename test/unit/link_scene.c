@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scene of the link's tests. Must not know what is tested.
- * Happy path: see the header. Waits end on an event, or fail after a generous while.
+ * The scene of the link's tests. Waits end on an event, or fail after a generous time
+ * limit.
  */
 #include "link_scene.h"
 
@@ -396,7 +396,7 @@ void serve_bytes(struct scene *scene, const char *bytes, size_t length)
     while (length > 0) {
         ssize_t written = send(scene->peer, bytes, length, MSG_NOSIGNAL);
         if (written < 0 && (errno == EPIPE || errno == ECONNRESET)) {
-            return; /* the link has had enough: what is tested shows elsewhere */
+            return; /* the link has closed; the trace shows it */
         }
         assert_true(written > 0 || errno == EAGAIN);
         if (written > 0) {

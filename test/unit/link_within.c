@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * From within what a link calls: it is closed, failed, asked again, its requests are
- * forgotten; and a forked child's copy of it. Knows the scene of link_scene.h.
+ * Callbacks of a link that close it, make it fail, send again, or forget its requests;
+ * and a forked child's copy of a link. Uses the scene of link_scene.h.
  */
 #include "link_scene.h"
 
@@ -28,7 +28,7 @@ static void close_all(struct scene *scene, struct ask *ask)
     scene->loop = NULL;
 }
 
-/* Each event in turn closes the link, and then the loop with it. */
+/* Checks that nothing is called after `end`, which closes the link in this event. */
 static void run_ends(const char *event, void (*end)(struct scene *, struct ask *))
 {
     struct scene *scene;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loop: order of timers and deferred calls, descriptors, freeing from within. Knows
- * loop.h and libevent; names are looked up in lookup.c's own test.
- * Happy path: each test has a loop of loop_scene.h, and compares the word that results.
+ * The loop: the order of timers and deferred calls, descriptors, and freeing from within
+ * a callback. Each test has a loop of loop_scene.h, and compares the word that results.
+ * Names are resolved in the tests of resolve.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +55,7 @@ static void test_a_timer_moves_and_is_canceled(void **state)
     lw__timer_set(scene->loop, &b.timer, now + 2000);
     lw__timer_set(scene->loop, &c.timer, now + INT64_C(3600000000));
     lw__timer_set(scene->loop, &a.timer,
-                  now + 5000); /* later: its wake-up finds nothing */
+                  now + 5000); /* later: the first wake-up finds no due timer */
     lw__timer_set(scene->loop, &c.timer, now + 4000);
     lw__timer_cancel(scene->loop, &b.timer);
     lw__timer_cancel(scene->loop, &b.timer);
@@ -261,7 +261,7 @@ static void test_the_loop_is_freed_by_any_of_its_callbacks(void **state)
         }
         assert_null(scene->loop);
         assert_int_equal(scene->word[scene->length - 1], all[who]->letter);
-        loop_turn(scene); /* nothing comes after it */
+        loop_turn(scene); /* no call follows */
         assert_int_equal(scene->word[scene->length - 1], all[who]->letter);
     }
 }
@@ -299,7 +299,7 @@ static void test_a_forked_child_leaves_the_parents_events_alone(void **state)
     lw__defer(scene->loop, &t.call, false);
     child = fork_for_test();
     assert_true(child >= 0);
-    if (child == 0) { /* whatever the child's base does, nothing of it is called */
+    if (child == 0) { /* whatever the child's event_base does, nothing is called */
         lw__loop_free(scene->loop);
         (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
         end_child(scene->length == 0 ? 0 : 1);
@@ -314,7 +314,7 @@ static void test_a_forked_child_leaves_the_parents_events_alone(void **state)
     assert_string_equal(scene->word, "rt");
 }
 
-/* A watched descriptor, which a child ends with the loop. */
+/* A watched descriptor, whose event a child frees with the loop. */
 struct inherited {
     struct scene *scene;
     struct event *readable;
@@ -333,7 +333,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     }
 }
 
-/* As for a link: the descriptor is closed first if the set may be the parent's. */
+/* Like a link, closes the descriptor first if the set may be the parent's. */
 static void end_it(struct inherited *inherited)
 {
     inherited->closed = lw__loop_shares_set(inherited->scene->loop);
@@ -369,7 +369,7 @@ static void exit_of_a_child(const struct scene *scene, const struct inherited *i
                                              : 0);
 }
 
-/* All that libevent can call the loop for is due when it forks. */
+/* Everything for which libevent calls the loop is due when the process forks. */
 static void run_in_a_child(struct scene *scene, bool reinits)
 {
     struct inherited inherited = {.scene = scene};
@@ -415,7 +415,7 @@ static void test_nothing_is_called_in_a_child_with_a_set_of_its_own(void **state
     run_in_a_child(*state, true);
 }
 
-static pid_t made = -1; /* what act_forks got from fork */
+static pid_t made = -1; /* the result of act_forks' fork */
 
 static void act_forks(struct actor *actor)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loop where the process has no descriptor left for its timer: libevent's own timers
- * stand in. Knows the loop and libevent.
+ * The loop in a process that has no descriptor left for the loop's timer: libevent's own
+ * timers replace it.
  *
- * Happy path: a loop is made while no descriptor can be had; timers come in order, never
- * early, and once each.
+ * Usual course: a loop is made while no descriptor is available; timers run in order,
+ * never early, and once each.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -150,7 +150,7 @@ static void test_the_loop_is_freed_by_a_timer(void **state)
     assert_int_equal(strlen(word), 1);
 }
 
-/* Nothing is due, and yet something keeps the host's loop alive. */
+/* Nothing is due, but an event of the loop keeps the host's event_base running. */
 static void test_an_idle_loop_keeps_dispatch_running(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* loop_scene.h's loop, its base, and a socket pair. */
+/* The loop of loop_scene.h, its event_base, and a socket pair. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
