@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What happens when: a heap by time, and by order of planning within a microsecond. Knows
- * nothing of what it runs.
+ * The agenda: a heap of planned events, ordered by time and, within a microsecond, by
+ * order of planning. Independent of what the events do.
  *
- * Happy path: agenda_add(), and agenda_run_due() when world.now_us has got there.
+ * Usual course: agenda_add() plans an event; agenda_run_due() runs it when world.now_us
+ * has reached its time.
  */
 #include "world.h"
 

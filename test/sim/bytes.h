@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
  * Byte strings of the model server: borrowed views, growing buffers, and the strict
- * numbers that Redis reads from them. Knows nothing of keys, commands or connections.
+ * numbers that Redis parses from them. Independent of keys, commands and connections.
  *
- * Happy path: a parser cuts `struct bytes` out of somebody's buffer, a command reads
- * numbers from them and appends its answer to another buffer. Out of memory ends the
- * process: this is a test.
+ * Usual course: a parser cuts `struct bytes` out of a buffer; a command parses numbers
+ * from them and appends its reply to another buffer. If memory runs out, the process
+ * ends: this is a test.
  */
 #ifndef LW_SIM_BYTES_H
 #define LW_SIM_BYTES_H
@@ -14,13 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A view; whoever made the bytes owns them. */
+/* A view of bytes that belong to another object. */
 struct bytes {
     const char *data;
     size_t len;
 };
 
-/* Zero-initialized is empty. `data` is not NUL-terminated. */
+/* Empty if zero-initialized. `data` is not NUL-terminated. */
 struct buffer {
     char *data;
     size_t len;
@@ -37,7 +37,7 @@ bool bytes_equal(struct bytes a, struct bytes b);
 int bytes_compare(struct bytes a, struct bytes b); /* as memcmp, the shorter first */
 bool bytes_is(struct bytes a, const char *word);   /* without regard to case */
 
-/* The decimal integers that Redis accepts: no blanks, no plus, no leading zero. */
+/* Parses the decimal integers that Redis accepts: no blanks, no plus, no leading zero. */
 bool bytes_to_int(struct bytes text, int64_t *ret);
 bool bytes_to_double(struct bytes text, double *ret); /* no NaN */
 

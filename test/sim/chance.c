@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The library's own chance, taken from the seed: the linker puts the first in place of
- * the library's, the second in place of libc's (--wrap). Nothing else.
+ * Draws the library's own randomness from the world's seed. The linker puts the first
+ * function in place of the library's, the second one in place of libc's (--wrap).
  */
 #include "world.h"
 

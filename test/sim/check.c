@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What must be true of the hosts, checked while the run goes on: one holder, growing
- * fences, each operation once, the callback rules. Changes nothing; the server's keys are
- * check_server.c's.
+ * Checks, while a run goes on, what must be true of the hosts: one holder at a time,
+ * growing fencing tokens, each operation completed once, the callback rules. Changes
+ * nothing. The server's keys are checked by check_server.c.
  *
- * Happy path: each function returns; a violation does not.
+ * Each function returns if all is well; a violation does not return.
  */
 #include "look.h"
 
@@ -15,14 +15,14 @@
 #include <string.h>
 
 #define IDLE_US                                                                          \
-    (1000 * MS) /* several slow round trips, some NOSCRIPT's, and a short poll */
+    (1000 * MS) /* several slow round trips, some with NOSCRIPT, and a short poll */
 #define MOVING_IDLE_US                                                                   \
-    (1500 * MS) /* and while a slot moves: polls, each somewhat longer */
+    (1500 * MS) /* while a slot moves: some polls, each of which takes longer */
 #define POLL_US (11 * SECOND + ROUND_TRIP_US)       /* the longest poll delay */
-#define CROWD_POLL_US (33 * SECOND + ROUND_TRIP_US) /* of who has a hundred before it */
-#define ROUND_TRIP_US (100 * MS) /* a slow one, where no packet is late */
+#define CROWD_POLL_US (33 * SECOND + ROUND_TRIP_US) /* behind a hundred others */
+#define ROUND_TRIP_US (100 * MS)                    /* a slow one, if no packet is late */
 #define OVERTAKEN 30
-#define LATE_US (20 * MS) /* what a loop that does not stall may be late by */
+#define LATE_US (20 * MS) /* how late a loop that does not stall may be */
 
 static int64_t latest(int64_t a, int64_t b)
 {
@@ -31,7 +31,8 @@ static int64_t latest(int64_t a, int64_t b)
 
 /* ---- callbacks ---- */
 
-/* Rule 6: a loss comes before every other callback that could have told of it. */
+/* Rule 6: checks that the loss of a lock whose deadline has passed is reported before any
+ * other callback. */
 static void check_losses_told(const struct op *told, const char *what)
 {
     for (const struct op *op = world.ops; op != NULL; op = op->next) {
@@ -62,7 +63,8 @@ void check_callback(const struct op *op, const char *what, bool of_loss)
     }
 }
 
-/* Each end is told after a beginning, or after another failed attempt. */
+/* Checks that "up" is never reported twice in a row. "Down" may be: once for each failed
+ * attempt. */
 void check_link(struct host *host, const struct lw_client *client, bool up)
 {
     if (client != host->client || host->in_call) {
@@ -75,7 +77,8 @@ void check_link(struct host *host, const struct lw_client *client, bool up)
     host->up_us = world.now_us;
 }
 
-/* Redisson's format does not tell our owners: each client knows its own. */
+/* Returns true if both have the same owner. Redisson's format does not store our owners:
+ * each client knows only its own. */
 static bool same_owner(const struct op *a, const struct op *b)
 {
     if (a != b && a->options.mode == LW_REDISSON && a->host != b->host) {
@@ -84,9 +87,10 @@ static bool same_owner(const struct op *a, const struct op *b)
     return a == b || (*a->owner && strcmp(a->owner, b->owner) == 0);
 }
 
-/* While two may hold, who was granted first need not be told first, and who lost the lock
- * unknowingly still passes it on within its client: only those told of before the loss
- * count. */
+/* Checks a fencing token while two may hold. Grants need not be delivered in the order in
+ * which they were made then, and a client that has not noticed its loss still hands the
+ * lock over locally. So only grants delivered before the loss need have smaller tokens.
+ * No token may be granted twice in any case. */
 static void check_against(const struct op *op, const struct op *list)
 {
     for (const struct op *past = list; past != NULL; past = past->next) {
@@ -101,7 +105,8 @@ static void check_against(const struct op *op, const struct op *list)
     }
 }
 
-/* What an owner let go is held again where its release is lost, with its old number. */
+/* Returns true if another operation of the owner of `op` was granted with the same token:
+ * if a release is lost, its owner holds the lock again, with the old token. */
 static bool repeats(const struct op *op, const struct op *list)
 {
     for (; list != NULL; list = list->next) {
@@ -118,9 +123,10 @@ static bool is_excused_of(const struct op *op, const struct op *past)
     return past->of_lost && (repeats(op, world.ops) || repeats(op, world.past));
 }
 
-/* Readers hold side by side, and an owner that is in already keeps its number: who comes
- * for itself alone, or to write, has a larger one than all others that were told of
- * before it asked. */
+/* Checks the fencing token of a read-write lock. Readers hold side by side, and an owner
+ * that already holds the lock keeps its token. A writer, or a request without an owner,
+ * gets a token larger than those of all other owners whose grants were delivered before
+ * it was made. */
 static void check_entry(const struct op *op)
 {
     const struct op *const lists[] = {world.ops, world.past};
@@ -151,8 +157,9 @@ static void note_fence(const struct op *op)
     }
 }
 
-/* A number that an old master gave out is larger than all before it was replaced, but
- * may not be than those that the new one gives out at the same time. */
+/* Checks a fencing token. One that an old master drew is larger than all that were drawn
+ * before it was replaced, but not always than those that the new master draws at the same
+ * time. */
 static void check_fence(const struct op *op)
 {
     bool lossy = world.now_us <= world.loss_until_us;
@@ -172,7 +179,7 @@ static void check_fence(const struct op *op)
         return;
     }
     if (op->set != NULL && world.failovers > 0) {
-        check_entry(op); /* a master that was replaced may have granted it meanwhile */
+        check_entry(op); /* may have been granted by a master that was replaced since */
         note_fence(op);
         return;
     }
@@ -203,10 +210,10 @@ void check_split(int64_t since_us, int64_t until_us)
     }
 }
 
-/* Turns come in order (a set queues only for one of its names): whoever waits is
- * overtaken by few that came later, once nothing happens that sets waiters back; they
- * have time for their links to end at one server, and to let the leases end of whoever
- * was lost. */
+/* Checks that waiters are served in order (a set queues for only one of its names). Once
+ * no fault sets waiters back any more, only few later requests may overtake a waiter.
+ * Before that, the waiters' links have time to reach the same server, and the leases of
+ * lost holders to expire. */
 static void check_overtaken(const struct op *op)
 {
     int64_t patience_us = world.plan.tame ? POLL_US
@@ -264,7 +271,7 @@ void check_done(const struct op *op, int status)
             violation("op %u: acquires, and is answered that it is not held", op->id);
         }
         break;
-    case LW_EINVAL: /* a stranger has the key */
+    case LW_EINVAL: /* the key is foreign */
         if (!op->adopted || !world.plan.every_us[FAULT_STRANGER] ||
             op->options.mode == LW_MUTEX) {
             violation("op %u: invalid", op->id);
@@ -305,7 +312,8 @@ void check_done(const struct op *op, int status)
     }
 }
 
-/* Without renewals, but with all of its lease, which a message alone does not give. */
+/* Checks that a hold without renewals lasts for its full lease. A hand-over message alone
+ * grants less, the claim window. */
 static void check_full_lease(const struct op *op)
 {
     int64_t lease_us = op->options.lease_ms * MS;
@@ -337,13 +345,15 @@ void check_lost(const struct op *op, int why)
             violation("op %u: lost without a warning", op->id);
         }
     }
-    /* what is passed on shortly before its end may end before it can be renewed */
+    /* a hold that is handed over shortly before its deadline may expire before it is
+     * renewed */
     if (world.plan.tame && why == LW_ELOST && !unrenewed && op->left_ms >= 100) {
         violation("op %u: lost, though it was to be renewed", op->id);
     }
 }
 
-/* By the longest lease that it has had (load.c's lw_renew goes up to 3000). */
+/* Returns the remaining time from which `at_risk` is due, for the longest lease that the
+ * hold may have had (lw_renew in load.c asks for up to 3000 ms). */
 static int64_t at_risk_ms(const struct op *op)
 {
     int64_t lease = op->options.lease_ms, margin = op->options.margin_ms;
@@ -372,21 +382,22 @@ void check_risk(const struct op *op, int at_risk, int64_t remaining_ms)
     if (at_risk && remaining_ms > at_risk_ms(op)) {
         violation("op %u: warned with %lld ms left", op->id, (long long)remaining_ms);
     }
-    /* a slot that moves costs a renewal some round trips, and a connection */
+    /* while a slot moves, a renewal costs several round trips and a connection */
     if (world.plan.tame && !world.plan.every_us[FAULT_SLOT] && at_risk && !unrenewed &&
         op->left_ms >= 100) {
         violation("op %u: warned, though it was to be renewed", op->id);
     }
 }
 
-/* ---- who believes to hold ---- */
+/* ---- operations that believe that they hold the lock ---- */
 
 static bool believes(const struct op *op)
 {
     return op->done > 0 && op->lock != NULL && lw_lock_remaining_ms(op->lock) > 0;
 }
 
-/* Counted once for each that was excused. */
+/* Returns true if `op` may hold along with others, since the master does not know its
+ * hold. Counts each such operation once, in world.excused. */
 static bool is_excused(struct op *op)
 {
     if (!stray_is(op) || world.plan.guard_ms) {
@@ -397,7 +408,8 @@ static bool is_excused(struct op *op)
     return true;
 }
 
-/* `op` believes: may all that believe along with it? */
+/* Checks that `op`, which believes that it holds the lock, may hold it along with all
+ * others that do. */
 static void check_company(struct op *op)
 {
     unsigned owners = 1;
@@ -427,9 +439,10 @@ static void check_company(struct op *op)
     }
 }
 
-/* By the hosts where nothing goes wrong: a mutex is handed over at once. By the server if
- * there are sets, which hold names before they are told, and where everything works
- * again: who waits finds a free key by polling at the latest. */
+/* Returns true if the name is idle. In a tame plan without sets the hosts' handles show
+ * that, since a mutex is handed over at once. The server's key shows it if there are
+ * sets, which hold names before their grant is reported, and once everything works again,
+ * when waiters find a free key by polling at the latest. */
 static bool is_idle(unsigned name, bool believed)
 {
     if (world.plan.tame && !world.plan.sets) {
@@ -453,8 +466,8 @@ static int64_t longest_idle_us(unsigned name)
     return look_is_crowded(name) ? CROWD_POLL_US : POLL_US;
 }
 
-/* The record of the last loss is made when a client asks for the first time, or at a
- * heartbeat if that was refused. */
+/* Returns how long the guard may delay grants. Its record of the last loss is written at
+ * a client's first request, or at a heartbeat if that was refused. */
 static int64_t longest_guard_us(void)
 {
     return world.plan.guard_ms
@@ -462,7 +475,7 @@ static int64_t longest_guard_us(void)
                : 0;
 }
 
-/* In time for links that do not work to be noticed and made again. */
+/* Returns true once broken links have been noticed and replaced. */
 static bool has_settled(void)
 {
     int64_t settled_us = world.healed_us + 2 * world.plan.request_timeout_ms * MS +
@@ -471,7 +484,8 @@ static bool has_settled(void)
     return world.plan.tame || (world.healed && world.now_us > settled_us);
 }
 
-/* Not a keep that was refused, until its pause is over. A set waits for one name. */
+/* Returns true if the operation has a request pending. A keep that was refused has none
+ * until its pause ends. A set waits for one name at a time. */
 static bool asks(const struct op *op)
 {
     if (op->set != NULL) {
@@ -511,7 +525,8 @@ static void check_in_time(const struct op *op, int64_t due_us, const char *what)
     }
 }
 
-/* What ends by the clock. */
+/* Checks that whatever is due by the clock comes in time: the loss at the deadline, the
+ * end by max_hold_ms, the end of a release. */
 static void check_ends(const struct op *op)
 {
     const struct lw_acquire_options *options = &op->options;
@@ -522,7 +537,7 @@ static void check_ends(const struct op *op)
     if (op->state == OP_HELD && lw_lock_state(op->lock) == LW_HELD) {
         int64_t deadline_us = lw__handle_deadline_us(op->lock);
 
-        if (deadline_us > 0) { /* else the server has just said that it is not held */
+        if (deadline_us > 0) { /* else the server has just replied that it is not held */
             check_in_time(op, deadline_us - options->margin_ms * MS, "its loss");
         }
         if (options->max_hold_ms) {
@@ -535,8 +550,8 @@ static void check_ends(const struct op *op)
     }
 }
 
-/* What is left is what is left of the name that ends first. A lost set keeps no name
- * longer than the margin. */
+/* Checks that the remaining time of a set is that of the name that expires first, and
+ * that a lost set holds no name for longer than the margin. */
 static void check_set(const struct set *set)
 {
     const struct op *op = set->ops[0];

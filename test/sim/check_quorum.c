@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * What must be true of a quorum's servers: a majority has votes of whoever believes to
- * hold. Changes nothing.
- *
- * Happy path: each function returns; a violation does not.
+ * Checks a quorum's servers: a client that believes that it holds a lock has the votes of
+ * a majority. Changes nothing. A violation does not return.
  */
 #include "lock/lock_private.h"
 #include "look.h"
 
 #include <string.h>
 
-/* Returns true if this server has the name for a client of this member. */
+/* Returns true if the name's key at this server has a token of the client's member there.
+ */
 static bool has_vote(const struct op *op, unsigned server)
 {
     const struct lw_client *client = op->host->client;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What must be true after each script: whoever is first in the queue cannot enter, a
- * hand-over went to one that heard of it and told nobody else but the next, counts match
- * their holds; and where nothing goes wrong, turns come in order and at two commands
- * each. Changes nothing.
+ * Checks after each script that the first waiter in the queue cannot enter; that a
+ * hand-over went to a waiter that received it, and was published to no other waiter
+ * except the next one; and that counts match their holds. In plans where nothing goes
+ * wrong (plan.quiet), also that waiters are served in order, and that each hold costs two
+ * commands. Changes nothing.
  *
- * Happy path: the server shows each message and each script as it ends, and each function
- * returns; a violation does not.
+ * Usual course: the server reports each message, and each script when it ends, and each
+ * function returns; a violation does not return.
  */
 #include "look.h"
 
@@ -18,10 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_US (2 * MS) /* what a minimum time is counted less exactly by */
+#define LEAST_US (2 * MS) /* how early a hold with a minimum time may be released */
 #define UNSEEN_US                                                                        \
-    (20 * MS) /* a hold that may be released without a look at the queue                 \
-               */
+    (20 * MS) /* the longest hold that may be released without a look at the queue */
 
 /* ---- messages and scripts ---- */
 
@@ -53,7 +53,7 @@ static bool says_again_in(const char *text)
     return (count == 5 && n[4] == 1) || (count == 6 && n[5] == 1);
 }
 
-/* The answer says that more of the queue is to be looked at. */
+/* Returns true if the reply reports that more of the queue is to be examined. */
 static bool says_again(const struct model_script_run *run)
 {
     bool is_rw = run->key_count == 3 && begins(run->keys[1], RW_QUEUE);
@@ -61,10 +61,10 @@ static bool says_again(const struct model_script_run *run)
     int count = 0;
 
     if (is_rw && run->arg_count == 4 && !begins(run->reply, "*")) {
-        return false; /* a fence */
+        return false; /* a fencing token */
     }
     look_copy(text, sizeof(text), run->reply);
-    if (*text == '$') { /* a mutex': five numbers or, of a turn, six, perhaps a type */
+    if (*text == '$') { /* a mutex: 5 numbers, 6 by mutex_turn; perhaps a type */
         return says_again_in(strstr(text, "\r\n") + 2);
     }
     while (count < 8 && (items[count] = look_take(&rest)) != NULL) {
@@ -73,7 +73,7 @@ static bool says_again(const struct model_script_run *run)
     if (count == 1) {
         long long number = atoll(items[0]);
 
-        return is_rw ? (number & 2) != 0 : number == 2 || number == 3; /* else a number */
+        return is_rw ? (number & 2) != 0 : number == 2 || number == 3; /* else a fence */
     }
     return count >= 6 && atoll(items[5]) == 1;
 }
@@ -91,9 +91,9 @@ static void check_counts(const char *name, const struct look_rw *rw, bool excuse
     }
 }
 
-/* Whoever is first in the queue cannot enter, or the script had let it in. `left`: one
- * that may not publish left it waiting; a renewal alone need not notice that it may
- * now. */
+/* Checks that the first waiter cannot enter, since the script should have let it in. Sets
+ * `*left` if it could enter but still waits, as after a script that may not publish: a
+ * later renewal need not notice that. */
 static void check_head(const char *name, const char *queue, bool is_rw, bool excused,
                        bool *left)
 {
@@ -117,7 +117,7 @@ static void check_head(const char *name, const char *queue, bool is_rw, bool exc
     *left = could;
 }
 
-static char value_before[LW__TOKEN_SIZE]; /* of the name that a script is about; or "" */
+static char value_before[LW__TOKEN_SIZE]; /* of the script's name before it ran, or "" */
 
 static void copy_value(struct bytes name, char ret[LW__TOKEN_SIZE])
 {
@@ -135,8 +135,9 @@ static bool is_ours(const char *value)
     return strlen(value) > LW__UUID_SIZE && value[LW__UUID_SIZE - 1] == ':';
 }
 
-/* Who releases without a look at the queue does so by what the value says. A stranger's
- * says nothing, and is left as it is, but where an operator breaks it. */
+/* Checks the value's queue mark, by which fast releases decide not to look at the queue:
+ * the value may lack it only if there are no waiters. A foreign value has no mark, and
+ * stays as it is unless an operator breaks it. */
 static void check_mark(const struct model_script_run *run, const char *queue)
 {
     char value[LW__TOKEN_SIZE];
@@ -152,14 +153,14 @@ static void check_mark(const struct model_script_run *run, const char *queue)
     }
 }
 
-/* ---- where all wait for their turn ---- */
+/* ---- the order of waiters, in quiet plans ---- */
 
 static unsigned script_count;
 static struct place {
     struct place *next;
     int64_t since_us;
     char token[LW__TOKEN_SIZE];
-} * places; /* in the order in which they came to the server */
+} * places; /* in the order in which they reached the server */
 static char holders[NAMES][LW__TOKEN_SIZE];
 
 static struct place **find_place(const char *token)
@@ -182,16 +183,18 @@ static unsigned name_index(const char *name)
     return i;
 }
 
-/* Who asks again before its links are bound has its place by the last time. They are at
- * once, where nobody has to be asked first where the server is; or of a cluster, where
- * nobody waited in that slot so far. */
+/* Returns true if the client's links may not be bound yet: then its place in the queue is
+ * that of a later request. The links are bound at once, unless sentinels must be asked
+ * first where the server is or, in a cluster, the client has not waited in that slot
+ * before. */
 static bool is_unbound(const struct model_script_run *run)
 {
     return (world.plan.watched && world.now_us < BEGIN_US + SECOND) ||
            (world.plan.clustered && begins(run->args[1], "n"));
 }
 
-/* An acquisition: its place is that of its first asking, though it joins only later. */
+/* Records the place of an acquisition by its first request, though it joins the queue
+ * only later. */
 static void note_place(const struct model_script_run *run)
 {
     char token[LW__TOKEN_SIZE];
@@ -218,7 +221,7 @@ static bool came_before(const char *token, const struct place *place)
     return at != NULL && place->since_us != NEVER && at->since_us < place->since_us;
 }
 
-/* Who has just got the name came before all that are left in the queue. */
+/* Checks that a new holder came before all waiters that are left in the queue. */
 static void check_order(const char *name, const char *queue)
 {
     char *last = holders[name_index(name)], *rest = (char *)look_ask("GET", name, NULL);
@@ -239,12 +242,12 @@ static void check_order(const char *name, const char *queue)
     }
 }
 
-/* Two commands for each hand-over: the one that asks and the one that lets go. */
+/* Checks that each hand-over costs two commands: the request and the release. */
 static void check_frugality(void)
 {
     unsigned most = 2 * world.granted + world.granted / 20 + 20;
 
-    if (world.plan.clustered) { /* before each first channel of a slot */
+    if (world.plan.clustered) { /* one more before the first channel of each slot */
         most += world.plan.hosts * world.plan.names;
     }
     if (world.plan.quiet) {
@@ -257,8 +260,8 @@ static void check_frugality(void)
 
 static bool unserved[SERVERS][NAMES];
 
-/* A script that has the name alone serves nobody: the next one that may, does, wherever
- * the name is by then. */
+/* Notes a script whose only key is the lock's: it serves no waiters. The next script that
+ * can does so, at whichever server the lock is by then. */
 static void note_alone(const struct model_script_run *run)
 {
     char key[128];
@@ -271,8 +274,8 @@ static void note_alone(const struct model_script_run *run)
     }
 }
 
-/* `unmarked`: it may leave a value without its mark; `excused`: or whoever is first
- * waiting. */
+/* Checks the names in a script's keys. `unmarked`: the script may leave a value without
+ * its queue mark. `excused`: it may leave the first waiter waiting. */
 static void check_keys_of(const struct model_server *server,
                           const struct model_script_run *run, bool unmarked, bool excused)
 {
@@ -301,8 +304,9 @@ static bool has_token(const struct op *op, struct bytes token)
     return *op->token && bytes_equal(bytes_of(op->token), token);
 }
 
-/* Remembers who was released, for what it will be told. Who held for a while looks at the
- * queue: somebody may have come to wait unseen. */
+/* Records which operation a script has released, to check the status that it will get.
+ * `dropped`: by a fast release. After a longer hold a release must look at the queue,
+ * since a waiter may have joined it unnoticed. */
 static void note_release(struct bytes token, bool dropped)
 {
     for (struct op *op = world.ops; op != NULL; op = op->next) {
@@ -328,8 +332,8 @@ static bool is_script(const struct model_script_run *run, enum lw__script_id id)
     return strcmp(run->sha1, lw__scripts[id].sha1) == 0;
 }
 
-/* The token stays, and is renewed no more: a command of an earlier connection may still
- * come. */
+/* Checks that a detached hold, whose token stays, is no longer renewed. A renewal that
+ * was sent on an earlier connection may still arrive. */
 static void note_detached(const struct model_script_run *run)
 {
     bool detaches = is_script(run, LW__SCRIPT_MUTEX_DETACH) ||
@@ -352,7 +356,8 @@ static void note_detached(const struct model_script_run *run)
     }
 }
 
-/* A hold with a minimum time is not released before. An operator may break it. */
+/* Checks that a hold with a minimum time is not released earlier, except by an operator's
+ * break. */
 static void check_minimum(struct bytes token)
 {
     const struct op *const lists[] = {world.ops, world.past};
@@ -372,7 +377,7 @@ static void check_minimum(struct bytes token)
     }
 }
 
-/* By its script, or by a command in its place. */
+/* Returns true for a fast release, by its script or by a command in its place. */
 static bool is_drop(const struct model_script_run *run)
 {
     return run->key_count == 1 && run->arg_count == 1;
@@ -385,7 +390,8 @@ static bool is_release(const struct model_script_run *run)
            (begins(run->reply, ":1") || begins(run->reply, ":3"));
 }
 
-/* The short form of a read-write lock's release has the field of the hold. */
+/* Returns the token that a release names. The short form for a read-write lock names the
+ * hold's field, `h:<token>`. */
 static struct bytes released_token(const struct model_script_run *run)
 {
     struct bytes token = run->args[0];
@@ -408,7 +414,8 @@ static bool takes_no_writes(const struct model_faults *faults)
     return faults->oom || faults->readonly || faults->misconf || faults->noreplicas;
 }
 
-/* Returns true if the client sent it while the guard forbade it to grant locks. */
+/* Returns true if the client sent the script while the guard forbade it to grant locks.
+ */
 static bool is_guarded(const struct model_script_run *run)
 {
     for (int i = 0; i < run->arg_count; i++) {
@@ -419,7 +426,8 @@ static bool is_guarded(const struct model_script_run *run)
     return false;
 }
 
-/* A number, in a cluster, where another server does it by a command. */
+/* Returns true if the script only draws a fencing token. In a cluster it does what a
+ * command does elsewhere. */
 static bool draws_alone(const struct model_script_run *run)
 {
     return run->key_count == 1 && begins(run->keys[0], "lockwire:fence");

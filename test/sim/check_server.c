@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What must be true of the server's keys at any time: whoever believes to hold is in the
- * name's key, and each key has a TTL. Changes nothing; what hosts believe is check.c's.
+ * Checks the server's keys at any time: a client that believes that it holds a lock is in
+ * the lock's key, and each key has a TTL. Changes nothing. What hosts believe is checked
+ * by check.c.
  *
- * Happy path: each function returns; a violation does not.
+ * Each function returns if all is well; a violation does not return.
  */
 #include "look.h"
 
@@ -12,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `op` believes to hold. The key cannot have ended before that: it began to count when
- * the command arrived, and belief when it was sent. */
+/* Checks that the server has the hold of `op`, which believes that it holds the lock. The
+ * key cannot expire before the client's deadline: its TTL counts from the arrival of the
+ * command, the deadline from the sending. */
 void check_backed(const struct op *op)
 {
     char token[LW__TOKEN_SIZE];
@@ -31,14 +33,15 @@ void check_backed(const struct op *op)
 
 static bool is_fence(const struct model_key *key)
 {
-    static const char begin[] = "lockwire:fence"; /* in a cluster one for each slot */
+    static const char begin[] = "lockwire:fence"; /* in a cluster, one for each slot */
 
     return key->name.len >= sizeof(begin) - 1 &&
            memcmp(key->name.data, begin, sizeof(begin) - 1) == 0;
 }
 
-/* The fence counter, evicted, comes back with the next number drawn, and has its TTL when
- * the client has seen that, or any other's heartbeat comes. */
+/* Returns true if the key may lack a TTL. An evicted fence counter is created again by
+ * the next token drawn. It gets its TTL when the client has noticed that, or at any other
+ * client's heartbeat. */
 static bool may_be_bare(const struct model_key *key)
 {
     const int64_t *every_us = world.plan.every_us;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT
  *
- * What must be true of the messages of hand-overs, `<t|r> <token> <fence> <server> <s>
- * <us> <name>`, at the server that publishes them: who is told has the name when the
- * script ends, and heard of it; no number is told to two; the server that is named is
- * this one. A replica passes all of them on: so they are true for whoever hears them,
- * wherever. Changes nothing.
+ * Checks the messages of hand-overs, `<t|r> <token> <fence> <server> <s> <us> <name>`, at
+ * the server that publishes them: the addressee holds the name when the script ends, and
+ * has received the message; no fencing token is published to two holders; the named
+ * server is the one that publishes. A replica passes all of them on, so this is true for
+ * every receiver. Changes nothing.
  *
- * Happy path: told_note() takes a message, told_check() judges all when their script has
- * ended.
+ * Usual course: told_note() records a message; told_check() judges all of a script's
+ * messages when it has ended.
  *
- * Where two servers live by themselves each tells numbers of its own, and those of the
- * one that becomes the other's copy may be told again.
+ * While two servers live on separately, each publishes fencing tokens of its own. Those
+ * of the one that then becomes the other's replica may be published again.
  */
 #include "look.h"
 #include "nodes.h"
@@ -24,7 +24,7 @@
 #include <string.h>
 
 #define MOST 256        /* messages of a script */
-#define TURN_NUMBERS 16 /* that a mutex' hand-over draws */
+#define TURN_NUMBERS 16 /* that a mutex's hand-over draws */
 
 struct message {
     char kind; /* t, r, s */
@@ -36,20 +36,20 @@ struct message {
 static struct message messages[MOST];
 static unsigned message_count;
 
-/* Numbers, and whose they are: a token's, or an owner's of a name. */
+/* Fencing tokens and their owner: a lock token, or an owner of a name. */
 struct told {
     uint64_t first, last;
-    unsigned server, slot; /* of a cluster: each has a counter of its own */
+    unsigned server, slot; /* in a cluster: each slot has its own counter */
     int64_t at_us;
     char whose[128];
 };
 
 static struct told *told;
 static size_t told_count, told_size;
-static int64_t apart_us; /* since when two servers live by themselves; NEVER: none do */
-static unsigned losing;  /* the one of them that will be the other's copy */
+static int64_t apart_us; /* when two servers were separated; NEVER if none are */
+static unsigned losing;  /* the one of them that will become the other's replica */
 
-/* The next word, which may be empty; "" where there is none. */
+/* Returns the next word, which may be empty, or "" if there is none. */
 static const char *word(char **rest)
 {
     const char *at = strsep(rest, " ");
@@ -64,23 +64,24 @@ void told_note(struct bytes text, int64_t receivers)
 
     look_copy(line, sizeof(line), text);
     if (*line == '\0' || strchr("trs", *line) == NULL || line[1] != ' ') {
-        return; /* Redisson's, or the empty one that asks whether publishing is allowed */
+        return; /* Redisson's, or the empty probe of the permission to publish */
     }
     if (++message_count == MOST) {
         violation("a script tells as many as %d", MOST);
     }
     *message = (struct message){.kind = *word(&rest), .receivers = receivers};
     (void)snprintf(message->token, sizeof(message->token), "%s", word(&rest));
-    message->fence = strtoull(word(&rest), NULL, 10); /* or a window, to stand by */
+    message->fence = strtoull(word(&rest), NULL, 10); /* of an s: a claim window */
     if (message->kind != 's') {
         (void)snprintf(message->server, sizeof(message->server), "%s", word(&rest));
-        word(&rest); /* when: seconds, microseconds */
+        word(&rest); /* the time: seconds, microseconds */
         word(&rest);
     }
     (void)snprintf(message->name, sizeof(message->name), "%s", rest != NULL ? rest : "");
 }
 
-/* Copies the owner of a hold that is there. */
+/* Copies the name and the owner of the hold that the message names. Returns false if
+ * there is no such hold. */
 static bool find_owner(const struct message *message, char *ret, size_t size)
 {
     char field[128], *rest;
@@ -97,7 +98,9 @@ static bool find_owner(const struct message *message, char *ret, size_t size)
     return record != NULL;
 }
 
-/* Says whose the number is: each owner of a read-write lock has one for all its holds. */
+/* Checks that the addressee holds the name and has received the message. Stores in
+ * `whose` whose fencing token it is: an owner of a read-write lock has one for all its
+ * holds. */
 static void check_has_name(const struct message *message, char *whose, size_t size)
 {
     bool has;
@@ -182,7 +185,8 @@ static void check_turn(const struct message *message, unsigned server)
     }
 }
 
-/* Of a name, one is told to stand by, and of a mutex one that it has it. */
+/* Checks that a script asks at most one waiter of a name to stand by, and hands a mutex
+ * over to at most one. */
 static void check_alone(const struct message *message)
 {
     for (const struct message *other = messages; other < message; other++) {
@@ -195,9 +199,9 @@ static void check_alone(const struct message *message)
 }
 
 static char name[64];      /* of the script that runs */
-static char before[16384]; /* who had it */
+static char before[16384]; /* its holders before the script */
 
-/* The tokens that have a name, blanks around each. */
+/* Lists the tokens that hold the name, each between blanks. */
 static void list_holders(char *list, size_t size)
 {
     char *rest = (char *)look_ask("GET", name, NULL);
@@ -249,7 +253,7 @@ static bool is_argument(const char *token, const struct bytes *args, int arg_cou
     return false;
 }
 
-/* Nobody was given the name who does not hear of it. */
+/* Checks that each new holder was sent a message, unless it sent the script itself. */
 static void check_gifts(const struct bytes *args, int arg_count)
 {
     static char now[sizeof(before)];

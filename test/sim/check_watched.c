@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What must be true of hosts that ask sentinels where the master is: whom they connect
- * to, that they leave who is none, at once where they are told, and that both links end
- * at the master; that a hold which the master does not know is told as lost as soon as it
- * was asked. Changes nothing of the world.
+ * Checks the hosts that ask sentinels for the master: which server they connect to; that
+ * they leave a server that is not the master, at once if a sentinel announces the new
+ * one; that both links end at the master; that a hold which the master does not know is
+ * reported as lost as soon as the master was asked. Changes nothing in the world.
  *
- * Happy path: each function returns; a violation does not. Where packets or hosts are
- * late only those are judged that do not depend on it.
+ * Each function returns if all is well; a violation does not return. If packets or hosts
+ * may be late, only what does not depend on that is checked.
  */
 #include "look.h"
 #include "network.h"
@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GATHER_US (200 * MS) /* others are waited for after the first one's answer */
+#define GATHER_US (200 * MS) /* the wait for others after the first sentinel's reply */
 #define LATE_US (20 * MS)
 
 static int64_t latest(int64_t a, int64_t b)
@@ -26,13 +26,14 @@ static int64_t latest(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* There and back, a few times, where nothing is late. */
+/* Returns the time of a few round trips if nothing is late. */
 static int64_t round_trips_us(void)
 {
     return 8 * (world.plan.latency_us + world.plan.jitter_us) + LATE_US;
 }
 
-/* Where a sentinel answers in time that knows better, no older one is believed. */
+/* Checks that a host does not follow an outdated sentinel if a better informed one
+ * replies in time. */
 void check_way(const struct host *host, unsigned server)
 {
     int64_t round_us = world.plan.request_timeout_ms * MS / 2 + GATHER_US;
@@ -52,10 +53,10 @@ static bool has(struct bytes data, const char *word)
     return memmem(data.data, data.len, word, strlen(word)) != NULL;
 }
 
-/* ROLE has said that it is none. */
+/* Checks that a host leaves a server that ROLE has reported to be a replica. */
 void check_greeted(struct wire *wire, struct bytes data)
 {
-    wire->led = wire->led || has(data, "ROLE\r\n"); /* which a probe does not ask */
+    wire->led = wire->led || has(data, "ROLE\r\n"); /* a probe does not send ROLE */
     if (!world.plan.watched || !wire->at_replica || wire->changes != servers_changes()) {
         return;
     }
@@ -64,7 +65,7 @@ void check_greeted(struct wire *wire, struct bytes data)
     }
 }
 
-/* ---- a switch that is told ---- */
+/* ---- a switch that a sentinel announces ---- */
 
 void check_told_turn(struct wire *wire, struct bytes data)
 {
@@ -74,7 +75,7 @@ void check_told_turn(struct wire *wire, struct bytes data)
 
     look_copy(text, sizeof(text), data);
     at = strstr(text, "+switch-master\r\n$");
-    /* a learnt sentinel is not believed at once */
+    /* a discovered sentinel is not believed at once */
     if (!world.plan.clear || wire->server < SERVERS ||
         wire->server >= SERVERS + world.plan.listed || at == NULL ||
         sscanf(at, "+switch-master\r\n$%*d\r\n%*s %*s %*s %63s %d", host, &port) != 2) {
@@ -96,7 +97,7 @@ static bool still_stands(const struct host *host, int id)
     return wire != NULL && wire->host == host;
 }
 
-/* Both links have left whoever was the master before. */
+/* Checks that both links have left the former master. */
 static void check_turn(struct host *host)
 {
     if (!host_can_run(host) ||
@@ -104,7 +105,7 @@ static void check_turn(struct host *host)
         return;
     }
     if (!still_stands(host, host->turn.told_by)) {
-        host->turn.at_us = 0; /* that may have ended before it was read */
+        host->turn.at_us = 0; /* the wire may have ended before the message was read */
         return;
     }
     for (const struct wire *wire = wires; wire != NULL; wire = wire->next) {
@@ -119,7 +120,7 @@ static void check_turn(struct host *host)
 
 /* ---- at the master ---- */
 
-/* As the library names servers, by the beginning of their run id. */
+/* Compares servers as the library names them, by the beginning of the run id. */
 bool check_is_at_master(const struct host *host)
 {
     const char *server = lw__node_server(lw__route_find(host->client->route, "", NULL)),
@@ -143,7 +144,8 @@ bool check_is_unaware(const struct host *host)
     return world.plan.unkilled && host->up_us < servers_since_us();
 }
 
-/* It is told, or asks at a heartbeat. */
+/* Checks that the host knows of the last failover: from a message, or from asking at a
+ * heartbeat. */
 static void check_unaware(const struct host *host)
 {
     int64_t round_us = world.plan.request_timeout_ms * MS * 3 / 2 + GATHER_US;
@@ -154,7 +156,7 @@ static void check_unaware(const struct host *host)
     }
 }
 
-/* Since when the master does not know the hold; 0: it does. */
+/* Records since when the master has not known the hold; 0 if it knows it. */
 static void note_unknown(struct op *op)
 {
     if (op->state != OP_HELD || lw_lock_state(op->lock) != LW_HELD || !stray_is(op) ||
@@ -165,8 +167,8 @@ static void note_unknown(struct op *op)
     }
 }
 
-/* A new connection has every hold verified, and what the master did not know then is
- * lost. */
+/* Checks that every hold is verified on a new connection, and reported as lost if the
+ * master did not know it then. */
 static void check_hold(struct op *op)
 {
     const struct host *host = op->host;
@@ -186,8 +188,9 @@ static void check_hold(struct op *op)
     }
 }
 
-/* Whoever names it: a learnt sentinel of another installation, or one that has gone over
- * to it. */
+/* Checks that the host does not follow another installation's master, neither by a
+ * discovered sentinel of that installation nor by a sentinel that has changed over to it.
+ */
 static void check_is_at_home(const struct host *host)
 {
     struct lw_master master = LW_MASTER_INIT;
@@ -221,7 +224,7 @@ void check_watched(void)
     }
 }
 
-/* Long after everything works again. */
+/* Checks the links to the master, long after everything works again. */
 void check_settled(void)
 {
     for (unsigned i = 0; i < world.plan.hosts && world.plan.watched; i++) {
@@ -233,7 +236,7 @@ void check_settled(void)
         if (!check_is_at_master(host)) {
             violation("h%u's commands do not go to the master", i);
         }
-        /* who was forbidden to subscribe tries it again with the next connection */
+        /* a client that was denied subscribing retries only on its next connection */
         if (!world.plan.every_us[FAULT_CHANNELS] &&
             !lw__node_is_bound(lw__route_find(host->client->route, "", NULL), 0)) {
             violation("h%u does not listen to the master", i);

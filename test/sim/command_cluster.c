@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a node of a cluster says of where slots are, and ASKING. The answer to CLUSTER
- * SLOTS may also be one that makes no sense. Knows nothing of how a slot moves.
+ * CLUSTER SLOTS, INFO, MYID and KEYSLOT as a cluster's node replies to them, and ASKING.
+ * The reply to CLUSTER SLOTS may also be one that makes no sense (map->vileness).
+ * Independent of how a slot moves.
  */
 #include "model.h"
 
@@ -11,7 +12,7 @@
 
 static const char none[] = "ERR This instance has cluster support disabled";
 
-/* Ranges of slots that are one after the other and have the same owner. */
+/* A range of consecutive slots that have the same owner. */
 struct range {
     unsigned first, last, owner;
 };
@@ -22,7 +23,7 @@ static unsigned owner_of(const struct model_map *map, unsigned slot)
                                                              : map->owners[slot];
 }
 
-/* From the slot `*at` on, which is moved behind it. */
+/* Finds the next range from slot `*at` on, and moves `*at` behind it. */
 static bool next_range(const struct model_map *map, unsigned *at, struct range *ret)
 {
     while (*at < MODEL_SLOTS && owner_of(map, *at) == MODEL_NOBODY) {
@@ -129,7 +130,7 @@ void run_cluster_slots(struct call *call)
     }
 }
 
-/* Of which no more is modelled than a client reads. */
+/* Replies with only the fields that a client reads. */
 void run_cluster_info(struct call *call)
 {
     const struct model_map *map = call->server->map;

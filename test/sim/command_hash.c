@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Commands on hashes. Knows the keyspace, not who asks.
+ * Commands on hashes.
  */
 #include "model.h"
 

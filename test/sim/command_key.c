@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Commands on keys of any type: DEL, EXISTS, TYPE, PTTL, PEXPIRE(AT), PERSIST, KEYS; and
- * the few on lists, which occur here only as what a stranger left behind.
+ * Commands on keys of any type: DEL, EXISTS, TYPE, PTTL, PEXPIRE(AT), PERSIST, KEYS. Also
+ * the few on lists, which occur here only as foreign keys.
  */
 #include "model.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Who is the master: ROLE, as each server says of itself, and what a sentinel says of the
- * one service that it watches over. Knows nothing of how roles change. Offsets are all 0:
- * no client goes by them.
+ * ROLE, and what a sentinel replies about the one service that it monitors. Independent
+ * of how roles change. Offsets are all 0, since no client uses them.
  */
 #include "model.h"
 
@@ -90,7 +89,7 @@ static void reply_place(struct call *call, const char *name,
     resp_text(call->reply, "flags");
 }
 
-/* Of its fields those that a client may go by. */
+/* Replies with only the fields that a client may use. */
 void run_sentinel_master(struct call *call)
 {
     const struct model_view *view = call->server->view;

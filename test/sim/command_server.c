@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Commands on the server and on connections: PING, AUTH, SELECT, TIME, CONFIG GET, CLIENT
- * ... Those that need a connection find call->conn; CMD_NO_SCRIPT keeps scripts out of
- * them, but model_server_ask() has none.
+ * ... Those that need a connection use call->conn, which is NULL in model_server_ask().
+ * CMD_NO_SCRIPT keeps them out of scripts.
  */
 #include "model.h"
 
@@ -94,8 +94,8 @@ static bool is_replica(const struct model_server *server)
     return server->master != NULL || server->faults.readonly || server->faults.masterdown;
 }
 
-/* As much of it as a client may go by: which run of which server this is, and its role.
- */
+/* Replies with only the fields that a client may use: which run of which server this is,
+ * and its role. */
 void run_info(struct call *call)
 {
     struct buffer text = {0};
@@ -104,7 +104,7 @@ void run_info(struct call *call)
         &text,
         "# Server\r\nredis_version:7.0.15\r\narch_bits:%zu\r\nrun_id:%08x%08x%024x\r\n"
         "uptime_in_seconds:%" PRId64 "\r\n",
-        8 * sizeof(long), /* of Lua's %d, by which the library writes numbers */
+        8 * sizeof(long), /* of Lua's %d, with which the library writes numbers */
         call->server->number, call->server->restarts + 1, 0,
         call->server->now_us / 1000000 - call->server->started_us / 1000000);
     if (call->server->view != NULL) {
@@ -155,7 +155,8 @@ void run_config_get(struct call *call)
     }
 }
 
-/* Of what it knows not all that a server tells. */
+/* Replies with only a part of what a real server reports about the commands that it has.
+ */
 void run_command_info(struct call *call)
 {
     resp_array(call->reply, (size_t)call->argc - 2);
@@ -210,7 +211,7 @@ static int64_t kill_id(struct call *call, int64_t id)
             continue;
         }
         if (conn == call->conn) {
-            conn->closing = true; /* after its own answer */
+            conn->closing = true; /* after its own reply */
         } else {
             conn_close(conn);
         }
@@ -219,7 +220,7 @@ static int64_t kill_id(struct call *call, int64_t id)
     return 0;
 }
 
-/* By id alone; addresses mean nothing here. */
+/* Kills by id only, since connections have no addresses here. */
 void run_client_kill(struct call *call)
 {
     int64_t id;

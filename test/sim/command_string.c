@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Commands on strings: GET, MGET, SET, INCR, INCRBY, and those that delete one of a
- * certain value. Knows the keyspace, not who asks.
+ * Commands on strings: GET, MGET, SET, INCR, INCRBY, and those that delete a key if it
+ * has a certain value.
  */
 #include "model.h"
 
@@ -10,7 +10,7 @@
 
 struct set_options {
     bool only_new, only_old, keep_ttl;
-    int64_t unit_ms; /* 0: no expiry given */
+    int64_t unit_ms; /* 0 if no expiry is given */
     struct bytes expiry;
 };
 
@@ -28,7 +28,7 @@ void run_get(struct call *call)
     }
 }
 
-/* What is no string has no value. */
+/* A key that is not a string counts as missing. */
 void run_mget(struct call *call)
 {
     resp_array(call->reply, (size_t)call->argc - 1);
@@ -77,7 +77,7 @@ void run_delifeq(struct call *call)
     delete_if_equal(call, call->argv[2]);
 }
 
-/* Only as it is used here. */
+/* Only the form with IFEQ is modelled. */
 void run_delex(struct call *call)
 {
     if (call->argc == 4 && bytes_is(call->argv[2], "ifeq")) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The table of commands: name, arity, what each may be refused for, where its keys are.
- * Flags are those of Redis 7.0 as far as a refusal can be seen. Holds no code.
+ * The table of commands: name, arity, flags for what each may be refused for, positions
+ * of the keys. The flags are those of Redis 7.0, as far as a refusal shows them.
  */
 #include "model.h"
 

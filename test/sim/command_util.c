@@ -2,8 +2,8 @@
  *
  * What the commands share: arguments as numbers, keys of a wanted type, patterns, ranges.
  *
- * Happy path: a command calls call_read(), call_write() or call_make() and returns at
- * once where that says false, since the error is in the reply then.
+ * Usual course: a command calls call_read(), call_write() or call_make(). If that returns
+ * false, the error is in the reply already, and the command returns at once.
  */
 #include "model.h"
 
@@ -71,7 +71,7 @@ bool call_make(struct call *call, enum value_type type, struct content **ret)
     return call_check_type(call, *ret, type);
 }
 
-/* Stars and question marks, which is what channels' and keys' patterns need here. */
+/* Knows only * and ?, which suffice for the patterns of channels and keys here. */
 bool glob_match(struct bytes pattern, struct bytes text)
 {
     while (pattern.len) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Commands on sorted sets. Knows the keyspace, not who asks.
+ * Commands on sorted sets.
  */
 #include "model.h"
 
@@ -47,7 +47,7 @@ static const char *parse_zadd(const struct call *call, struct zadd_options *opti
     return NULL;
 }
 
-/* 1: added, 2: changed, 0: left alone. */
+/* Returns 1 if the member was added, 2 if its score was changed, 0 if neither. */
 static int zadd_one(struct zset *zset, const struct zadd_options *options, double score,
                     struct bytes member)
 {
@@ -230,7 +230,8 @@ void run_zrevrange(struct call *call)
     parse_range(call, true, false);
 }
 
-/* An end of a range of scores: a number, after '(' where it is itself outside. */
+/* Parses an end of a range of scores: a number, after '(' if the end itself is excluded.
+ */
 static bool parse_end(struct bytes text, double *score, bool *outside)
 {
     *outside = text.len && text.data[0] == '(';

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * From a request to its command: lookup, arity, the gate, the run. Knows no command's
- * work.
+ * Runs the command of a request: lookup, arity check, gate, call. Independent of what the
+ * commands do.
  *
- * Happy path: command_execute() with the arguments of one request.
+ * Usual course: command_execute() is called with the arguments of one request.
  */
 #include "model.h"
 
@@ -33,7 +33,8 @@ static bool lower_case(struct bytes word, char *out, size_t size)
     return true;
 }
 
-/* A container without a known subcommand is found as itself, with run == NULL. */
+/* Returns NULL if the command is unknown; if only the subcommand is, returns the
+ * container, whose `run` is NULL. */
 const struct command *command_find(const struct bytes *argv, int argc)
 {
     char name[32], whole[65], sub[32];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The pair of servers; see diff.h.
+ * The two servers of difftest; see diff.h.
  */
 #include "diff.h"
 
@@ -47,7 +47,7 @@ void diff_fail(struct diff *diff, const char *what)
     exit(1);
 }
 
-/* Where the value at `at` ends; of an array its head alone. */
+/* Returns where the value at `at` ends; for an array, where its header ends. */
 static size_t piece_end(struct bytes answer, size_t at)
 {
     const char *line = memchr(answer.data + at, '\n', answer.len - at);
@@ -60,10 +60,11 @@ static size_t piece_end(struct bytes answer, size_t at)
     return end;
 }
 
-/* Of an error only its code; before 7.0 a script's error has it behind other words. */
+/* Appends only the code of an error. Before 7.0, a script's error has it behind other
+ * words. */
 static void append_code(struct buffer *out, struct bytes error)
 {
-    char text[256]; /* enough for what stands before the code */
+    char text[256]; /* enough for the words before the code */
 
     (void)snprintf(text, sizeof(text), "%.*s", (int)error.len, error.data);
     const char *inner =
@@ -73,7 +74,7 @@ static void append_code(struct buffer *out, struct bytes error)
     buffer_text(out, "\r\n");
 }
 
-/* All but the texts of errors, which versions word differently. */
+/* Copies the answer without the texts of errors, which differ between versions. */
 static void without_texts(struct bytes answer, struct buffer *out)
 {
     for (size_t at = 0, end; at < answer.len; at = end) {
@@ -113,7 +114,8 @@ static void compare(struct diff *diff, const char *what, struct bytes real,
     diff_fail(diff, what);
 }
 
-/* 602 for 6.2; Valkey names the version of Redis that it is compatible with. */
+/* Returns the real server's version, 602 for 6.2. Valkey reports the version of Redis
+ * that it is compatible with. */
 static int ask_version(struct diff *diff)
 {
     struct buffer info = {0};
@@ -129,8 +131,8 @@ static int ask_version(struct diff *diff)
     return major * 100 + minor;
 }
 
-/* A server that measures time by the processor's own counter cannot be made to stand
- * still. */
+/* Returns true if the real server's clock is frozen. A server that reads the processor's
+ * own counter cannot be frozen. */
 static bool stands_still(struct diff *diff)
 {
     struct buffer real = {0};
@@ -144,7 +146,7 @@ static bool stands_still(struct diff *diff)
     return still;
 }
 
-/* Which of the commands it has that not every server does. */
+/* Finds out which optional commands the real server has, and gives them to the model. */
 static void ask_abilities(struct diff *diff)
 {
     static const char *const words[] = {"delifeq", "delex"};
@@ -236,7 +238,7 @@ void diff_admin(struct diff *diff, const char *words)
     buffer_free(&answer);
 }
 
-/* Ids differ between the servers, so nobody compares them. */
+/* Opens a link to both servers. Its ids differ between them, so they are not compared. */
 void diff_open(struct diff *diff, struct diff_link *link)
 {
     struct buffer answer = {0};
@@ -253,7 +255,8 @@ void diff_open(struct diff *diff, struct diff_link *link)
     link->open = true;
 }
 
-/* By CLIENT KILL: the real server would see a closed socket only some time later. */
+/* Uses CLIENT KILL, since the real server would notice a closed socket only some time
+ * later. */
 void diff_close(struct diff *diff, struct diff_link *link)
 {
     char kill[64];
@@ -275,7 +278,7 @@ static void encode_last(const struct diff *diff, struct buffer *out)
     }
 }
 
-/* The model speaks first: then it is known how much the real one has to say. */
+/* Runs the model first: then the length of the real server's reply is known. */
 static void exchange(struct diff *diff, struct diff_link *link, bool whole_answers)
 {
     struct buffer request = {0}, real = {0};
@@ -334,7 +337,8 @@ void diff_check_messages(struct diff *diff)
     }
 }
 
-/* Both are asked alike; the real one in one go for all keys. */
+/* The requests about all keys, the same to both servers; the real one gets them all at
+ * once. */
 struct key_check {
     struct diff *diff;
     struct buffer request;
@@ -388,7 +392,7 @@ static void check_key(const struct model_key *key, void *arg)
     }
 }
 
-/* Every key of the model's is the real one's, and there are as many. */
+/* Checks that the real server has as many keys as the model, whose keys it all has. */
 static void check_key_count(struct key_check *check)
 {
     struct diff *diff = check->diff;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What can be made to fail on both servers, and who listens: switched on and off between
- * steps. The real one by its administrator's commands, the model by its switches.
+ * Faults that both servers can have, and the subscribers: switched on and off between
+ * steps, on the real server by its administrator's commands, on the model by its
+ * switches.
  *
- * Happy path: diff_step_fault() ends the fault that is on, or begins one.
+ * Usual course: diff_step_fault() ends the fault that is on, or begins one.
  */
 #include "diff.h"
 
@@ -71,14 +72,15 @@ static const struct {
      some_keys},
     {"acl setuser default resetchannels", "acl setuser default allchannels", no_channels},
     {"replicaof 127.0.0.1 1", "replicaof no one",
-     read_only}, /* a master that is not there */
+     read_only}, /* a master that does not exist */
     {"config set maxmemory-policy allkeys-lru", "config set maxmemory-policy noeviction",
      other_policy},
 };
 
 #define FAULTS (sizeof(faults) / sizeof(faults[0]))
 
-/* Denied channels close who listens, on both. */
+/* Closes the links of subscribers that both servers disconnect, as their channels are
+ * denied. */
 static void close_the_closed(struct diff *diff)
 {
     for (int i = 0; i < DIFF_LINKS; i++) {
@@ -89,8 +91,8 @@ static void close_the_closed(struct diff *diff)
     }
 }
 
-/* It cannot deny a subcommand; on a replica its scripts see keys that have expired (the
- * client asks no replica). */
+/* Returns true if 6.2 has the fault, too. It cannot deny a subcommand, and on its
+ * replicas scripts see expired keys (the client sends nothing to replicas). */
 static bool is_of_6_2(int fault)
 {
     return strchr(faults[fault].on, '|') == NULL && faults[fault].model != read_only;
@@ -129,7 +131,8 @@ void diff_step_fault(struct diff *diff)
     }
 }
 
-/* A client subscribes, or again (its heartbeat), or goes; a stranger listens to all. */
+/* Subscribes a client, again if it is subscribed (its heartbeat), or disconnects it. One
+ * link is a foreign client's, which subscribes to a pattern. */
 void diff_step_listen(struct diff *diff)
 {
     int index = (int)rng_below(&diff->rng, DIFF_LINKS);

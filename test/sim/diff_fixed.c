@@ -113,7 +113,8 @@ static const char *const scripts[] = {
     "return redis.call('del','p0','p1','p2','p3')",
 };
 
-/* NAME: in the state that `on` brings about, each of the commands is compared. */
+/* A state that `on` and `off` begin and end on the real server. Each refused command is
+ * compared in it. */
 struct state {
     const char *on, *off;
     void (*model)(struct model_faults *faults, bool on);
@@ -205,7 +206,7 @@ static void compare_refusals(struct diff *diff, struct diff_link *link)
 {
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         arguments_words(diff, refused[i]);
-        /* TIME and what writes are alike, since time stands still and both write. */
+        /* TIME and writes compare equal, since time is frozen and both servers write. */
         diff_send_on(diff, link);
     }
     for (size_t i = 0; i < sizeof(refused_scripts) / sizeof(refused_scripts[0]); i++) {
@@ -217,7 +218,8 @@ static void compare_refusals(struct diff *diff, struct diff_link *link)
     }
 }
 
-/* A script on a link of its own never ends, until the administrator kills it. */
+/* Compares refusals while a script on a link of its own runs endlessly, until the
+ * administrator kills it. */
 static void compare_busy(struct diff *diff)
 {
     static const char endless[] =
@@ -274,7 +276,7 @@ static void compare_password(struct diff *diff)
         diff_send_on(diff, &fresh);
     }
     arguments_words(diff, "ping");
-    diff_send(diff); /* who was connected before stays in */
+    diff_send(diff); /* a connection made before stays authenticated */
     diff_admin(diff, "config set requirepass \"\"");
     password(model_server_faults(diff->model), false);
     real_close(&fresh.real);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random steps of the lock scripts: few names, few tokens, so that they meet. Which of
- * them make sense is no question here, both servers only have to agree; but half of the
- * releases and renewals are by whoever holds, and tickets are those that were answered,
- * or little would happen.
+ * Random steps of the lock scripts, on few names and few tokens, so that they interfere.
+ * The steps need not make sense, since both servers only have to agree. But half of the
+ * releases and renewals are the holder's, and tickets are taken from replies: otherwise
+ * little would happen.
  *
- * Happy path: diff_step_lock() draws a script and its arguments, sends EVALSHA, and EVAL
- * where the answer is NOSCRIPT.
+ * Usual course: diff_step_lock() draws a script and its arguments, and sends EVALSHA,
+ * then EVAL if the reply is NOSCRIPT.
  */
 #include "diff.h"
 #include "scripts.h"
@@ -20,7 +20,7 @@
 #if LONG_MAX > INT32_MAX
 #define WIDE "%d"
 #else
-#define WIDE "%.0f" /* Lua's %d has not enough bits for a fence */
+#define WIDE "%.0f" /* Lua's %d has not enough bits for a fencing token */
 #endif
 
 #define NAMES 4
@@ -84,9 +84,9 @@ static void token_text(uint64_t token, char *out, size_t size)
     (void)snprintf(out, size, "%s:%d:%d-", uuid, (int)token, windows[token % 3]);
 }
 
-/* What holds the name now, if it is a mutex; else any token. The real server is asked,
- * too, since whoever looks at an expired key removes it, which shows when the clock is
- * set back. */
+/* Copies the token that holds the name now, if it is a mutex; else, and sometimes anyway,
+ * any token. The real server is asked, too, since looking at an expired key removes it,
+ * which shows when the clock is set back. */
 static void likely_token(struct diff *diff, const char *name, char *out, size_t size)
 {
     struct bytes get[] = {bytes_of("get"), bytes_of(name)};
@@ -115,8 +115,8 @@ static int64_t lease(struct diff *diff)
     return rng_between(&diff->rng, 100, 3000);
 }
 
-/* Of the last refusal, its fourth element or its third word; most ask for the first time,
- * though. */
+/* Returns the ticket of the last refusal, its fourth element or its third word; mostly
+ * -1, though, as in a first request. */
 static long long ticket(struct diff *diff)
 {
     const char *at = diff->answer.data;
@@ -140,7 +140,7 @@ static long long ticket(struct diff *diff)
 }
 
 struct rw_request {
-    char token[64], owner[64]; /* the owner is "" where it is the token */
+    char token[64], owner[64]; /* owner is "" if it is the token */
     char mode;
     int permits;
 };
@@ -164,8 +164,9 @@ static void any_rw_request(struct diff *diff, struct rw_request *request)
     }
 }
 
-/* How messages have their numbers, and whom they name; nobody where the server does not
- * say who it is. */
+/* Returns `numbers` for a script: the format of fencing tokens in messages, and the
+ * server that is named there. The latter is empty if the server does not report its run
+ * id. */
 static const char *any_numbers(struct diff *diff)
 {
     static const char *const texts[] = {WIDE " 0123456789abcdef",
@@ -183,7 +184,8 @@ static void add_keys(struct diff *diff, const struct names *of, bool rw)
     arguments_add(diff, "%s", fence);
 }
 
-/* As mutex_acquire.lua has it; `end` is " <lease>" there, "" for mutex_turn.lua. */
+/* Adds `how`, which mutex_acquire.lua describes; `end` is " <lease>" there, "" for
+ * mutex_turn.lua. */
 static void add_how(struct diff *diff, const char *end)
 {
     char place[32] = "";
@@ -321,7 +323,7 @@ static void rw_release(struct diff *diff, const struct names *of)
     }
     add_keys(diff, of, true);
     arguments_add(diff, "%s", request.token);
-    if (rng_chance(&diff->rng, 100)) { /* as an operator breaks it */
+    if (rng_chance(&diff->rng, 100)) { /* as for an operator's break */
         arguments_add(diff, "%s", any_numbers(diff));
     } else {
         arguments_add(diff, "%s %c%d %s", any_numbers(diff), request.mode,
@@ -442,7 +444,7 @@ static const struct {
     {"rw_adopt", rw_adopt, 4},
 };
 
-/* So that no stranger's key stays for ever. */
+/* Deletes a name's keys, so that no foreign key stays indefinitely. */
 void diff_step_clean(struct diff *diff)
 {
     const struct names *of = any_name(diff);
@@ -468,7 +470,7 @@ static const struct lw__script *find_script(struct diff *diff, const char *name)
     diff_fail(diff, "the scripts are not what this test knows");
 }
 
-/* Sometimes one argument is nonsense: the errors of scripts have to be the same, too. */
+/* Replaces one argument by nonsense: the errors of scripts must be the same, too. */
 static void spoil(struct diff *diff)
 {
     static const char *const nonsense[] = {"", "x", "-1", "1.5", "0", "nan", "a b c"};

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Random plain commands with good and bad arguments on few keys, those of the locks
- * included: what a stranger would do, and what the model says to each mistake. Options
- * that the model does not have (SET GET, ZADD INCR, ZRANGE BYSCORE ...) are never drawn.
+ * Random plain commands with good and bad arguments on few keys, including those of the
+ * locks: what a foreign client might send, and what the model replies to each mistake.
+ * Options that the model does not have (SET GET, ZADD INCR, ZRANGE BYSCORE ...) are never
+ * drawn.
  *
- * Happy path: diff_step_plain() draws a pattern such as "zadd @ # %", fills it in and
+ * Usual course: diff_step_plain() draws a pattern such as "zadd @ # %", fills it in and
  * sends it.
  */
 #include "diff.h"
@@ -85,7 +86,7 @@ static const char *const patterns[] = {
     "nonsense % %",
     "client nonsense",
     "script nonsense",
-    /* which 6.2 does not know, or whose mistakes it does not see: */
+    /* unknown to 6.2, or with mistakes that it does not detect: */
     "zpopmin @ #",
     "script exists %",
     "pexpire @ # nx",
@@ -95,7 +96,7 @@ static const char *const patterns[] = {
     "pexpire @ # nx lt",
     "pexpireat @ 9000000000001 gt",
 };
-#define SINCE_7 8 /* the last ones */
+#define SINCE_7 8 /* of the patterns, the last ones */
 
 static const char *any_of(struct diff *diff, const char *const *words)
 {
@@ -172,7 +173,7 @@ void diff_step_plain(struct diff *diff)
     if (rng_chance(&diff->rng, 20) && diff->last.count > 1) {
         diff->last.count--;
     } else if (rng_chance(&diff->rng, 10) &&
-               diff->version >= 700) { /* 6.2 has fewer variadics */
+               diff->version >= 700) { /* 6.2 has fewer variadic commands */
         add_filled(diff, "%", 1);
     }
     diff_send(diff);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT
  *
- * The differential test that keeps the model server honest: the same random steps on the
- * model and on a real redis-server, at the same frozen time; answers, messages, keys and
- * TTLs have to be the same after every step. Owns the options, the mix of steps and the
+ * The differential test of the model server: it does the same random steps on the model
+ * and on a real redis-server, at the same frozen time. Replies, messages, keys and TTLs
+ * must be the same after every step. This file has the options, the mix of steps and the
  * passing of time.
  *
- * The model is of Redis 7.0. Other versions word errors differently: theirs have to have
- * the same codes, and the fixed lists, which are of texts and odd shapes, are left out.
+ * The model is of Redis 7.0. Other versions word errors differently: for them only the
+ * codes must be the same, and the fixed lists, which test texts and odd shapes, are left
+ * out.
  *
- * Happy path: difftest --clock LIBRARY [--redis-server PROGRAM] [--seed N] [--steps N]
- * prints seed and figures, and exits with 0; with 77 (skipped) where there is no
- * redis-server, or one whose time does not stand still.
+ * Usual course: difftest --clock LIBRARY [--redis-server PROGRAM] [--seed N] [--steps N]
+ * prints the seed and the figures, and exits with 0. It exits with 77 (skipped) if there
+ * is no redis-server, or if its time cannot be frozen.
  */
 #include "diff.h"
 
@@ -47,7 +48,8 @@ static bool parse_options(int argc, char **argv, struct options *options)
     return options->clock_library != NULL && argc % 2;
 }
 
-/* Mostly little, so that queues grow; now and then past leases, windows, queues. */
+/* Advances the time, mostly by little, so that queues grow; sometimes past leases, claim
+ * windows and queues. Sometimes sets it back. */
 static void pass_time(struct diff *diff)
 {
     static const struct {

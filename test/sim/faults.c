@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What goes wrong, and when. What it breaks in the server's memory it declares: until
- * world.loss_until_us two may hold at once.
+ * Draws the faults and executes them. It declares those that destroy data of the server:
+ * until world.loss_until_us two may hold at once.
  *
- * Happy path: faults_begin() puts on the agenda those that the plan has, each puts its
- * next one there; faults_end() repairs everything.
+ * Usual course: faults_begin() puts the plan's faults on the agenda, and each fault puts
+ * its next one there; faults_end() repairs everything.
  */
 #include "look.h"
 #include "network.h"
@@ -17,7 +17,7 @@
 #include <string.h>
 
 static int64_t clock_off_us;
-static unsigned refusal; /* counts, so that an earlier one's end is void */
+static unsigned refusal; /* a count, so that the end of an earlier one is ignored */
 
 static int64_t up_to(int64_t us)
 {
@@ -82,8 +82,8 @@ void declare_loss(int64_t since_us, int64_t within_us)
 
 /* ---- connections ---- */
 
-/* The server is told, too, now or when it looks; or never, and still counts who
- * listens. */
+/* Resets a connection. The server notices that now, or when it next uses the connection,
+ * or never: then it still counts the subscriber. */
 static void reset(void)
 {
     struct wire *wire = any_wire();
@@ -109,7 +109,8 @@ static void half_open(void)
     wire->down_dead = wire->down_dead || which != 0;
 }
 
-/* A request that the host no longer waits for may so be run after the next ones. */
+/* Delays one direction of a wire. So the server may run a request that the host has given
+ * up after the host's next ones. */
 static void clog_one(void)
 {
     struct wire *wire = any_wire();
@@ -148,7 +149,7 @@ static void die(void)
     if (host->client == NULL || host->busy) {
         return;
     }
-    /* by a power cut */
+    /* its connections may vanish silently, as in a power cut */
     for (struct wire *wire = wires; wire != NULL; wire = wire->next) {
         if (wire->host == host && wire->fd >= 0 && even()) {
             wire->up_dead = true;
@@ -179,9 +180,9 @@ static void close_one(void)
     agenda_add(world.now_us + up_to(6 * SECOND), reopen, host);
 }
 
-/* ---- the server's answers ---- */
+/* ---- the server's replies ---- */
 
-/* For good. */
+/* Returns the commands that are denied during the whole run, or NULL. */
 static const char *denied(void)
 {
     if (world.plan.unkillable) {
@@ -241,7 +242,8 @@ static void refuse(void)
     plan_end_of_refusal();
 }
 
-/* Whoever may not subscribe, publish or count has to poll. */
+/* Denies channels, publishing, or the counting of subscribers: the clients have to poll.
+ */
 static void deny_channels(void)
 {
     struct model_server *server = any_server();
@@ -277,13 +279,13 @@ static void no_script(void)
     model_server_flush_scripts(any_server());
 }
 
-/* Of a quorum. */
+/* Freezes a server of a quorum. */
 static void freeze_one(void)
 {
     servers_freeze(servers_any(), up_to(even() ? 300 * MS : 8 * SECOND));
 }
 
-/* ---- the server's memory ---- */
+/* ---- the server's data ---- */
 
 static void restart_with_all(void)
 {
@@ -333,7 +335,7 @@ static void set_clock(void)
 
     clock_off_us = off_us;
     trace("the server's clock is set by %.3f ms", (double)by_us / 1000);
-    if (by_us > 0) { /* leases end early */
+    if (by_us > 0) { /* leases expire early */
         declare_loss(world.now_us, 0);
     }
     model_server_step_clock(world.server, by_us);
@@ -359,7 +361,7 @@ static void come_as_stranger(void)
 
 /* ---- operators ---- */
 
-/* The command may take as long as any: also on a link that is clogged. */
+/* The break's command may take as long as any other, also on a clogged link. */
 static void break_lock(void)
 {
     declare_loss(world.now_us, 2 * LONGEST_CLOG_US);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A wall clock that stands still, to be preloaded into a real redis-server: difftest
- * writes the time into a file, the server reads it there. So both servers see the same
- * microsecond. The monotonic clock goes on, or the server's own timers would never run.
+ * A frozen wall clock, to be preloaded into a real redis-server. difftest writes the time
+ * into a file, and the server reads it there, so that both servers see the same
+ * microsecond. The monotonic clock goes on, since otherwise the server's own timers would
+ * never run.
  *
- * Happy path: LOCKWIRE_FROZEN_CLOCK names a file of eight bytes, the microseconds since
- * 1970.
+ * LOCKWIRE_FROZEN_CLOCK names the file, of eight bytes: the microseconds since 1970.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether a command may run now: authentication, permissions, memory, replication,
- * loading, busy; in Redis' order and words. Reads the fault switches, changes nothing.
+ * Decides whether a command may run now: authentication, permissions, memory,
+ * replication, loading, busy, in Redis' order and words. Reads the fault switches, and
+ * resets error_once.
  *
- * Happy path: gate_pass() for a request; gate_script_permission(), gate_write_error() and
- * the OOM text for what a script calls (script_call.c has the order).
+ * Usual course: gate_pass() decides for a request. gate_script_permission(),
+ * gate_write_error() and the OOM text are for a script's commands (script_call.c has the
+ * order).
  */
 #include "model.h"
 
@@ -180,8 +182,8 @@ bool gate_pass(struct call *call)
         return false;
     }
     if (call->conn->subscription_count && !(flags & CMD_SUBSCRIBED)) {
-        /* Redis looks at memory and replication before this, which no client can tell
-         * apart since none sends such commands on a subscribed connection. */
+        /* Redis checks memory and replication before this. No client notices the
+         * difference, since none sends such commands on a subscribed connection. */
         resp_error(call->reply,
                    "ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / "
                    "PING / QUIT "

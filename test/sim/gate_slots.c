@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Whether a node of a cluster does a command itself: by the slot of its keys, and where
- * that is by this node's map. Changes nothing.
+ * Decides whether a cluster's node runs a command itself, by the slot of its keys and by
+ * this node's map. Changes nothing.
  *
- * Happy path: gate_slots() for a request, gate_script_slots() for what a script calls.
+ * Usual course: gate_slots() decides for a request, gate_script_slots() for a script's
+ * command.
  */
 #include "model.h"
 
@@ -48,10 +49,10 @@ static unsigned owner_of(const struct model_map *map, unsigned slot)
                                                              : map->owners[slot];
 }
 
-/* Of its keys, those that are here and those that are not. */
+/* The number of a command's keys that are here, and of those that are not. */
 struct count {
     int here, missing;
-    bool several; /* not one and the same */
+    bool several; /* they are not all the same key */
 };
 
 static struct count count_keys(const struct call *call, int first, int last)
