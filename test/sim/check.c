@@ -211,9 +211,9 @@ void check_split(int64_t since_us, int64_t until_us)
 }
 
 /* Checks that waiters are served in order (a set queues for only one of its names). Once
- * no fault sets waiters back any more, only few later requests may overtake a waiter.
- * Before that, the waiters' links have time to reach the same server, and the leases of
- * lost holders to expire. */
+ * no fault sets waiters back any more, and the waiters' links have had time to reach the
+ * same server, and the leases of lost holders to expire, only few later requests may
+ * overtake a waiter. */
 static void check_overtaken(const struct op *op)
 {
     int64_t patience_us = world.plan.tame ? POLL_US
