@@ -229,7 +229,7 @@ static void no_number(struct scene *scene, const char *said)
     UNTIL(scene, came(scene, "a: OK; a: no number; "));
     pass(scene);
     assert_true(lw__node_is_up(at(scene, "a")));
-    assert_null(lw__node_fence_fault(at(scene, "a"))); /* only this slot */
+    assert_null(lw__node_fence_fault(at(scene, "a"))); /* this slot's fault only */
 }
 
 static void test_what_is_no_number(void **state)

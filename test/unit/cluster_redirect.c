@@ -371,7 +371,7 @@ static void test_ask_is_for_this_once(void **state)
     assert_int_equal(scene->stats.redirects, 1);
     nothing_for(scene, 20);
     assert_int_equal(scene->stats.refreshes, 1);
-    assert_int_equal(connections_to(&scene->n[3]), 1); /* kept for a while, for more */
+    assert_int_equal(connections_to(&scene->n[3]), 1); /* kept for further commands */
     jump(scene, 11);
     await_past(scene, "x led to N3; ");
     UNTIL(scene, connections_to(&scene->n[3]) == 0); /* N4 is not in the map */
