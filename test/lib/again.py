@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs the tests that failed in a run of `meson test` once more, one at a time: most of them
-wait for real leases to end beside others that keep the machine busy. What passes by itself
-is told and counted as such (count.py); what fails again has failed.
+"""Runs the tests that failed in a run of `meson test` once more, one at a time: most of them wait
+for real leases to expire while other tests load the machine. A test that passes by itself is
+reported and counted as such (count.py); one that fails again has failed.
 
     again.py BUILD LOGBASE [WORDS-OF-MESON-TEST...]
 
-Owns the choice of what is run again: not where so many failed that it cannot be the machine, nor
-what a slow machine cannot do: a crash, what a sanitizer or valgrind reports (but for leaks after a
-failed assertion, which leaves callbacks by a jump), two that hold one lock, a fencing token that
-went back, a broken rule of callbacks, a mutation that was not caught. Leaves each log's second
-outcomes beside it, in `<log>.again`. Exit code 1 if not all pass."""
+Decides what is repeated. Nothing is if so many programs failed that the machine cannot be the
+reason. Failures that a slow machine cannot cause are not repeated either: a crash, a report of a
+sanitizer or valgrind (except for leaks after a failed assertion, which leaves callbacks by
+longjmp), two holders of one lock, a fencing token that decreased, a broken rule of callbacks, a
+mutation that was not caught. The second outcomes are stored in `<log>.again` next to each log.
+Exit code 1 if not all pass."""
 import glob
 import os
 import re
@@ -25,7 +26,7 @@ PROOF = re.compile(r"ERROR: (?!Leak)\w*Sanitizer: |: runtime error: |^==\d+== [A
                    r"|Test failed with exception|I1: two hold |I1: .* beside |I2: |rule \d+: "
                    r"|mutations were caught$", re.M)
 LEAK = re.compile(r"ERROR: LeakSanitizer: |^==\d+== [\d,]+ (?:\(.*\) )?bytes in ", re.M)
-FAILED = "[  FAILED  ] "  # an assertion, in cmocka's words
+FAILED = "[  FAILED  ] "  # cmocka's line for a failed assertion
 
 
 def failures(path):
@@ -33,15 +34,15 @@ def failures(path):
 
 
 def proves(entry):
-    """That it is not the machine's fault."""
+    """Returns true if the failure cannot be the machine's fault."""
     said = "\n".join(entry.get(stream, "") for stream in ("stdout", "stderr"))
     crashed = entry["returncode"] < 0 and entry["result"] != "TIMEOUT"
     return bool(crashed or PROOF.search(said) or LEAK.search(said) and FAILED not in said)
 
 
 def play(build, path, names, words):
-    """True if all pass."""
-    base = "again-" + os.path.basename(path).removesuffix(".json")  # others may be at it, too
+    """Runs these tests again; returns true if all pass."""
+    base = "again-" + os.path.basename(path).removesuffix(".json")  # other runs may do the same
     logs = os.path.join(build, "meson-logs", glob.escape(base) + "*")
     for old in glob.glob(logs):
         os.unlink(old)

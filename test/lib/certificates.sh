@@ -1,24 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Authorities, certificates and keys for tests of TLS, into a folder, by the openssl command.
+# Makes authorities, certificates and keys for tests of TLS in a folder, by the openssl command.
 # Usage: certificates.sh FOLDER
 #
-#     ca.pem, other_ca.pem         two authorities that do not know each other
-#     server.pem, server.key       for localhost, 127.0.0.1 and ::1, by the first one
-#     renewed.pem                  the same by the other one
-#     name.pem                     for redis.example alone
-#     localhost.pem                for 127.0.0.1 alone, but called localhost
+#     ca.pem, other_ca.pem         two authorities that do not certify each other
+#     server.pem, server.key       for localhost, 127.0.0.1 and ::1, signed by ca.pem
+#     renewed.pem                  the same, signed by other_ca.pem
+#     name.pem                     for redis.example only
+#     localhost.pem                for 127.0.0.1 only, but with the subject localhost
 #     wild.pem                     for *.lock.example and re*.part.example
-#     purpose.pem                  as server.pem, for clients only
-#     expired.pem, early.pem       as server.pem, of another time
-#     client.pem, client.key       a client's
-#     renewed_client.pem, .key     the same by the other one, with a key of its own
-#     secret.key                   the same key behind a passphrase
+#     purpose.pem                  like server.pem, for use by clients only
+#     expired.pem, early.pem       like server.pem, expired and not valid yet
+#     client.pem, client.key       a client's certificate and key
+#     renewed_client.pem, .key     the same, signed by other_ca.pem, with a key of its own
+#     secret.key                   client.key, protected by a passphrase
 #     foreign.key                  a key that belongs to no certificate here
-#     folder/                      ca.pem by OpenSSL's hash
+#     folder/                      ca.pem under OpenSSL's hash
 #
-# Every certificate of a server has server.key.
+# Every server certificate has server.key.
 set -eu
 rm -rf "$1"
 mkdir "$1"
@@ -35,7 +35,7 @@ authority() { # NAME
         -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign
 }
 
-# From when and until when only `openssl ca` can be told.
+# Only `openssl ca` accepts a first and a last date.
 sign() { # AUTHORITY KEY NAME SUBJECT-ALTERNATIVE-NAMES [BEGIN END]
     mkdir -p "db_$3"
     : >"db_$3/index"

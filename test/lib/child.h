@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The end of a forked child of a test. Must not know what it did.
- *
- * Happy path: fork_for_test(), in the child end_child(0).
+ * The end of a forked child of a test. Usual course: fork_for_test(), then end_child(0)
+ * in the child.
  */
 #ifndef TEST_CHILD_H
 #define TEST_CHILD_H
@@ -18,15 +17,16 @@
 #endif
 #endif
 
-/* What is to be printed is printed once. */
+/* Flushes first, so that buffered output is not printed twice. */
 static inline pid_t fork_for_test(void)
 {
     (void)fflush(NULL);
     return fork();
 }
 
-/* An ordinary exit, so that what the child ran counts as covered; but no checker shall
- * take the copy of what the parent has for a leak. */
+/* Exits in the ordinary way, so that the code the child ran counts as covered. With a
+ * leak checker it exits at once: the checker would report the child's copy of the
+ * parent's memory as leaked. */
 static inline _Noreturn void end_child(int status)
 {
 #ifdef CHECKED_FOR_LEAKS

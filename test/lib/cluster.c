@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cluster.h's cluster. Must not know who is connected to it.
+ * cluster.h's cluster. Independent of who connects to it.
  *
- * Happy path of the start: each node finds all nodes and whose all slots are in the file
- * where it keeps what it knows, so that nobody has to be introduced; then they connect.
- * (Two seconds are the servers' own: a master that has just started takes nothing.)
+ * Usual course of the start: the file in which each node stores its view of the cluster
+ * lists all nodes and the owners of all slots, so that no node has to be introduced to
+ * another; then they connect. (The servers themselves take two seconds: a master that has
+ * just started accepts no commands.)
  */
 #include "cluster.h"
 #include "stage.h"
@@ -16,11 +17,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BUS 10000 /* above a node's port is its port for the others, in every version */
+#define BUS 10000 /* a node uses its port plus this for other nodes, in every version */
 #define PORT_ATTEMPTS 100
 #define ASK_EVERY_MS 10
-#define ORDER_EVERY_MS 6000 /* a node gives a failover up after 5 s */
-#define PROMOTED_MS 20000   /* at the latest, with elections that fail before */
+#define ORDER_EVERY_MS 6000 /* a node gives up a failover after 5 s */
+#define PROMOTED_MS 20000   /* at the latest, including elections that fail before */
 #define MIGRATE_MS 10000
 #define KEYS_MOST 1000
 #define VIEW_SIZE 8192
@@ -28,10 +29,10 @@
 
 struct node {
     struct server server;
-    int port, keepers[2];     /* sockets that keep both ports for us */
+    int port, keepers[2];     /* sockets that reserve both ports */
     bool known;               /* to the others: not forgotten */
-    bool parted;              /* from them */
-    struct cluster_told told; /* in place of its own ports; 0: it tells those */
+    bool parted;              /* from the others */
+    struct cluster_told told; /* announced in place of its own ports, if set */
     char id[41], address[32];
 };
 
@@ -39,13 +40,13 @@ static struct {
     struct node nodes[CLUSTER_MOST];
     int count, masters;
     char args[160], hosts[32 * CLUSTER_MOST], url[64 + 32 * CLUSTER_MOST];
-    char stood[VIEW_SIZE];  /* whose the slots are by the test's own will */
-    bool asked;             /* in the place of the stage's server */
-    cluster_teller *teller; /* NULL: all tell their own ports */
-    bool binds;             /* this Redis says where it comes from by an own word */
-    bool shards;            /* nodes' files tell who belongs together by an own word */
+    char stood[VIEW_SIZE];  /* the owners of the slots, after the test's own moves */
+    bool asked;             /* a node is asked in place of the stage's server */
+    cluster_teller *teller; /* NULL: all announce their own ports */
+    bool binds;             /* this Redis has bind-source-addr */
+    bool shards;            /* nodes' files name the shard of each node */
 } cluster;
-static const char *home = LOOPBACK; /* of all nodes */
+static const char *home = LOOPBACK; /* the address of all nodes */
 
 int cluster_count(void)
 {
@@ -82,7 +83,7 @@ const char *cluster_url(void)
     return cluster.url;
 }
 
-/* Where it listens for clients. */
+/* Returns the port at which the node listens for clients. */
 static int own_port(const struct node *it)
 {
     return it->server.tls_port != 0 ? it->server.tls_port : it->port;
@@ -112,9 +113,10 @@ int cluster_at(int port)
     return -1;
 }
 
-/* ---- questions ---- */
+/* ---- commands to nodes ---- */
 
-/* What is awaited costs the servers some questions: not at each turn of the loop. */
+/* Pauses unless the awaited condition is true: each check costs the servers some
+ * commands, so it is not repeated at each turn of the loop. */
 static bool seldom(bool yes)
 {
     if (!yes) {
@@ -131,7 +133,7 @@ static bool answers(int node)
            !cluster.nodes[node].parted;
 }
 
-/* The next one that can be asked, from this one on; cluster.count: none. */
+/* Returns the first node from `from` on that can be asked, or cluster.count. */
 static int speaker(int from)
 {
     while (from < cluster.count && !answers(from)) {
@@ -164,9 +166,10 @@ static void order(int node, const char *command)
     freeReplyObject(server_command(cluster_server(node), command));
 }
 
-/* ---- what a node takes the cluster for ---- */
+/* ---- a node's view of the cluster ---- */
 
-/* Of one line of CLUSTER NODES: what is not this node's alone to say, or to measure. */
+/* Copies from a line of CLUSTER NODES what all nodes can agree on, without this node's
+ * own opinions and measurements. */
 static size_t read_line(const char *line, char *ret, size_t size)
 {
     char flags[64], master[64], link[16], slots[700] = "";
@@ -180,7 +183,7 @@ static size_t read_line(const char *line, char *ret, size_t size)
         role += 7;
     }
     for (size_t end = strlen(slots); end > 0 && slots[end - 1] == ' '; end--) {
-        slots[end - 1] = '\0'; /* behind them it told what is on its way */
+        slots[end - 1] = '\0'; /* moving slots were cut off */
     }
     return (size_t)snprintf(ret, size, "%.40s %s %s %s%s\n", line, role, master, link,
                             slots);
@@ -211,7 +214,8 @@ static void read_view(int node, char *ret)
     read_nodes(node, read_line, ret);
 }
 
-/* Its configuration epoch: whose is higher has the slot that both claim. */
+/* Copies the node's configuration epoch: of two nodes that claim a slot, the one with the
+ * higher epoch has it. */
 static size_t read_epoch(const char *line, char *ret, size_t size)
 {
     char epoch[24] = "";
@@ -262,7 +266,7 @@ void cluster_stand(void)
     UNTIL(seldom(all_stand()));
 }
 
-/* ---- whose a slot is ---- */
+/* ---- the owner of a slot ---- */
 
 int cluster_slot(const char *key)
 {
@@ -299,7 +303,7 @@ int cluster_owner_by(int node, int slot)
     return owner;
 }
 
-/* -1: they do not say the same. */
+/* Returns -1 if the nodes do not agree. */
 static int owner_by_all(int slot)
 {
     int node = any_speaker(), owner = cluster_owner_by(node, slot);
@@ -326,7 +330,7 @@ void cluster_ask_owner(int slot)
     cluster.asked = true;
 }
 
-/* "<node> <first>-<last>" of all ranges, by this node's word. */
+/* Writes "<node> <first>-<last>" for all ranges, according to this node. */
 static void read_ranges(int node, char *ret)
 {
     redisReply *reply = server_command(cluster_server(node), "CLUSTER SLOTS");
@@ -399,7 +403,7 @@ static void migrate(int from, int to, size_t count, redisReply *const *keys)
     freeReplyObject(reply);
 }
 
-/* How many there were. */
+/* Returns how many keys were found. */
 static size_t carry_some(int slot, int from, int to, int most)
 {
     redisReply *keys =
@@ -422,7 +426,7 @@ void cluster_carry(int slot, int to, int count)
         return;
     }
     while (carry_some(slot, owner, to, KEYS_MOST) > 0) {
-        /* until the slot is empty here */
+        /* until this node has no keys of the slot */
     }
 }
 
@@ -434,7 +438,8 @@ void cluster_carry_key(const char *key, int to)
     migrate(cluster_owner(cluster_slot(key)), to, 1, keys);
 }
 
-/* A master that has lost its last slot may have become a replica just now. */
+/* A master that has lost its last slot may just have become a replica: its refusal is
+ * fine. */
 static void tell_owner(int node, int slot, int to)
 {
     redisReply *reply = server_try(cluster_server(node), "CLUSTER SETSLOT %d NODE %s",
@@ -447,8 +452,8 @@ static void tell_owner(int node, int slot, int to)
     freeReplyObject(reply);
 }
 
-/* Before a slot's next move all have heard of the last one: else two claim it in one
- * epoch, and it goes back. */
+/* All nodes must have heard of this move before the slot's next one: otherwise two nodes
+ * claim it in the same epoch, and it moves back. */
 void cluster_end(int slot, int to)
 {
     int owner = cluster_owner(slot);
@@ -506,7 +511,7 @@ void cluster_fail_over(int replica, const char *how)
             stage_fail("%s: node %d is no master yet", command, replica);
         }
         stage_run_for(ASK_EVERY_MS);
-        if (now_ms() > again) { /* unless it just became one: then that is an error */
+        if (now_ms() > again) { /* an error is fine: it may just have become one */
             freeReplyObject(server_try(cluster_server(replica), command));
             again += ORDER_EVERY_MS;
         }
@@ -526,8 +531,8 @@ static bool is_promoted(int node)
     return strstr(view, wanted) != NULL;
 }
 
-/* Where another one leads and all are content, the others have called it down meanwhile,
- * which it was not, but slow. */
+/* If the node has not been promoted in time, the others may have declared it down
+ * although it was only slow: the test is repeated. */
 void cluster_promoted(int node)
 {
     int64_t late_ms = now_ms() + PROMOTED_MS;
@@ -591,7 +596,7 @@ static void prepare(void)
                    node->told.port != 0 ? node->told.port : node->port);
 }
 
-/* A version that has shards falls over a node without one, at its first SPUBLISH. */
+/* A version that has shards crashes at its first SPUBLISH if a node has no shard. */
 static void write_node(FILE *file, int node, int shard, const char *rest)
 {
     const struct node *it = &cluster.nodes[node];
@@ -615,8 +620,8 @@ static void write_known(FILE *file, int node, bool myself)
                        node + 1, CLUSTER_SLOTS * node / masters,
                        CLUSTER_SLOTS * (node + 1) / masters - 1);
     } else {
-        /* of no epoch: Redis 6.2 takes what stands here for its own, and one that has the
-         * highest gives itself none when it takes over */
+        /* epoch 0: Redis 6.2 takes this number for the replica's own epoch, and a replica
+         * with the highest one gives itself no new epoch when it takes over */
         (void)snprintf(rest, sizeof(rest), "%sslave %s 0 0 0 connected", me,
                        cluster.nodes[shard].id);
     }
@@ -643,7 +648,7 @@ static void close_file(FILE *file)
     }
 }
 
-/* From the start, since nodes speak it with each other, too. */
+/* Configures TLS from the start, since nodes also use it among each other. */
 static void write_tls(FILE *file, int node)
 {
     const char *folder = getenv("LOCKWIRE_CERTIFICATES");
@@ -656,7 +661,7 @@ static void write_tls(FILE *file, int node)
                   folder, folder);
 }
 
-/* Redis 6.2 has no own word for where it comes from. */
+/* Redis 6.2 has no bind-source-addr. */
 static void write_told(FILE *file, int node)
 {
     const struct cluster_told *told = &cluster.nodes[node].told;
@@ -670,8 +675,8 @@ static void write_told(FILE *file, int node)
                   told->bus_port);
 }
 
-/* What it knows is beside the way to it, not in its own folder, which goes with its
- * process. */
+/* The node's files are in the folder of the link to its socket, since the server's own
+ * folder is removed with its process. */
 static void launch(int node)
 {
     FILE *file = open_file(node, "conf");
@@ -711,7 +716,7 @@ static void list_hosts(void)
                    cluster.hosts);
 }
 
-/* Redis 7.0 and later. */
+/* Returns true for Redis 7.0 and later. */
 static bool has_binding(void)
 {
     redisReply *reply = server_command(&stage.server, "CONFIG GET bind-source-addr");
@@ -721,7 +726,7 @@ static bool has_binding(void)
     return yes;
 }
 
-/* Redis 7.2 and later. */
+/* Returns true for Redis 7.2 and later. */
 static bool has_shards(void)
 {
     redisReply *reply = server_try(&stage.server, "CLUSTER MYSHARDID");
@@ -781,7 +786,7 @@ void cluster_set(int masters, int replicas, const char *args)
     cluster_set_told(masters, replicas, args, NULL);
 }
 
-/* ---- nodes that do not hear of each other ---- */
+/* ---- nodes that do not hear from each other ---- */
 
 void cluster_leave_out(int node, bool on)
 {

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""A Redis Cluster, for tests of the command and of the gateway, and for the bench: masters, and a
-replica each. Owns their processes and which slots are whose; must not know what is tested.
+"""A Redis Cluster for tests of the command and of the gateway, and for the bench: masters with
+one replica each. Owns their processes, and the moves of slots. Independent of what is tested.
 
-Nobody introduces the nodes to each other: each finds all of them, and all slots, in the file where a
-node keeps what it knows. Ports are kept free by sockets that are bound and do not listen, so that
-nobody else gets one while its node is down.
+The nodes need no introduction: each finds all nodes, and the owners of all slots, in the file where
+a node stores what it knows. Sockets that are bound but do not listen reserve the ports, so that no
+other program gets the port of a node that is down.
 
-Happy path: cluster = Clustered(); a client of cluster.url; cluster.move(cluster.slot("name"),
+Usual course: cluster = Clustered(); a client of cluster.url; cluster.move(cluster.slot("name"),
 cluster.nodes[1]), cluster.kill(node) or cluster.fail_over(replica); cluster.stop().
 """
 import functools
@@ -25,17 +25,17 @@ SLOTS = 16384
 
 @functools.lru_cache
 def has_shards():
-    """Does a node's file tell its shard? A server of Redis 7.2 or later needs that: where it is not
-    in one it falls over the first SPUBLISH."""
+    """Returns true if a node's file must name its shard: a server of Redis 7.2 or later crashes
+    at the first SPUBLISH without it."""
     program = shutil.which("redis-server") or shutil.which("valkey-server")
     told = subprocess.run([program, "--version"], stdout=subprocess.PIPE, text=True, check=True)
     return tuple(map(int, re.search(r"v=(\d+)\.(\d+)", told.stdout).groups())) >= (7, 2)
 
 
 class Node(Redis):
-    """`number` makes its id, which is what others know it by."""
+    """`number` makes its id, by which the other nodes know it."""
 
-    def __init__(self, number, *more, under=()):  # not Redis': it starts when its file is written
+    def __init__(self, number, *more, under=()):  # Redis' would start it before its file exists
         self.folder = tempfile.mkdtemp(prefix="lockwire-test-")
         self.socket = os.path.join(self.folder, "s")
         self.process = None
@@ -47,7 +47,7 @@ class Node(Redis):
         self.running = False
 
     def line(self, shard, flags, rest):
-        """Of its file, or of another node's."""
+        """Returns this node's line for its own file or another node's."""
         shard = f",,shard-id={shard.id}" if has_shards() else ""
         return f"{self.id} {self.address}@{self.port + BUS}{shard} {flags} 0 0 {rest}\n"
 
@@ -67,14 +67,14 @@ class Node(Redis):
                     if ":" in line).get(field)
 
     def owner(self, slot):
-        """The id of the node that this one takes for a slot's master; None: nobody has it."""
+        """Returns the id of the slot's master according to this node, or None."""
         for first, last, master, *_ in self("CLUSTER", "SLOTS"):
             if first <= slot <= last:
                 return master[2]
         return None
 
     def view(self):
-        """Of each node that this one knows: what is not this one's alone to say, or to measure."""
+        """Yields, for each known node, what all can agree on: no own opinions or measurements."""
         for line in self("CLUSTER", "NODES").splitlines():
             name, _, flags, master, _, _, epoch, link, *slots = line.split()
             yield (name, flags.replace("myself,", ""), master, epoch, link,
@@ -93,8 +93,8 @@ class Node(Redis):
 
 
 class Clustered:
-    """`timeout`: the ms after which who is silent is called down. `more`: further arguments of
-    redis-server. `under`: for the index of a node, the command that runs it."""
+    """`timeout`: after so many ms of silence the others declare a node down. `more`: further
+    arguments of redis-server. `under`: by the index of a node, the command that runs it."""
 
     def __init__(self, *more, masters=3, replicas=3, timeout=1000, under=None):
         more = ("--cluster-node-timeout", str(timeout), *more)
@@ -130,11 +130,11 @@ class Clustered:
         return [node for node in self.nodes if node.running]
 
     def agree(self):
-        """All that run say the same of roles, slots and links."""
+        """Returns true if all running nodes agree on roles, slots and links."""
         return len({frozenset(node.view()) for node in self.running}) == 1
 
     def until_well(self):
-        """All that run agree, and call the cluster well, and each replica has its master."""
+        """Waits until all running nodes agree and report ok, and each replica has its master."""
         until(self.agree, "all agree")
         for node in self.running:
             until(lambda node=node: node.says("cluster", "cluster_state") == "ok",
@@ -150,35 +150,35 @@ class Clustered:
         return next(node for node in self.nodes if node.id == name)
 
     def owner(self, slot):
-        """As soon as all that run agree on it."""
+        """Returns the slot's master as soon as all running nodes agree on it."""
         def agreed():
             said = {node.owner(slot) for node in self.running}
             return said.pop() if len(said) == 1 else None
         return self.by_id(until(agreed, f"all agree whose slot {slot} is"))
 
     def begin(self, slot, to):
-        """Until end() the slot moves: who asks for a key that is gone is sent there."""
+        """Begins a move: until end() clients that ask for a missing key are redirected to `to`."""
         owner = self.owner(slot)
         to("CLUSTER", "SETSLOT", slot, "IMPORTING", owner.id)
         owner("CLUSTER", "SETSLOT", slot, "MIGRATING", to.id)
 
     def carry(self, slot, to, *keys):
-        """These keys of the slot, or all that it has."""
+        """Moves these keys of the slot, or all of them."""
         owner = self.owner(slot)
         keys = keys or owner("CLUSTER", "GETKEYSINSLOT", slot, 100000)
         if keys:
             owner("MIGRATE", "127.0.0.1", to.port, "", 0, LIMIT * 1000, "KEYS", *keys)
 
     def end(self, slot, to):
-        """The new owner is told first, the old one next: there is always one."""
+        """The new owner is informed first, the old one next, so that there is always an owner."""
         owner = self.owner(slot)
         for node in (to, owner, *self.running):
             try:
                 node("CLUSTER", "SETSLOT", slot, "NODE", to.id)
             except RedisError as error:
                 if "only with masters" not in str(error):
-                    raise  # else a replica, some of which were masters until now
-        # else the next move begins before all know of this one, in whose epoch two claim it
+                    raise  # otherwise the node has just become a replica
+        # The next move must not begin before all know of this one: two would claim the same epoch.
         until(lambda: self.owner(slot) is to and self.agree(), "the slot has moved")
 
     def move(self, slot, to):
@@ -187,7 +187,7 @@ class Clustered:
         self.end(slot, to)
 
     def fail_over(self, replica, *how):
-        """By order: `how` is FORCE, TAKEOVER or nothing."""
+        """Promotes a replica by command: `how` is FORCE, TAKEOVER or nothing."""
         if not how:
             self.until_well()  # a master does not agree to a replica that it does not know
         replica("CLUSTER", "FAILOVER", *how)

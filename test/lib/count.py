@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Counts the tests in the JSON logs of `meson test`, and prints `N passed, N failed`.
 
-Owns the reading of what cmocka and unittest print, since one program holds many tests; one
-that prints neither counts as one. A program that failed without saying which of its tests
-did, by a crash or a time-out, counts as one that failed. Of what failed and was run again by
-itself (again.py) the second outcome counts, and is told. Exits with 1 if anything failed, or
-if there is nothing to count.
+Reads what cmocka and unittest print, since one program contains many tests; a program that prints
+neither counts as one test. A program that failed without naming the tests that failed, by a crash
+or a time-out, counts as one failure. For a program that failed and was run again by itself
+(again.py) the second outcome counts, and is reported. Exits with 1 if a test failed, or if there
+is nothing to count.
 """
 import json
 import os
@@ -28,7 +28,7 @@ def total(pattern, text):
 
 
 def unittest(text):
-    """Of Python's unittest: passed and failed."""
+    """Returns how many tests of Python's unittest passed and failed."""
     failed = skipped = 0
     for details in UNITTEST_ENDED.findall(text):
         counts = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", details)}
@@ -51,7 +51,7 @@ def count(entry):
 
 
 def which_failed(entry):
-    """The names of the tests that failed, where the program prints them."""
+    """Returns the names of the tests that failed, if the program prints them."""
     text = entry.get("stdout", "") + "\n" + entry.get("stderr", "")
     return set(CMOCKA_NAME.findall(text) + UNITTEST_NAME.findall(text))
 
@@ -62,7 +62,7 @@ def read(path):
 
 
 def outcomes(path):
-    """The last of each program."""
+    """Returns the last outcome of each program."""
     again = {}
     if os.path.exists(path + ".again"):
         again = {entry["name"]: entry for entry in read(path + ".again")}

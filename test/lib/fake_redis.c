@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fake_redis.h's server. Must not know the meaning of a command, but for SUBSCRIBE and
- * the count of who did.
+ * fake_redis.h's server. Interprets no command except SUBSCRIBE and PUBSUB NUMSUB.
  *
- * Happy path: read, cut a command out of the bytes, ask the test, else the real server,
- * write the answer.
+ * Usual course: it reads, takes a command out of the bytes, asks the test for a reply,
+ * else the real server, and writes the reply.
  */
 #include "fake_redis.h"
 
@@ -27,7 +26,7 @@ struct fake_connection {
     struct fake_redis *fake;
     int fd;
     struct event *readable, *writable;
-    struct evbuffer *out; /* what the socket has not taken yet */
+    struct evbuffer *out; /* bytes that the socket has not taken yet */
     redisContext *real;
     char bytes[65536];
     size_t used;
@@ -94,7 +93,7 @@ static void say(struct fake_connection *connection, const char *bytes, size_t le
     }
 }
 
-/* ---- the real server's answer as bytes again ---- */
+/* ---- encoding the real server's reply again ---- */
 
 static void print_reply(FILE *out, const redisReply *reply)
 {
@@ -167,7 +166,7 @@ static void confirm(struct fake_connection *connection, const char *channel)
     say(connection, bytes, (size_t)length);
 }
 
-/* PUBSUB NUMSUB of one channel. */
+/* Answers PUBSUB NUMSUB for one channel. */
 static void count(struct fake_connection *connection, const char *channel)
 {
     char bytes[256];
@@ -196,7 +195,7 @@ static void obey(struct fake_connection *connection, int argc, char **argv,
     fake->commands++;
     answer = fake->answer != NULL ? fake->answer(fake, argc, argv) : FAKE_REAL;
     connection->mute = answer != NULL &&
-                       answer[0] == '\0'; /* no server leaves just one out */
+                       answer[0] == '\0'; /* no server omits a single reply */
     if (answer == FAKE_HANG_UP) {
         end_connection(connection);
     } else if (answer != NULL) {
@@ -210,7 +209,8 @@ static void obey(struct fake_connection *connection, int argc, char **argv,
     }
 }
 
-/* A number of the protocol and its line's end; NULL if the line is not whole yet. */
+/* Reads a number of the protocol. Returns the end of its line, or NULL if the line is
+ * incomplete. */
 static char *read_number(char *at, const char *end, char kind, long *number)
 {
     char *line_end = memchr(at, '\n', (size_t)(end - at));
@@ -219,13 +219,14 @@ static char *read_number(char *at, const char *end, char kind, long *number)
         return NULL;
     }
     if (*at != kind) {
-        abort(); /* only clients of ours speak here */
+        abort(); /* only our own clients connect here */
     }
     *number = strtol(at + 1, NULL, 10);
     return line_end + 1;
 }
 
-/* Obeys the first command in the bytes; how long it was, 0 if it is not whole yet. */
+/* Executes the first command in the bytes. Returns its length, or 0 if it is
+ * incomplete. */
 static size_t take_command(struct fake_connection *connection)
 {
     char *at = connection->bytes, *end = at + connection->used, *argv[MAX_ARGC];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that says what the test wants, in the stage's own loop, for what a real one
- * will not do on demand. Owns its sockets and a parser of commands. Whatever the test has
- * no answer for is put to the stage's real server, so that the scripts run for real;
- * subscriptions are confirmed and stay silent unless fake_push speaks on them.
+ * A server in the stage's own loop that replies as the test wants, for what a real server
+ * does not do on demand. Owns its sockets and a parser of commands. Commands that the
+ * test does not answer are sent to the stage's real server, so that scripts really run.
+ * Subscriptions are confirmed, and get only the messages of fake_push.
  *
- * Happy path: fake = fake_start(answer), peer_start_at("a", fake->url, NULL).
+ * Usual course: fake = fake_start(answer), peer_start_at("a", fake->url, NULL).
  */
 #ifndef TEST_FAKE_REDIS_H
 #define TEST_FAKE_REDIS_H
@@ -14,8 +14,8 @@
 struct fake_connection;
 struct fake_redis {
     struct fake_redis *next;
-    /* Bytes of RESP; FAKE_REAL: the real server's answer; "": the connection is mute from
-     * now on; FAKE_HANG_UP. */
+    /* Returns bytes of RESP; FAKE_REAL: the real server's reply; "": the connection
+     * replies no more; FAKE_HANG_UP. */
     const char *(*answer)(struct fake_redis *fake, int argc, char **argv);
     struct event *listening;
     char url[128], path[96];
@@ -29,7 +29,7 @@ extern const char FAKE_HANG_UP[];
 
 struct fake_redis *fake_start(const char *(*answer)(struct fake_redis *fake, int argc,
                                                     char **argv));
-/* Writes these bytes on every subscribed connection. */
+/* Writes these bytes to every subscribed connection. */
 void fake_push(struct fake_redis *fake, const char *bytes);
 /* Ends all connections. */
 void fake_hang_up(struct fake_redis *fake);

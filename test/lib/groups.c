@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* groups.h's groups, and the judgement of each callback. */
+/* groups.h's groups, and the checks of each callback. */
 #include "groups.h"
 
 #include <stdio.h>
@@ -377,7 +377,7 @@ static void begin_hold(struct actor *actor)
     if (!believes(actor)) {
         stage_complain("I1: granted what is not held");
     }
-    /* some long enough for renewals, and so for losses */
+    /* some holds are long enough for renewals, and so for losses */
     actor->act_ms = now_ms() + (draw(100) == 0 ? 400 : draw(4));
 }
 
@@ -401,7 +401,7 @@ static void actor_result(struct actor *actor, int status)
     crowd.wanted->granted++;
     begin_hold(actor);
     if (draw(10) == 0) {
-        rest(actor); /* frees it in its callback */
+        rest(actor); /* frees it inside its callback */
     }
 }
 
@@ -494,7 +494,7 @@ static void acquire(struct actor *actor)
     }
 }
 
-/* Its time has come: acquires, releases, or frees what it has lost. */
+/* Takes the actor's next step: acquires, releases, or frees what it has lost. */
 static void act(struct actor *actor)
 {
     bool had = actor->held;
@@ -529,7 +529,7 @@ static struct peer *start_client(const char *label, uint32_t local_turns)
                                    .local_turns = local_turns));
 }
 
-/* As if its process died: what it holds ends by its lease. */
+/* Frees a client as if its process died: its holds last until their leases expire. */
 static void replace(int index)
 {
     static int number;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the Lua returns as a text, until the next call. */
+/* Returns the result of a Lua script as a text, valid until the next call. */
 static const char *eval(const struct server *server, const char *lua,
                         const char *argument)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * players.h's handles: their callbacks with the rules that every one must keep, and the
- * calls. Must not know which test plays.
+ * players.h's handles: the calls, and the callbacks with the rules that each must keep.
+ * Independent of the tests.
  *
- * Happy path: ask_with notes the call, on_result finds it open, writes the trace.
+ * Usual course: ask_with makes the call, on_result checks that it is pending and writes
+ * the trace.
  */
 #include "players.h"
 
@@ -15,7 +16,7 @@ struct hold *holds;
 
 /* ---- the callbacks ---- */
 
-/* What holds for each of them. */
+/* Checks the rules that hold for every callback. */
 static bool is_fair(const struct hold *hold, const struct lw_lock *lock, const char *what)
 {
     if (players_in_call) {
@@ -260,7 +261,8 @@ struct hold *take(struct peer *peer, const char *label, const char *name)
     return hold;
 }
 
-/* `ret` must stay as it was, and no callback may come; `lock` stays NULL for that. */
+/* `ret` must stay unchanged, and no callback may come; hold->lock stays NULL to check
+ * that. */
 static void request_refused(struct peer *peer, const char *name, const char *token,
                             bool adopts, const struct lw_acquire_options *options,
                             int error, const char *text)
@@ -400,16 +402,16 @@ void drop(struct hold *hold)
     players_in_call--;
 }
 
-/* Redis' own words for: this handle's owner has the lock, as its mode writes it. By plain
- * reads, which any version knows, no pause of writers holds up and no test counts as
- * work. */
+/* Returns true if Redis has the lock for this handle's owner, as the mode stores it. Uses
+ * plain reads: every version knows them, a pause of writes does not delay them, and tests
+ * that count commands ignore them. */
 static bool is_held_in_redis(const struct hold *hold)
 {
     const char *name = lw_lock_name(hold->lock), *owner = lw_lock_owner(hold->lock),
                *value;
 
     switch (hold->mode) {
-    case LW_MUTEX: /* the token, which ends in + there once somebody queues */
+    case LW_MUTEX: /* the token, whose last character becomes + when a waiter queues */
         value = redis_text("GET %s", name);
         return strlen(value) == strlen(owner) &&
                strncmp(value, owner, strlen(owner) - 1) == 0;
@@ -423,7 +425,8 @@ static bool is_held_in_redis(const struct hold *hold)
     return redis_int("HEXISTS %s %s", name, owner) == 1;
 }
 
-/* The key is this handle's, and lives at least as long as the handle believes. */
+/* The key belongs to this handle, and lives at least as long as the handle relies on
+ * it. */
 void assert_held_by_redis(const struct hold *hold)
 {
     long long left = redis_int("PTTL %s", lw_lock_name(hold->lock)) + 1;

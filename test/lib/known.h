@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that knows lockwire's scripts, so that no command is sent a second time for
- * that. By lockwire alone it is left to chance which one a release takes. Must not know
- * what they do. Happy path: make_scripts_known(), before a connection is spoilt.
+ * Loads lockwire's scripts into a server, so that no command is sent a second time
+ * because of an unknown script. Otherwise it depends on chance which script a release
+ * uses first. Usual course: make_scripts_known(), before the test disturbs a connection.
  */
 #ifndef TEST_KNOWN_H
 #define TEST_KNOWN_H
 
-/* All of them, until the stage's server starts anew. */
+/* Loads all of them, until the stage's server is restarted. */
 void make_scripts_known(void);
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * monitor.h over hiredis. Must not know what the commands mean.
+ * monitor.h over hiredis.
  *
- * Happy path: MONITOR; when asked, a mark is sent by the test's own connection and all
- * lines up to the mark are read, so that nothing that the server executed before is
- * missing.
+ * Usual course: MONITOR is sent. When the test asks, its own connection sends a mark, and
+ * all lines up to the mark are read, so that no command that the server executed before
+ * is missing.
  */
 #include "monitor.h"
 #include "stage.h"
@@ -53,7 +53,8 @@ void monitor_stop(void)
     seen = NULL;
 }
 
-/* A line is: time [db address] "command" "argument" ...; scripts' own have [db lua]. */
+/* A line is: time [db address] "command" "argument" ...; a script's commands have [db
+ * lua]. */
 static void note(const char *line)
 {
     const char *at = strstr(line, "] \"");

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What clients send to the stage's server, as the server itself tells (MONITOR): commands
- * of clients only, not those of scripts nor the test's own. Owns one connection of its
- * own.
+ * The commands that clients send to the stage's server, as reported by the server itself
+ * (MONITOR). Commands of scripts and the test's own are left out. Owns one connection.
  *
- * Happy path: monitor_start, the test, monitor_count("evalsha"), monitor_stop.
+ * Usual course: monitor_start, the test, monitor_count("evalsha"), monitor_stop.
  */
 #ifndef TEST_MONITOR_H
 #define TEST_MONITOR_H
 #include <stdbool.h>
 
 void monitor_start(void);
-/* Forgets what was seen. */
+/* Forgets the commands seen so far. */
 void monitor_clear(void);
-/* How often this command (lower case) came since; "" counts all but the heartbeats and
- * greetings: set, incr, incrby, evalsha, eval, pexpire, del, delifeq, delex. */
+/* Returns how often this command (lower case) came since. "" counts all commands except
+ * heartbeats and handshakes: set, incr, incrby, evalsha, eval, pexpire, del, delifeq,
+ * delex, pubsub. */
 int monitor_count(const char *command);
-/* Did a command with this text in its arguments come? */
+/* Returns true if a command with this text in its arguments came. */
 bool monitor_saw(const char *text);
-/* All of it, one command a line. */
+/* Returns all commands, one per line. */
 const char *monitor_text(void);
 void monitor_stop(void);
 

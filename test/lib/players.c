@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * players.h's clients: their callbacks with the rules that every one must keep, and the
- * calls; handles.c has the handles. Must not know which test plays.
+ * players.h's clients: the calls, and the callbacks with the rules that each must keep;
+ * handles.c has the handles. Independent of the tests.
  *
- * Happy path: peer_start, on_link writes the trace, peer_close, on_closed finds all
- * ended.
+ * Usual course: peer_start, on_link writes the trace, peer_close, on_closed checks that
+ * everything has ended.
  */
 #include "players.h"
 
@@ -188,7 +188,7 @@ struct peer *peer_start(const char *label, const struct lw_client_options *optio
     return peer_start_at(label, stage.server.url, options);
 }
 
-/* The lines of CLIENT LIST are told apart by the name that peer_start_at gave. */
+/* Finds the client's lines of CLIENT LIST by the name that peer_start_at gave. */
 long long peer_link_id(const struct peer *peer, bool subscription)
 {
     char name[64];

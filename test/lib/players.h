@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Clients and lock handles under the labels that the trace shows. Owns every callback
- * that the library makes in a test: each is written into the trace, and whatever it was,
- * it must keep the callback rules that can be judged at that spot (no callback inside a
- * call, exactly one for each call, none after the handle was freed, the state that goes
- * with it). Must know the public header alone.
+ * that the library makes in a test. Each is written to the trace and checked against
+ * those callback rules that can be judged there: no callback inside a call, exactly one
+ * for each call, none after the handle was freed, the state that goes with it. Depends on
+ * the public header alone.
  *
  * The trace's words: "A granted", "A EBUSY" (any other end of lw_acquire), "A lost
  * ELOST", "A released OK", "A renewed OK"; with .at_risk = on_risk "A at risk", "A safe";
  * "a closed"; with peer->shows_link "a up", "a down".
  *
- * Happy path:
+ * Usual course:
  *     struct peer *a = peer_start("a", NULL);
  *     struct hold *A = ask(a, "A", "name", 0);
  *     EXPECT("A granted");
@@ -32,8 +32,8 @@ struct peer {
     int ups, downs;
     bool up, closed, closing, shows_link;
     char why[512];         /* of the last link callback */
-    char whys[8192];       /* of all, one a line */
-    char log[32768];       /* all messages, "<level> text", one a line */
+    char whys[8192];       /* of all, one per line */
+    char log[32768];       /* all messages, "<level> text", one per line */
     char error[256];       /* errbuf */
     int64_t linked_ms[64]; /* when each link callback came */
     int links;
@@ -49,12 +49,12 @@ struct hold {
     char label[16];
     struct peer *peer;
     struct lw_lock *lock;       /* NULL once freed */
-    int result, lost, released; /* PENDING, or what the callback was told */
-    bool releasing;             /* let_go was called, its callback is to come */
+    int result, lost, released; /* PENDING, or the callback's status */
+    bool releasing;             /* let_go was called, its callback has not come yet */
     int renewals;               /* calls of extend without callback yet */
     int renewed;                /* status of the last one */
-    bool at_risk;               /* as was told last */
-    int warnings;               /* how often it was told that it is */
+    bool at_risk;               /* the last state that at_risk reported */
+    int warnings;               /* how often at_risk reported a risk */
     int64_t at_risk_ms, remaining_at_risk; /* of the last call */
     enum lw_mode mode;
     bool no_fence;
@@ -75,38 +75,40 @@ extern int players_in_call; /* above 0 while a function of the API runs */
 struct peer *peer_start(const char *label, const struct lw_client_options *options);
 struct peer *peer_start_at(const char *label, const char *url,
                            const struct lw_client_options *options);
-/* The same, and waits until both of its connections stand. */
+/* The same, and waits until both of its connections are up. */
 struct peer *peer_ready(const char *label, const struct lw_client_options *options);
 void peer_wait_ready(struct peer *peer);
-/* CLIENT ID of its command or subscription link as the server has it now; 0: none. */
+/* Returns the present CLIENT ID of its command or subscription link, from CLIENT LIST, or
+ * 0. */
 long long peer_link_id(const struct peer *peer, bool subscription);
-/* lw_client_close; the trace will show "<label> closed". */
+/* Calls lw_client_close; the trace will show "<label> closed". */
 void peer_close(struct peer *peer);
-/* lw_client_free, in silence; handles stay, inert. */
+/* Calls lw_client_free, without a line in the trace; handles remain, inert. */
 void peer_free(struct peer *peer);
 struct lw_stats peer_stats(const struct peer *peer);
-/* Was this logged? How often? */
+/* Returns whether, and how often, a message with this text was logged. */
 bool peer_logged(const struct peer *peer, const char *text);
 int peer_count_logged(const struct peer *peer, const char *text);
 
-/* lw_acquire that must be accepted. ask: the defaults and this wait_ms. */
+/* Calls lw_acquire, which must accept; `ask` with the defaults and this wait_ms. */
 struct hold *ask(struct peer *peer, const char *label, const char *name, int64_t wait_ms);
 struct hold *ask_with(struct peer *peer, const char *label, const char *name,
                       const struct lw_acquire_options *options);
-/* lw_acquire that must be refused with `error`, and errbuf must have `text`. */
+/* Calls lw_acquire, which must refuse with `error`; errbuf must contain `text`. */
 void ask_refused(struct peer *peer, const char *name,
                  const struct lw_acquire_options *options, int error, const char *text);
-/* ask, and waits for the grant. */
+/* Calls `ask`, and waits for the grant. */
 struct hold *take(struct peer *peer, const char *label, const char *name);
-/* Waits until it stands in the Redis queue (a real wait, not only a call made). */
+/* Waits until the queue in Redis has so many members: the call was not only made. */
 void wait_queued(const char *name, long long members);
 
 void let_go(struct hold *hold); /* lw_release, accepted */
 void let_go_refused(struct hold *hold, int error);
-/* lw_detach, accepted: "A detached OK"; or refused, and errbuf must have `text`. */
+/* Calls lw_detach, which must accept ("A detached OK"), or refuse with `text` in
+ * errbuf. */
 void detach_hold(struct hold *hold, int64_t keep_ms);
 void detach_refused(struct hold *hold, int64_t keep_ms, int error, const char *text);
-/* lw_adopt, accepted, or refused; NULL: the default options. */
+/* Calls lw_adopt, which must accept or refuse; NULL: the default options. */
 struct hold *adopt_hold(struct peer *peer, const char *label, const char *name,
                         const char *token, const struct lw_acquire_options *options);
 void adopt_refused(struct peer *peer, const char *name, const char *token,
@@ -115,14 +117,14 @@ void extend(struct hold *hold, uint32_t lease_ms); /* lw_renew, accepted */
 void extend_refused(struct hold *hold, uint32_t lease_ms, int error);
 void drop(struct hold *hold); /* lw_lock_free */
 
-/* All handles and clients are freed now, in silence, as at the end of a test that
- * failed. */
+/* Frees all handles and clients now, without a line in the trace, as at the end of a test
+ * that failed. */
 void players_leave(void);
 
 /* For an acquisition's `at_risk`. */
 void on_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms, void *arg);
 
-/* LW_ACQUIRE_OPTIONS with a field or two: asking(.wait_ms = -1, .lease_ms = 1000). */
+/* LW_ACQUIRE_OPTIONS with a few fields: asking(.wait_ms = -1, .lease_ms = 1000). */
 #define asking(...)                                                                      \
     (&(struct lw_acquire_options){.size = sizeof(struct lw_acquire_options), __VA_ARGS__})
 #define client_of(...)                                                                   \
@@ -130,12 +132,13 @@ void on_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms, void *arg)
 
 /* "OK", "EBUSY" ... */
 const char *status_name(int status);
-/* The queue's key of a name without a tag. */
+/* Returns the queue's key of a name without a hash tag. */
 const char *queue_of(const char *name);
 
-/* What `held` names of the library must mean at any moment, checked with the server. */
+/* Checks with the server what a held handle promises at any moment. */
 void assert_held_by_redis(const struct hold *hold);
-/* The client can take "x", seen in Redis, and let go of it; the trace is forgotten. */
+/* Checks that the client can acquire "x", as seen in Redis, and release it; clears the
+ * trace. */
 void works(struct peer *peer);
 
 #endif

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""Ports of 127.0.0.1 that are nobody else's until this process ends.
+"""Ports of 127.0.0.1 that are reserved until this process ends.
 
-Must not know who listens there: whoever does says SO_REUSEADDR, as redis-server does."""
+A program that listens there must set SO_REUSEADDR, as redis-server does."""
 import socket
 
-BUS = 10000  # above a node's port is where the others reach it, in every version
+BUS = 10000  # a cluster's node listens for the other nodes this much above its port
 _keepers = []
 
 
 def keep(port=0):
-    """A socket that has this port, or any; None if somebody else has it. It must not listen."""
+    """Returns a socket that reserves this port, or any; None if in use. It must not listen."""
     keeper = socket.socket()
     try:
-        keeper.bind(("127.0.0.1", port))  # first alone: nobody else may have it
+        keeper.bind(("127.0.0.1", port))  # before SO_REUSEADDR, so that it must be unused
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     except (OSError, OverflowError):
         keeper.close()
@@ -21,7 +21,7 @@ def keep(port=0):
 
 
 def keep_with_bus():
-    """Two sockets: of a cluster's node's port, and of its port for the other nodes."""
+    """Returns two sockets: for a cluster node's port, and for its port for the other nodes."""
     for _ in range(100):
         keeper = keep()
         other = keeper and keep(keeper.getsockname()[1] + BUS)
@@ -33,7 +33,7 @@ def keep_with_bus():
 
 
 def free_port_with_bus():
-    """The port of a cluster's node."""
+    """Returns a port for a cluster's node."""
     keepers = keep_with_bus()
     _keepers.extend(keepers)
     return keepers[0].getsockname()[1]

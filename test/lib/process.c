@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * process.h's child processes, by fork without exec. Must not know which test it serves.
+ * process.h's child processes, by fork without exec. Independent of the tests.
  *
- * Happy path: fork; the child closes every descriptor but its pipes and makes a fresh
- * event_base and client; the parent turns the child's lines into events of the trace.
+ * Usual course: fork; the child closes every descriptor except its pipes, and makes a new
+ * event_base and a client; the parent turns the child's lines into events of the trace.
  */
 #include "process.h"
 #include "players.h"
@@ -131,7 +131,7 @@ static void keep(const char *label, const char *name, unsigned lease_ms)
     }
 }
 
-/* `words` are those of an order behind its name; adopts if `token` is not NULL. */
+/* `words` are an order's words after the name; adopts if `token` is not NULL. */
 static bool request(const char *label, const char *name, const char *token,
                     const char *words)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * proxy.h's proxy. Must not know what passes through it, but for the words
- * SUBSCRIBE and message.
+ * proxy.h's proxy. Independent of what passes through it, except for the words SUBSCRIBE
+ * and message.
  *
- * Happy path: accept, connect to the target; whatever is read on one side becomes a
- * parcel with a due time, which is written to the other side when it is due and nothing
- * holds it.
+ * Usual course: it accepts, and connects to the target. Bytes that are read on one side
+ * become a parcel with a due time, which is written to the other side when it is due and
+ * not held.
  */
 #include "proxy.h"
 #include "secure.h"
@@ -35,7 +35,7 @@ struct lane {
     int from, to;
     struct event *readable, *timer;
     struct parcel *first, **last;
-    bool ended; /* its reader said so; told to the other side after the last parcel */
+    bool ended; /* end of file; passed on after the last parcel */
 };
 
 struct proxy_pair {
@@ -43,8 +43,8 @@ struct proxy_pair {
     struct proxy *proxy;
     const char *target;
     enum proxy_kind kind;
-    uint64_t host;         /* the bit of where it comes from; 0: elsewhere */
-    struct secure *secure; /* the client's side; NULL: it is plain */
+    uint64_t host;         /* the bit of the client's address; 0: another one */
+    struct secure *secure; /* the client's side; NULL: without TLS */
     struct lane lanes[PROXY_WAYS];
     bool deserted; /* the client's side is closed */
     bool dead;     /* closed, to be freed at a safe moment */
@@ -90,7 +90,8 @@ static bool write_all(int fd, const char *bytes, size_t length)
     return true;
 }
 
-/* What TLS has for the client. */
+/* Sends the bytes that TLS has for the client. Returns false if the client does not take
+ * them. */
 static bool flush_secure(struct proxy_pair *pair)
 {
     char bytes[16384];
@@ -172,7 +173,7 @@ static const struct proxy_rule *rule_of(const struct lane *lane)
     return &lane->pair->proxy->rules[lane->pair->kind][lane->way];
 }
 
-/* A server may speak first, to one that cannot be spoken to yet. */
+/* A server may send first, before the client has completed the TLS handshake. */
 static bool is_held(const struct lane *lane)
 {
     const struct proxy_pair *pair = lane->pair;
@@ -182,7 +183,7 @@ static bool is_held(const struct lane *lane)
             !secure_ready(pair->secure));
 }
 
-/* Passes on what is due. */
+/* Passes on the parcels that are due. */
 static void forward(struct lane *lane)
 {
     int64_t now = now_ms();
@@ -266,7 +267,8 @@ static void end_lane(struct lane *lane)
     forward(lane);
 }
 
-/* Of the client's bytes what they say; in a black hole no hands are shaken. */
+/* Takes the plain text out of the client's bytes. In a black hole there is no
+ * handshake. */
 static void take_secured(struct lane *lane, const char *raw, size_t length)
 {
     struct proxy_pair *pair = lane->pair;
@@ -335,7 +337,8 @@ static const char *next_target(const struct proxy *proxy)
                                                             : proxy->target;
 }
 
-/* Of 127.0.0.<n> n; of all others more. One on a unix socket is a client, like 1. */
+/* Returns n for 127.0.0.<n>, and a larger number for any other address. A connection on a
+ * unix socket is a client's, and counts as 1. */
 static uint32_t host_of(int client)
 {
     struct sockaddr_in from = {0};
@@ -356,7 +359,7 @@ static void note_origin(struct proxy_pair *pair, int client)
     pair->host = host < 64 ? (uint64_t)1 << host : 0;
 }
 
-/* -1: it does not listen. */
+/* Returns -1 if the server does not listen. */
 static int connect_unix(const char *path)
 {
     struct sockaddr_un target = {.sun_family = AF_UNIX};

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A man in the middle, in the stage's own loop: clients connect to the proxy, it to the
- * real server. Owns both sockets of each connection and can, for each direction and for
- * each kind of link (a link is a subscription from the first SUBSCRIBE in it on), delay,
- * hold back, swallow what passes, cut, and hang up on the client alone. New connections
- * may be sent to another server, or to two in turn; old ones stay where they are. Knows
- * of Redis that word and `message` alone. Servers and sentinels that pass here as well
- * come from addresses other than 127.0.0.1, and are a kind of their own.
+ * A man in the middle, in the stage's own loop: clients connect to the proxy, and the
+ * proxy to the real server. Owns both sockets of each connection. For each direction and
+ * each kind of link it can delay, hold back or discard the bytes, cut the connection, or
+ * close the client's side alone. A link is a subscription from its first SUBSCRIBE on.
+ * New connections may be sent to another server, or to two in turn; old ones keep theirs.
+ * The proxy knows only the words SUBSCRIBE and `message` of Redis. Servers and sentinels
+ * that connect through it come from addresses other than 127.0.0.1, and are a kind of
+ * their own.
  *
- * Where the stage's server has TLS (secure.h), so has the proxy: on the client's side,
- * and what is held or swallowed is what was said. Before hands are shaken it is the
- * bytes. One in front of a port knows bytes alone, and no TLS: those of a cluster's
- * nodes, say.
+ * If the stage's server has TLS (secure.h), so has the proxy on the client's side: it
+ * holds or discards plain text then, and before the handshake is complete the bytes of
+ * TLS. A proxy in front of a port, a cluster's node for example, passes bytes on and does
+ * no TLS itself.
  *
- * Happy path: proxy_start, peer_start_at("a", proxy->url, NULL), proxy_swallow(...).
+ * Usual course: proxy_start, peer_start_at("a", proxy->url, NULL), proxy_swallow(...).
  */
 #ifndef TEST_PROXY_H
 #define TEST_PROXY_H
@@ -32,53 +33,56 @@ struct proxy {
     struct proxy *next;
     struct event *listening;
     const char *target; /* the server's unix socket */
-    const char *other;  /* where every second connection goes, if not NULL */
-    const char *listen; /* where subscriptions must stand, if not NULL */
-    int target_port;    /* of 127.0.0.1, in place of all of these; 0: none */
-    uint64_t apart;     /* a bit for each 127.0.0.<n> with which nothing is exchanged */
+    const char *other;  /* for every second connection, if not NULL */
+    const char *listen; /* the server that subscriptions must reach, if not NULL */
+    int target_port;    /* of 127.0.0.1, in place of all of these; 0: unused */
+    uint64_t apart;     /* a bit for each 127.0.0.<n> that is cut off */
     char url[128];
     char path[96];    /* of its own unix socket; "" with TCP */
-    int port, keeper; /* which keeps the port until the test ends; 0: there is none */
+    int port, keeper; /* the socket that reserves the port; 0: none */
     bool refusing;
     struct proxy_rule rules[PROXY_KINDS][PROXY_WAYS];
     struct proxy_pair *pairs;
     int accepted, open;
-    int subscriptions; /* that were made, those that ended included */
-    int messages;      /* that came to be passed on; several at once count as one */
-    long long bytes[PROXY_KINDS][PROXY_WAYS]; /* that came in, passed on or not */
+    int subscriptions; /* made so far, including those that ended */
+    int messages;      /* that arrived; several at once count as one */
+    long long bytes[PROXY_KINDS][PROXY_WAYS]; /* that arrived, passed on or not */
 };
 
-/* On a unix socket, or with `tcp` (and always with TLS) on 127.0.0.1. */
+/* Listens on a unix socket, or with `tcp` (and always with TLS) on 127.0.0.1. */
 struct proxy *proxy_start(const char *target, bool tcp);
-/* On any port of 127.0.0.1, whatever is said there, by whomever. */
+/* Listens on any port of 127.0.0.1, for any protocol and any client. */
 struct proxy *proxy_start_at_port(int target_port);
-/* The listener and all connections; the end of the test does the same. */
+/* Ends the listener and all connections; the end of the test does the same. */
 void proxy_stop(struct proxy *proxy);
 
 void proxy_delay(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way,
                  int64_t ms);
-/* Nothing passes until it is called with false: then all of it, in order. */
+/* Holds everything back until it is called with false: then all of it passes, in
+ * order. */
 void proxy_hold(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way, bool on);
-/* The same of those who come from 127.0.0.<host>, below 64, both ways. */
+/* The same in both directions for connections from 127.0.0.<host>, host below 64. */
 void proxy_part(struct proxy *proxy, int host, bool on);
-/* What comes is lost, and the connection stays. */
+/* Discards the bytes that come; the connection stays open. */
 void proxy_swallow(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way,
                    bool on);
-/* Connections to come lead there; with `other` to the two in turn, as a balancer's. */
+/* Sends new connections to `target`; with `other` to the two in turn, as a balancer
+ * does. */
 void proxy_lead(struct proxy *proxy, const char *target, const char *other);
-/* A subscription at another server is cut as it begins, until the clients' luck leads it
- * to this one. NULL: wherever it is. */
+/* Cuts a subscription to another server as it begins, so that clients must try again
+ * until they reach this one. NULL: any server. */
 void proxy_listen_only(struct proxy *proxy, const char *target);
-/* Connections of this kind end with a reset for the client; the server is not told, and
- * what it says is lost: half-open until the server hangs up or the proxy stops. */
+/* Ends connections of this kind with a reset for the client only. The server notices
+ * nothing, and what it sends is lost: half-open until the server closes or the proxy
+ * stops. */
 void proxy_desert(struct proxy *proxy, enum proxy_kind kind);
-/* All kinds, both ways: the black hole, for connections to come, too. */
+/* Discards all kinds in both directions, also for new connections: a black hole. */
 void proxy_black_hole(struct proxy *proxy, bool on);
-/* Connections of this kind end with a reset; what is held back is lost. */
+/* Ends connections of this kind with a reset; bytes that are held back are lost. */
 void proxy_cut(struct proxy *proxy, enum proxy_kind kind);
-/* New connections are closed at once. */
+/* Closes new connections at once. */
 void proxy_refuse(struct proxy *proxy, bool on);
-/* How many of that kind there are. */
+/* Returns the number of connections of that kind. */
 int proxy_count(const struct proxy *proxy, enum proxy_kind kind);
 
 #endif

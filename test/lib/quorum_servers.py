@@ -9,7 +9,7 @@ from ports import free_port
 
 
 def quorum_start(test, count=3):
-    """Starts the servers: test.servers, each with its port; their addresses: test.hosts; test.url."""
+    """Starts test.servers, each with its port; sets test.hosts, their addresses, and test.url."""
     test.servers = []
     for _ in range(count):
         server = test.redis()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cmocka's check of a range by the name that version 2 has for it; before, there was one
- * for unsigned numbers alone, which does for bounds that are not negative. */
+/* cmocka's check of a range under the name that it has in version 2. Earlier versions
+ * only have one for unsigned numbers, which suffices for bounds that are not negative. */
 #ifndef TEST_RANGE_H
 #define TEST_RANGE_H
 #include <setjmp.h>

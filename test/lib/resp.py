@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""A small Redis client, for asking throw-away servers how they are, in tests and in the bench.
-Owns the protocol (RESP2: nil is None, all else str, int or list); must not know what is asked.
-Bytes that are no text come as surrogates.
+"""A small Redis client, for queries to temporary servers in tests and in the bench. Owns the
+protocol (RESP2: nil is None, all else str, int or list). Independent of what is asked. Bytes that
+are not valid text become surrogates.
 
-Happy path: with Link(path) as link: link("INFO", "cpu")."""
+Usual course: with Link(path) as link: link("INFO", "cpu")."""
 import contextlib
 import socket
 
 
 class RedisError(Exception):
-    """An error reply, or a server that hung up."""
+    """An error reply, or a server that closed the connection."""
 
 
 class Link:
     def __init__(self, path, timeout=30):
-        """`path`: of a unix socket, or (address, port)."""
+        """`path` is that of a unix socket, or (address, port)."""
         self.socket = socket.socket(socket.AF_UNIX if isinstance(path, str) else socket.AF_INET)
         self.socket.settimeout(timeout)
         try:
@@ -31,7 +31,7 @@ class Link:
         self.close()
 
     def shut(self):
-        """Whoever reads from it is told that this is the end."""
+        """Shuts the connection down, so that a thread that reads from it gets the end of file."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 

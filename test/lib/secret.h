@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Texts that shall not stay in memory: keeps each of them in another form, so that it is
- * not itself what is found, and looks for it in all that this process can write. Must not
- * know who has it.
+ * Texts that must not stay in memory. Stores each of them in another form, so that a
+ * search does not find this copy, and searches all memory that this process can write.
+ * Independent of who has the text.
  *
- * Happy path: secret_give where a password is asked for, secret_copies.
+ * Usual course: secret_give when a password is requested, then secret_copies.
  */
 #ifndef TEST_SECRET_H
 #define TEST_SECRET_H
@@ -16,8 +16,8 @@ struct secret {
     size_t length;
 };
 
-/* Of a short password, and of one with so much before the secret, which is its end, that
- * what is sent later does not cover it up. */
+/* A short password, and one that ends in the secret, with so much before it that data
+ * sent later does not overwrite it. */
 struct secret_password {
     struct secret secret;
     size_t before;
@@ -27,12 +27,12 @@ struct secret_password {
 extern const struct secret_password secret_passwords[SECRET_PASSWORDS];
 
 void secret_give(const struct secret_password *password, char *ret);
-/* Takes these bytes, of which nothing is left here. */
+/* Takes these bytes, and wipes the buffer. */
 void secret_take(struct secret *ret, char *bytes, size_t length);
-/* False under a sanitizer or valgrind: their own memory is too much to look through, or
- * must not be. */
+/* Returns false under a sanitizer or valgrind: their own memory is too large to search,
+ * or must not be read. */
 bool secret_can_look(void);
-/* How often it stands in memory. */
+/* Returns how many copies are in memory. */
 int secret_copies(const struct secret *secret);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * secure.h's side of a connection, by OpenSSL between two buffers. Must not know any
- * socket: so nobody raises SIGPIPE, which the library's tests would take for its own.
+ * secure.h's side of a connection, by OpenSSL between two buffers. It uses no socket, so
+ * that it cannot raise a SIGPIPE, which the library's tests would take for the library's.
  *
- * Happy path: SSL_accept_state; SSL_read shakes hands as well.
+ * Usual course: SSL_accept_state; SSL_read also does the handshake.
  */
 #include "secure.h"
 #include "stage.h"
@@ -68,7 +68,8 @@ void secure_feed(struct secure *secure, const char *bytes, size_t length)
     (void)BIO_write(SSL_get_rbio(secure->ssl), bytes, (int)length);
 }
 
-/* The library under test is in the same thread, and would find our errors. */
+/* Clears the error queue: the library under test runs in the same thread, and would find
+ * our errors. */
 ssize_t secure_take(struct secure *secure, char *bytes, size_t size)
 {
     int length, error;

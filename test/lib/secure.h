@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The server's side of one TLS connection, without its socket: what came from the client
- * is fed, what is for it is fetched. Owns the SSL; must not know who carries the bytes.
+ * The server's side of one TLS connection, without its socket: bytes from the client are
+ * fed, bytes for the client are fetched. Owns the SSL. Independent of how the bytes are
+ * carried.
  *
- * Happy path: secure_feed, secure_take until it has no more, secure_put, secure_fetch.
+ * Usual course: secure_feed, secure_take until it has no more, secure_put, secure_fetch.
  */
 #ifndef TEST_SECURE_H
 #define TEST_SECURE_H
@@ -13,23 +14,27 @@
 
 struct secure;
 
-/* Is the stage's server one with TLS, by the environment's LOCKWIRE_TLS? */
+/* Returns true if the environment has LOCKWIRE_TLS, so that the stage's server has
+ * TLS. */
 bool secure_wanted(void);
-/* `certificate` is one of certificates.sh's, with server.key; "server". */
+/* `certificate` is a name of certificates.sh's, for example "server"; the key is
+ * server.key. */
 struct secure *secure_new(const char *certificate);
 void secure_free(struct secure *secure); /* NULL is fine */
-void *secure_ssl(struct secure *secure); /* SSL *, for what only one room does with it */
+void *secure_ssl(struct secure *secure); /* SSL *, for tests that need more */
 
-/* Bytes of the client's. */
+/* Takes bytes from the client. */
 void secure_feed(struct secure *secure, const char *bytes, size_t length);
-/* What they say: so many bytes; 0: the end, or what is no TLS; -1: no more for now. */
+/* Takes plain text out of them. Returns its length; 0 at the end or if it is not TLS; -1
+ * if there is no more for now. */
 ssize_t secure_take(struct secure *secure, char *bytes, size_t size);
-/* Have hands been shaken? */
+/* Returns true once the handshake is complete. */
 bool secure_ready(const struct secure *secure);
-/* To be said, once they have; in one record if it is not longer than that. */
+/* Sends plain text, after the handshake; in one record if it fits. */
 void secure_put(struct secure *secure, const char *bytes, size_t length);
 void secure_put_end(struct secure *secure); /* close_notify */
-/* Bytes for the client; 0: none for now. */
+/* Returns how many bytes it has fetched for the client, 0 if nothing is to be sent
+ * now. */
 size_t secure_fetch(struct secure *secure, char *bytes, size_t size);
 
 #endif

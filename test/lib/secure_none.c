@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* secure.h where the build has no TLS: nobody wants it, and so nobody has one. */
+/* secure.h in a build without TLS: it is never wanted, and never made. */
 #include "secure.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sentinel.h's sentinel. Must not know what the tests do with it.
+ * sentinel.h's sentinel. Independent of the tests.
  *
- * Happy path: a configuration in the stage's folder, which is the sentinel's to write;
+ * Usual course: a configuration in the stage's folder, which the sentinel may rewrite;
  * fork; a connection as soon as it listens.
  */
 #include "sentinel.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * server.h's server. Must not know what the tests do with it.
+ * server.h's server. Independent of the tests.
  *
- * Happy path: embedded_start, a symbolic link to its socket, redisConnectUnix.
+ * Usual course: embedded_start, a symbolic link to its socket, redisConnectUnix.
  */
 #include "server.h"
 #include "stage.h"
@@ -44,10 +44,11 @@ static void disconnect_admin(struct server *server)
 
 /* ---- TLS ---- */
 
-#define SKIPPED 77 /* to meson */
+#define SKIPPED 77 /* meson's exit code for a skipped test */
 
-/* A server may listen there all the same, since our socket does not: that is what
- * SO_REUSEADDR says, which whoever is given a port must not have said before. */
+/* A server may listen there as well, because our socket does not listen and has
+ * SO_REUSEADDR. The option is set after bind: a socket that had it before could be given
+ * a reserved port. */
 int server_reserve_port(int *port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -114,7 +115,7 @@ static void listen_with_tls(struct server *server)
 /* ---- the folder ---- */
 
 /* A test that fails does not stop the servers that it started. Their folders are removed
- * when the executable ends; a child that it has forked leaves them alone. */
+ * when the executable ends, but not by a child that it has forked. */
 static char dirs[MAX_SERVERS][64];
 static pid_t their_process;
 
@@ -197,7 +198,7 @@ void server_run(struct server *server, const char *args)
 {
     size_t count = 0;
 
-    /* Any other of this machine's addresses may have a connection from the same port. */
+    /* At another address of this machine a connection may already use the same port. */
     server->args[count++] = "--bind";
     server->args[count++] = "127.0.0.1";
     (void)snprintf(server->words, sizeof(server->words), "%s", args != NULL ? args : "");
@@ -250,7 +251,7 @@ void server_resume(struct server *server)
 void server_kill(struct server *server)
 {
     disconnect_admin(server);
-    embedded_stop(&server->process); /* SIGKILL is how it stops */
+    embedded_stop(&server->process); /* with SIGKILL */
     server->running = server->paused = false;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stage.h's stage. Must not know lockwire.
+ * stage.h's stage. Independent of lockwire.
  *
- * Happy path: stage_set makes the base, stage_play runs the test, has the players leave,
- * looks at what they left behind and frees the base; stage_strike finds nothing to do.
+ * Usual course: stage_set makes the base; stage_play runs the test, makes the players
+ * leave, checks what they left behind and frees the base; stage_strike finds nothing to
+ * do.
  */
 #include "stage.h"
 
@@ -19,8 +20,8 @@
 #define TICK_MS 3
 #define MAX_EXITS 8
 #define MAX_LATE 8
-#define LATE_MS 200       /* leases in tests are some times that */
-#define MAX_FAILED_LATE 2 /* then it is a failure even on a machine that stalls */
+#define LATE_MS 200       /* leases in tests are several times as long */
+#define MAX_FAILED_LATE 2 /* after so many it fails even on a slow machine */
 
 struct stage stage;
 static stage_exit_function *exits[MAX_EXITS];
@@ -150,7 +151,7 @@ int stage_set(void **state)
     return event_add(stage.tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
 }
 
-/* Keys that a test plants itself begin with "stranger". */
+/* Keys that a test itself writes begin with "stranger". */
 static void check_keys(void)
 {
     static const char look[] =
@@ -225,8 +226,7 @@ static void play(void **state)
     }
 }
 
-/* Only a test that did not come to its end has left something: players go without a
- * word. */
+/* Cleans up after a test that did not reach its end; no check is made. */
 int stage_strike(void **state)
 {
     (void)state;
@@ -239,7 +239,7 @@ int stage_strike(void **state)
 }
 
 /* LeakSanitizer calls this at the end of the program. A test that was left in the middle
- * has freed nothing of what it had. */
+ * has freed nothing. */
 static bool was_left;
 int __lsan_is_turned_off(void); /* NOLINT: its name */
 int __lsan_is_turned_off(void)  /* NOLINT */
@@ -289,7 +289,7 @@ void stage_turn(int64_t limit_ms, const char *awaited, const char *file, int lin
 
 void stage_run_for(int64_t ms)
 {
-    for (int64_t end = now_ms() + ms + 1; now_ms() < end;) { /* what it says is cut off */
+    for (int64_t end = now_ms() + ms + 1; now_ms() < end;) { /* now_ms() rounds down */
         turn();
     }
 }
@@ -351,7 +351,7 @@ static size_t count_events(const char *text)
     return count;
 }
 
-/* Where the first `count` events end. */
+/* Returns the length of the first `count` events. */
 static size_t length_of(const char *text, size_t count)
 {
     const char *at = text;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of the command and of the gateway share: a private redis-server,
-processes that are ended whatever happens, waiting for events.
+"""Shared by the tests of the command and of the gateway: a private redis-server, processes that
+are always ended, waiting for events.
 
-Must not know what is tested. The programs' paths come in the environment (LOCKWIRE_COMMAND,
+Independent of what is tested. The programs' paths come from the environment (LOCKWIRE_COMMAND,
 LOCKWIRE_GATEWAY).
 """
 import os
@@ -17,19 +17,19 @@ import unittest
 from ports import free_port
 from resp import Link, RedisError
 
-# What nohup(1) or a shell's "&" made ignored, children would go on ignoring.
+# Children inherit signals that nohup(1) or a shell's "&" made ignored.
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1,
                 signal.SIGUSR2):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.SIG_DFL)
 
-LIMIT = 60  # seconds, for whatever must happen; slow machines, sanitizers
+LIMIT = 60  # seconds, for anything that must happen; slow machines, sanitizers
 COMMAND = os.environ.get("LOCKWIRE_COMMAND", "lockwire")
 GATEWAY = os.environ.get("LOCKWIRE_GATEWAY", "gateway")
 
 
 def until(condition, what):
-    """The first true result of `condition`."""
+    """Returns the first true result of `condition`."""
     end = time.monotonic() + LIMIT
     pause = 0.002
     while time.monotonic() < end:
@@ -52,7 +52,7 @@ class Redis:
         self.start()
 
     def start(self, *more, under=()):
-        """`under`: a command that runs it, valgrind for instance."""
+        """`under` is a command that runs it, valgrind for example."""
         program = shutil.which("redis-server") or shutil.which("valkey-server")
         if not program:
             raise unittest.SkipTest("no redis-server")
@@ -68,7 +68,7 @@ class Redis:
                 raise AssertionError("redis-server ended: " + file.read()[-2000:])
 
     def listen(self):
-        """From now on at a TCP port of 127.0.0.1 as well: its number."""
+        """Makes it listen at a TCP port of 127.0.0.1 as well; returns the port."""
         port = free_port()
         self("CONFIG", "SET", "port", port)
         return port
@@ -99,13 +99,13 @@ class Redis:
         shutil.rmtree(self.folder)
 
     def __call__(self, *words):
-        """One command on a connection of its own, and its answer."""
+        """Sends one command on a connection of its own, and returns the reply."""
         with Link(self.socket, LIMIT) as link:
             return link(*words)
 
 
 class ToolTest(unittest.TestCase):
-    """Ends at its end what it started."""
+    """A test that ends everything it has started."""
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="lockwire-test-")
@@ -122,7 +122,7 @@ class ToolTest(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def spawn(self, *words, **more):
-        """A process with its output in pipes, which does not outlive the test."""
+        """Starts a process with its output in pipes, which does not outlive the test."""
         more.setdefault("stdin", subprocess.DEVNULL)
         process = subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -139,14 +139,14 @@ class ToolTest(unittest.TestCase):
         process.stderr.close()
 
     def end_of(self, process):
-        """Its exit code, output and messages."""
+        """Waits for its end; returns its exit code, output and messages."""
         out, err = process.communicate(timeout=LIMIT)
         return process.returncode, out, err
 
     @staticmethod
     def line_of(stream):
-        """The next line of a process's output or messages. Nothing is read ahead: what is in a
-        buffer would keep select waiting, and communicate would miss it."""
+        """Returns the next line of a process's output or messages. Reads nothing ahead: select
+        would not see bytes that are in a buffer, and communicate would miss them."""
         line = b""
         while not line.endswith(b"\n"):
             if not select.select([stream], [], [], LIMIT)[0]:
@@ -170,13 +170,13 @@ def status_of(pid, field):
 
 
 def stat_of(pid):
-    """Of /proc/PID/stat what follows the name: state, parent, ..."""
+    """Returns the fields of /proc/PID/stat after the name: state, parent, ..."""
     with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
         return file.read().rsplit(")", 1)[1].split()
 
 
 def children(pid):
-    """Name and state of each."""
+    """Returns name and state of each child."""
     found = {}
     for child in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -191,7 +191,7 @@ def children(pid):
 
 
 def keeper_of(process):
-    """The pid of the watchdog of a command's lockwire, or None."""
+    """Returns the pid of the watchdog of a lockwire command, or None."""
     for pid, (name, state) in children(process.pid).items():
         if name == "lw-keeper" and state != "Z":
             return pid
@@ -199,7 +199,7 @@ def keeper_of(process):
 
 
 def alive(pid):
-    """Is there such a process, other than one that only waits to be reaped?"""
+    """Returns true if the process exists, and does not only wait to be reaped."""
     try:
         return stat_of(pid)[0] != "Z"
     except OSError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A master that real sentinels watch over, and its replica, for tests of the command and of the
-gateway. Owns their processes; must not know what is tested.
+"""A master that real sentinels watch, and its replica, for tests of the command and of the gateway.
+Owns their processes. Independent of what is tested.
 
-Happy path: watched = Watched(); a client of watched.url; watched.fail_over() or
+Usual course: watched = Watched(); a client of watched.url; watched.fail_over() or
 watched.kill_master(); watched.stop().
 """
 import os
@@ -20,8 +20,8 @@ SERVICE = "the-master"
 
 
 class Sentinel:
-    """Alone it is the quorum. It calls that master down after a minute, so that one that is only
-    slow is not replaced; see Watched.kill_master."""
+    """A sentinel with a quorum of one. It declares the master down only after a minute, so that a
+    slow master is not replaced; see Watched.kill_master."""
 
     def __init__(self, master_port, *lines):
         self.folder = tempfile.mkdtemp(prefix="lockwire-test-")
@@ -56,7 +56,7 @@ class Sentinel:
             return link(*words)
 
     def says(self, of, field):
-        """Of SENTINEL MASTER, or of the first that SENTINEL REPLICAS lists; None: nothing."""
+        """Reads SENTINEL MASTER, or the first entry of SENTINEL REPLICAS; None if it is missing."""
         answer = self("SENTINEL", of, SERVICE)
         fields = answer if of == "MASTER" else answer[0] if answer else []
         return dict(zip(fields[::2], fields[1::2])).get(field)
@@ -71,7 +71,7 @@ class Sentinel:
 
 
 class Watched:
-    """`lines`: more of the sentinels' configuration."""
+    """`lines`: further lines of the sentinels' configuration."""
 
     def __init__(self, *lines, sentinels=1):
         self.started = []
@@ -97,7 +97,7 @@ class Watched:
         return server
 
     def until_known(self):
-        """The replica can be promoted from now on, and has all that the master has now."""
+        """Waits until the replica can be promoted, and has all data that the master has now."""
         written = self.offset(self.master, "master_repl_offset")
         until(lambda: self.offset(self.replica, "slave_repl_offset") >= written,
               "the replica has it")
@@ -111,7 +111,7 @@ class Watched:
         return int(re.search(rf"^{field}:(\d+)", server("INFO", "replication"), re.M)[1])
 
     def fail_over(self):
-        """By order, while the master is well."""
+        """Fails over by command, while the master is well."""
         self.until_known()
         self.sentinels[0]("SENTINEL", "FAILOVER", SERVICE)
 
@@ -125,8 +125,8 @@ class Watched:
         self.master.kill()
 
     def until_promoted(self):
-        """The replica is the master, and is not called down from now on, however slow it is. The
-        sentinels have ended the connections of its clients."""
+        """Waits until the replica is the master. From now on it is not declared down, however slow
+        it is. The sentinels have ended the connections of its clients."""
         for sentinel in self.sentinels:
             until(lambda: sentinel.says("MASTER", "port") == str(self.replica_port),
                   "the sentinel reports the replica")
