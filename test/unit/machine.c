@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of one token, told as traces (see machine_trace.h): granted, renewed, lost,
- * waiting, given up. Releases and turns have machine_release.c, the claim window
- * machine_window.c, every event in every phase machine_cells.c.
+ * The life of one token as traces (machine_trace.h): granted, renewed, lost, waiting,
+ * canceled. Releases and reacquiring are in machine_release.c, the claim window in
+ * machine_window.c, every event in every phase in machine_cells.c.
  *
- * Happy path: the first test.
+ * Usual course: the first test.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,8 @@ static void test_granted_and_released(void **state)
                 "905 released released -> RELEASED OK, END, ended\n");
 }
 
-/* Somebody of this client tries just now: in line behind him. */
+/* Another claim of this client is trying: this one queues behind it until it is
+ * called. */
 static void test_behind_a_sibling_it_waits_to_be_called(void **state)
 {
     (void)state;
@@ -35,7 +36,7 @@ static void test_behind_a_sibling_it_waits_to_be_called(void **state)
                 "5 cancel -> END, ended\n");
 }
 
-/* D = sent + lease - (1 % of the lease + 2 ms), however long the answer took. */
+/* D = sent + lease - (1 % of the lease + 2 ms), however long the reply took. */
 static void test_D_counts_from_the_sending(void **state)
 {
     (void)state;
@@ -46,8 +47,8 @@ static void test_D_counts_from_the_sending(void **state)
                 "30 granted -> GRANT, held D=117 fence=0\n");
 }
 
-/* What comes too late, or with less left than a millisecond, which would show as nothing,
- * is asked for again: the token is extended, with a new number. */
+/* A grant that comes too late, or with less than a millisecond left (which would show as
+ * 0), is requested again: that extends the token's lease, with a new fencing token. */
 static void test_a_grant_at_D_is_no_grant(void **state)
 {
     (void)state;
@@ -72,7 +73,7 @@ static void test_a_grant_that_could_not_be_told_in_time(void **state)
                 "9899 granted fence=9 -> GRANT, held D=19796 fence=9\n");
 }
 
-/* Answers come in any order; D only grows by them. */
+/* Replies to renewals may come in any order, and never move D backwards. */
 static void test_renewals_move_D_forward_only(void **state)
 {
     (void)state;
@@ -84,8 +85,8 @@ static void test_renewals_move_D_forward_only(void **state)
                 "3003 renewed sent=3000 lease=20000 -> held D=22798 fence=7\n");
 }
 
-/* Less is believed at once; an answer to a renewal that asked for more does not undo
- * it. */
+/* A shorter lease is applied at once; the reply to a renewal that asked for more does not
+ * undo it. */
 static void test_a_lease_is_made_shorter(void **state)
 {
     (void)state;
@@ -97,8 +98,8 @@ static void test_a_lease_is_made_shorter(void **state)
                 "1003 renewed sent=1001 lease=2000 wanted=2000 -> held D=2979 fence=7\n");
 }
 
-/* Each vote was believed by itself. Together they are never believed for longer than the
- * lease that is wanted, or that an earlier handle has left. */
+/* Votes move D either way, but not beyond the lease that is wanted now, or the deadline
+ * that an earlier handle with a longer lease has left. */
 static void test_votes_move_the_deadline_either_way(void **state)
 {
     (void)state;
@@ -129,7 +130,7 @@ static void test_a_renewal_finds_it_gone(void **state)
                 "3500 lost_on_server -> LOST, END, ended\n");
 }
 
-/* Its margin is the holder's to use: given back at D, not before. */
+/* The holder may use its margin: an expired hold is released at D, not before. */
 static void test_lost_on_this_side_is_given_back_at_D(void **state)
 {
     (void)state;
@@ -200,8 +201,8 @@ static void test_more_dead_heads_than_one_call_looks_at(void **state)
                 "7 granted fence=7 -> GRANT, held D=9904 fence=7\n");
 }
 
-/* Asked without joining, as the subscription did not stand: at once again when it does,
- * and joins by when it came. */
+/* The first request did not join the queue, because the subscription was not up. Once it
+ * is, the request is sent again at once, and joins with the ticket of the first one. */
 static void test_the_subscription_comes_while_asking(void **state)
 {
     (void)state;
@@ -254,7 +255,8 @@ static void test_refused_for_good(void **state)
                 "5 refused unsent -> FAIL EREDIS, END, ended\n");
 }
 
-/* An error tells nothing of what was done: asked again, less and less often. */
+/* After an error the outcome is unknown: the request is sent again, at growing
+ * intervals. */
 static void test_open_outcomes_are_asked_again(void **state)
 {
     (void)state;
@@ -320,7 +322,8 @@ static const struct {
      false},
 };
 
-/* Such an ask goes before those of others: it is a lease that runs. */
+/* A request by which the token may already hold goes before those of others: its lease
+ * may be running. */
 static void test_what_may_be_ours_already_is_claimed(void **state)
 {
     (void)state;
@@ -333,7 +336,7 @@ static void test_what_may_be_ours_already_is_claimed(void **state)
     }
 }
 
-/* ---- given up ---- */
+/* ---- canceled ---- */
 
 static void test_a_late_grant_is_given_back(void **state)
 {
@@ -377,7 +380,8 @@ static void test_nothing_in_redis_nothing_to_leave(void **state)
                 "100 unknown unsent unlinked -> END, ended\n");
 }
 
-/* A message says that an earlier ask, thought lost, has joined the queue after all. */
+/* The message shows that an earlier request, which seemed lost, has joined the queue
+ * after all. */
 static void test_handed_to_one_who_gave_up(void **state)
 {
     (void)state;
@@ -388,8 +392,8 @@ static void test_handed_to_one_who_gave_up(void **state)
                 "9 released released -> RELEASED OK, END, ended\n");
 }
 
-/* It may stand in Redis, though nothing was sent since: granted too late, its number of
- * no use, or the answer lost. */
+/* The token may be in Redis although nothing was sent since: the grant came too late, its
+ * fencing token was unusable, or the reply was lost. */
 static void test_what_may_be_in_redis_is_released(void **state)
 {
     (void)state;

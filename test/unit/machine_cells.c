@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every event in every phase, told as traces (see machine_trace.h): behind the first
- * lines, which lead to the phase, each line stands by itself; an event that has no line
- * there must change nothing.
+ * Every event in every phase as traces (machine_trace.h). The first lines lead to the
+ * phase, and each of the other lines starts from there. An event without a line must
+ * change nothing.
  *
- * Happy path: each test reads as a column of the table (phase x event).
+ * Each test is a column of the table (phase x event).
  */
 #include <setjmp.h>
 #include <stdarg.h>

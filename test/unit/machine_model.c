@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define HEADS 16 /* that one call looks at */
+#define HEADS 16 /* the most that one call tries */
 
 int64_t model_time(const struct model *model, int64_t now_us)
 {
@@ -91,7 +91,7 @@ static bool is_deaf(const struct model *model, unsigned token)
     return (model->deaf >> MODEL_CLIENT(token) & 1) != 0;
 }
 
-/* True where `me` may take the name. */
+/* Returns true if `me` may take the name. */
 static bool hand_over(struct model *model, unsigned me, int64_t us, bool *again)
 {
     for (int tried = 0;; tried++) {

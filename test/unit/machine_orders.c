@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A process is stopped while it waits: its claim window passes, its turn expires, another
- * one is granted the lock, the next hand-over comes. When it goes on, the timer, the
- * messages and the answers are all there, and are taken in every order, with more time
- * passing between them, with its caller giving up at any point or the link lost: a tree
- * of which every path is walked to its end. The world is a model of one server
+ * client is granted the lock, the next hand-over comes. When the process continues, the
+ * timer, the messages and the replies are all there. They are taken in every order, with
+ * more time in between, with the caller giving up at any point, or with the link lost: a
+ * tree of which every path is walked to its end. The world is a model of one server
  * (machine_model.h).
  *
- * What must be true at each node is in orders_check(); every path ends, and leaves
- * nothing. An argument makes the tree deeper than 5.
- * Happy path: walk() takes the next event of each kind on a copy of the scene.
+ * orders_check() has the conditions for each node. Every path must end, and leave nothing
+ * behind. An argument makes the tree deeper than 5. Usual course: walk() takes the next
+ * event of each kind on a copy of the scene.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static int depth_wanted = 5;
 
 /* ---- the tree ---- */
 
-/* The shortest way out must lead out, and leave nothing. */
+/* Takes the shortest way to the end, which must exist and leave nothing behind. */
 static void end(struct scene s)
 {
     orders.paths++;
@@ -54,7 +54,7 @@ static void end(struct scene s)
 
 static void walk(const struct scene *before, int depth);
 
-/* One branch: time passes, deadlines are looked at, then this event. */
+/* One branch: this event, then time passes, then deadlines are checked. */
 static void branch(const struct scene *before, int depth, void (*take)(struct scene *))
 {
     static const int64_t passes_us[] = {MS, 700 * MS};
@@ -140,9 +140,9 @@ static void walk(const struct scene *s, int depth)
     }
 }
 
-/* ---- how it begins ---- */
+/* ---- the beginnings ---- */
 
-/* The lock is another's, and one waits behind us. */
+/* Another client holds the lock, and one more waits behind us. */
 static struct scene waiting(void)
 {
     struct scene s = {
@@ -165,7 +165,7 @@ static struct scene waiting(void)
     return s;
 }
 
-/* In shares of the window, from the hand-over on: when the process goes on. */
+/* When the process continues, relative to the hand-over, in parts of the window. */
 static const int64_t resumed_us[] = {
     0,           WINDOW / 5,      WINDOW * 7 / 10, WINDOW * 4 / 5,
     WINDOW - MS, WINDOW + 2 * MS, WINDOW * 3 / 2,  WINDOW * 2,
@@ -203,7 +203,7 @@ static void test_stopped_in_the_queue(void **state)
     report();
 }
 
-/* The answer from before the hand-over is still to be read when the process goes on. */
+/* The reply from before the hand-over is still unread when the process continues. */
 static void test_stopped_with_the_first_answer_unread(void **state)
 {
     struct scene s = waiting();
@@ -214,8 +214,8 @@ static void test_stopped_with_the_first_answer_unread(void **state)
     report();
 }
 
-/* An ask was on its way, and runs: before the hand-over, in the window, when it has
- * expired, when the other one holds (so that the next release hands over a second
+/* A request was on its way. It runs before the hand-over, in the window, after it has
+ * expired, or while the other client holds (so that the next release hands over a second
  * time). */
 static void test_stopped_with_an_ask_on_its_way(void **state)
 {
@@ -234,8 +234,8 @@ static void test_stopped_with_an_ask_on_its_way(void **state)
     }
 }
 
-/* The hand-over was believed; the process stops before its renewal, or with its answer
- * unread. */
+/* The hand-over was believed; the process stops before its renewal, or with the reply to
+ * it unread. */
 static void test_stopped_while_holding(void **state)
 {
     struct scene s = waiting();

@@ -12,9 +12,9 @@
 #include <string.h>
 
 const int64_t others_us[EVENTS_OF_OTHERS] = {
-    100 * MS,                   /* the holder lets go: handed to us */
+    100 * MS,                   /* the holder releases: handed over to us */
     100 * MS + WINDOW + 5 * MS, /* the other, standing by, finds that we did not come */
-    100 * MS + WINDOW + 800 * MS}; /* and lets go */
+    100 * MS + WINDOW + 800 * MS}; /* and releases */
 
 struct orders_counts orders;
 
@@ -176,7 +176,7 @@ void orders_take_message(struct scene *s, size_t i)
         in.handed_over.handed_us = message.us;
         in.handed_over.fence = message.fence;
         in.handed_over.pair_sent_us = s->pair_sent_us;
-        if (message.us >= s->pair_server_us) { /* as hints.c: else it is of no use */
+        if (message.us >= s->pair_server_us) { /* as in claim_message.c */
             in.handed_over.pair_server_us = s->pair_server_us;
         }
     } else {
@@ -199,7 +199,7 @@ void orders_lose_link(struct scene *s)
 {
     s->linked = false;
     s->lost_once = true;
-    s->in_flight = false; /* executed or not, as it stands */
+    s->in_flight = false; /* whether it was executed or not */
     s->pair_server_us = 0;
     orders_step(s,
                 (struct lw__input){

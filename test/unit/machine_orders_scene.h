@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that machine_orders.c stops, and its world: a server's model, who holds
- * before it and who waits behind it, what is on its way. Must not know in which order
- * things are taken.
+ * The process that machine_orders.c stops, and its world: a server's model, the client
+ * that holds before it and the one that waits behind it, messages on their way.
+ * Independent of the order in which events are taken.
  *
- * Happy path: orders_pass_time, then one orders_...() for what the process takes next; a
- * copy of the scene is another path's.
+ * Usual course: orders_pass_time, then one orders_...() for the next event; each path has
+ * its own copy of the scene.
  */
 #ifndef TEST_MACHINE_ORDERS_SCENE_H
 #define TEST_MACHINE_ORDERS_SCENE_H
@@ -19,7 +19,7 @@
 #define HOLDER MODEL_TOKEN(3, 1)
 #define MESSAGES 4
 
-/* What the others do, whenever that is. */
+/* What the other clients do, at any time. */
 enum { RELEASE_1, ACQUIRE_2, RELEASE_2, EVENTS_OF_OTHERS };
 extern const int64_t others_us[EVENTS_OF_OTHERS];
 
@@ -31,33 +31,33 @@ struct scene {
     struct model_message messages[MESSAGES]; /* on their way to us */
     size_t count;
     bool in_flight, executed, linked, lost_once, gave_up;
-    bool excused; /* it ended without a link: Redis itself will see to what is left */
+    bool excused; /* it ended without a link: the rest expires in Redis */
     int64_t sent_us, execute_us, pair_sent_us, pair_server_us;
     unsigned sent; /* LW__SEND_... */
     struct lw__input answer;
     enum { NO_RENEWAL, RENEWAL_SENT, RENEWAL_DONE } renewal; /* on the same link */
     int64_t renewal_us;
     bool renewed;
-    const char *trail[32]; /* what was taken, for the message of a failure */
+    const char *trail[32]; /* the events so far, for the message of a failure */
     size_t taken;
 };
 
-/* Of all paths. */
+/* The counts of all paths. */
 extern struct orders_counts {
     unsigned long nodes, paths, grants, by_message, losses;
 } orders;
 
-/* Fails, and tells what was taken. */
+/* Fails, and prints the events so far. */
 void orders_show(const struct scene *s, const char *what);
-/* Never held past D; D never past the end of what Redis knows as ours. */
+/* Checks that the token is never held past D, and D is never past the lease in Redis. */
 void orders_check(const struct scene *s);
-/* Whatever happens on the server until then, in order of time. A renewal runs as soon as
- * it was sent; its answer may be read late. */
+/* Executes, in order of time, all that happens on the server until then. A renewal runs
+ * as soon as it is sent; its reply may be read late. */
 void orders_pass_time(struct scene *s, int64_t until_us);
 
-/* `what`: for the message of a failure. */
+/* `what`: the event, for the message of a failure. */
 void orders_step(struct scene *s, struct lw__input in, const char *what);
-/* Deadlines are looked at before anything else, as the library's loop promises. */
+/* Checks the deadline, before anything else as the library's loop does. */
 void orders_look_at_deadline(struct scene *s);
 void orders_take_message(struct scene *s, size_t i);
 void orders_take_answer(struct scene *s);

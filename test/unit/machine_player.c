@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process of the random walk: see machine_walk.h. Fills in inputs and takes actions as
- * the library does around its machine; knows nothing of what the others do.
+ * A process of the random walk: see machine_walk.h. Fills in inputs and executes actions
+ * as the library does around its machine. Independent of the other processes.
  *
- * Happy path: see machine_walk.h.
+ * Usual course: see machine_walk.h.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,10 +14,10 @@
 #include "lockwire.h"
 #include "machine_walk.h"
 
-#define NO_JITTER 1000000000 /* would be seen in every delay */
+#define NO_JITTER 1000000000 /* so large that any delay would show it */
 #define SENDS (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)
 
-/* ---- what must be true ---- */
+/* ---- conditions ---- */
 
 void player_check(const struct player *p)
 {
@@ -70,7 +70,7 @@ static void event(struct player *p, enum lw__event what)
     step(p, (struct lw__input){.event = what});
 }
 
-/* Draws what becomes of a command. */
+/* Draws when a command runs, if it does, and how it ends. */
 static void launch(struct player *p, struct command *c)
 {
     c->sent_us = world.now_us;
@@ -159,7 +159,7 @@ static void note(struct player *p, const struct lw__input *in,
     }
 }
 
-/* Fields as claim_step.c fills them in; actions as it takes them. */
+/* Fields are filled in, and actions executed, as by claim.c. */
 static void step(struct player *p, struct lw__input in)
 {
     struct lw__output out;
@@ -204,7 +204,7 @@ static void turn(struct player *p)
                                .reacquire = {.window_us = p->machine.window_us}});
 }
 
-/* The caller's next idea. */
+/* Makes the caller's next move. */
 void player_act(struct player *p)
 {
     p->act_us = world.now_us + (world.calm ? CALM_US : draw(100, 20000) * MS);
@@ -232,7 +232,7 @@ void player_tell(struct player *p)
     p->act_us = world.now_us + draw(1, world.calm ? 200 : 3000) * MS;
 }
 
-/* What was sent and has not run may run later, from the dead connection. */
+/* A command that was sent and has not run may run later, from the dead connection. */
 static void haunt(struct player *p, struct command *c)
 {
     bool runs_late = c->kind != NOTHING && !c->ran && c->runs;
@@ -338,7 +338,7 @@ void player_message(struct player *p, size_t i)
     }
     if (message.token == p->token && p->machine.phase != LW__ENDED) {
         step(p, in);
-    } else if (message.handed) { /* nobody's here: given back */
+    } else if (message.handed) { /* for an unknown token: released */
         struct lw__input ignored = {.now_us = 0};
 
         model_release(&world.server, world.now_us, message.token, &ignored);
@@ -346,7 +346,7 @@ void player_message(struct player *p, size_t i)
     }
 }
 
-/* As the library's loop promises: before anything else. */
+/* Checks the deadline, before anything else as the library's loop does. */
 void player_deadline(struct player *p)
 {
     if (!lw__machine_holds(p->machine.phase) ||

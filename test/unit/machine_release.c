@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a token ends, told as traces (see machine_trace.h): releases whose answers are
- * lost, late or "not yours"; and turns, in which a fresh token takes its place.
+ * The end of a token as traces (machine_trace.h): releases whose replies are lost, late
+ * or "not held"; and reacquiring, when a fresh token takes its place.
  *
- * Happy path: machine.c's first test; here test_a_turn_is_granted_or_queued.
+ * Usual course: machine.c's first test; here test_a_turn_is_granted_or_queued.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static void test_sent_again_and_not_ours(void **state)
                 "901 released -> RELEASED ENOTHELD, END, ended\n");
 }
 
-/* The last moment for a first sending that is presumed to have worked is D. */
+/* A release is presumed to have worked only if it was first sent before D. */
 static void test_first_sent_before_D_and_after(void **state)
 {
     (void)state;
@@ -89,7 +89,7 @@ static void test_an_adoption_fails(void **state)
                 "53 released -> RELEASED ENOTHELD, END, ended\n");
 }
 
-/* What was unknown of the ask says nothing of the release. */
+/* An unknown outcome of the request says nothing about the release. */
 static void test_an_unknown_ask_is_no_unknown_release(void **state)
 {
     (void)state;
@@ -153,7 +153,7 @@ static void test_given_back_for_a_token_long_gone(void **state)
                 "2000 due -> RELEASED EUNKNOWN, END, ended\n");
 }
 
-/* ---- turns ---- */
+/* ---- reacquiring ---- */
 
 static void test_a_turn_is_granted_or_queued(void **state)
 {
@@ -195,7 +195,8 @@ static void test_a_turn_with_its_answer_lost(void **state)
         "9950 queued left=2000 pos=-1 -> RELEASED ENOTHELD, REFUSE, queued due=12614\n");
 }
 
-/* Only the turn can have queued the next token, so it has released the one before. */
+/* Only the reacquire script can have queued the next token, so that it has also released
+ * the previous one. */
 static void test_a_turn_known_by_a_message(void **state)
 {
     (void)state;
@@ -209,7 +210,7 @@ static void test_a_turn_known_by_a_message(void **state)
                 "301 released released -> RELEASED OK, END, ended\n");
 }
 
-/* The answer is still wanted for the release's sake, up to the previous token's D. */
+/* The reply still matters for the release, until the previous token's D. */
 static void test_a_turn_given_up(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The machine's runs as text: see machine_trace.h. Reads a line up to the arrow, steps,
- * writes the line anew with what came out, compares.
+ * writes the line again with the result, and compares.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #define LINE 256
 #define NOT_GIVEN INT64_MIN
 #define WINDOW_US 2000000
-#define AHEAD_US 50000000 /* of our clock, the server's */
+#define AHEAD_US 50000000 /* the server's clock is ahead of ours by this */
 
 static const char *const events[] = {
     [LW__EV_START] = "start",
@@ -105,7 +105,7 @@ static int64_t read_number(const char *text)
     return number;
 }
 
-/* Where a word of this event goes; NULL: it is no such flag. */
+/* Returns the flag for this word of the event, or NULL. */
 static bool *flag_of(struct lw__input *in, const char *word)
 {
     const struct {
@@ -225,7 +225,7 @@ static void read_terms(struct trace *trace)
     }
 }
 
-/* What an event says unless the line says otherwise. */
+/* Returns the event's usual fields, for a line without them. */
 static struct lw__input usual(const struct trace *trace, enum lw__event event)
 {
     const struct lw__machine *m = &trace->machine;
@@ -271,7 +271,7 @@ static struct lw__input usual(const struct trace *trace, enum lw__event event)
     return in;
 }
 
-/* `line` is cut up. */
+/* Cuts up the line. */
 static struct lw__input read_input(const struct trace *trace, char *first)
 {
     int64_t now_us = read_ms(first);
@@ -394,7 +394,7 @@ static void note(struct trace *trace, const struct lw__input *in,
     }
 }
 
-/* Returns the event, or -1: only terms. */
+/* Returns the event, or -1 for a line of terms. */
 static int run_line(struct trace *trace, const char *line)
 {
     const char *arrow = strstr(line, " -> ");
@@ -429,7 +429,7 @@ static const char *next_line(const char *script, char line[LINE])
     length = strcspn(script, "\n");
     if (length >= LINE) {
         fail_msg("a line is too long: %s", script);
-        abort(); /* never: tells the compiler */
+        abort(); /* never; for the compiler */
     }
     memcpy(line, script, length);
     line[length] = '\0';

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A random walk: several processes, each with one token at a time, and a stranger want
- * the same name of a model of one server (machine_model.h). Commands and messages are
- * slow, lost before or after they ran, run late from a dead connection, come twice;
- * processes stall; callers give up, hold, pass their turn on; the server's clock runs at
- * another rate. Now and then all is calm, and then everybody must be served.
+ * A random walk: several processes, each with one token at a time, and a foreign client
+ * want the same name of a model of one server (machine_model.h). Commands and messages
+ * are slow, are lost before or after they ran, run late from a dead connection, come
+ * twice. Processes stall. Callers give up, hold, reacquire. The server's clock runs at
+ * another rate. Now and then the world is calm, and every player must be served.
  *
- * After every step: who believes to hold has the name in the server until D at least;
- * fences grow; one command in flight; what has ended has left nothing.
- * Happy path: each seed's walk is silent. Arguments: a seed, a number of steps.
+ * After every step: a token that counts as held has the name in the server at least until
+ * D; fencing tokens grow; one command is in flight; an ended token has left nothing
+ * behind. Usual course: each seed's walk finds nothing. Arguments: a seed, a number of
+ * steps.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +40,7 @@ bool chance(int percent)
     return draw(1, 100) <= percent;
 }
 
-/* Mostly quick; sometimes longer than any window. */
+/* Mostly short; sometimes longer than any window. */
 int64_t delay(void)
 {
     return chance(85) || world.calm ? draw(100, 5 * MS) : draw(5 * MS, 3000 * MS);
@@ -114,9 +115,9 @@ static void stranger(void)
     world.stranger_us = world.now_us + draw(5000, 20000) * MS;
 }
 
-/* ---- what comes next ---- */
+/* ---- the next event ---- */
 
-/* What can happen: something that is due at `at_us`, to a player unless it is NULL. */
+/* An event that is due at `at_us`, for a player unless it is NULL. */
 struct candidate {
     int64_t at_us;
     struct player *player;
@@ -192,7 +193,8 @@ static void add_all(void)
     add((struct candidate){.at_us = world.stranger_us, .kind = STRANGER});
 }
 
-/* The time of the first; of those due by then, any: after a stall there are many. */
+/* Moves to the time of the first event. Returns any of those due by then: after a stall
+ * there are many. */
 static struct candidate choose(void)
 {
     int64_t first = INT64_MAX;
@@ -257,7 +259,7 @@ static void go_on(void)
     }
 }
 
-/* No faults any more: everybody is served. */
+/* Continues without faults until every player has been served. */
 static void be_calm(void)
 {
     int64_t until = world.now_us + CALM_US;

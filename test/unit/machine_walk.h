@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the random walk's files share: the world, and what can happen to a player in it.
- * machine_walk.c draws what happens; machine_player.c is a process that does what the
- * library does around its machine, and what its callers may think of.
+ * What the random walk's files share: the world, and the events of a player in it.
+ * machine_walk.c draws the events. machine_player.c is a process that does what the
+ * library does around its machine, and what its callers may do.
  *
- * Happy path: player_act starts a token; player_answer, player_tell; player_act releases
- * it.
+ * Usual course: player_act starts a token; player_answer, player_tell; player_act
+ * releases it.
  */
 #ifndef TEST_MACHINE_WALK_H
 #define TEST_MACHINE_WALK_H
@@ -17,7 +17,7 @@
 #define PLAYERS 4
 #define INBOX 8
 #define GHOSTS 8
-#define CALM_US (180000000) /* in which everybody must have been served */
+#define CALM_US (180000000) /* every player must be served within this */
 
 struct command {
     /* NOTHING: not in flight */
@@ -25,10 +25,10 @@ struct command {
     unsigned token, previous;
     int64_t lease_us, ticket;
     bool wait;
-    bool runs, ran;  /* it will not be lost before it ran; it has run */
-    bool lost, open; /* ends with the link; ends with an error that leaves all open */
+    bool runs, ran;  /* it is not lost before it runs; it has run */
+    bool lost, open; /* ends with the link; ends with an error that decides nothing */
     bool unsent;     /* the link was lost before it left */
-    bool forgotten;  /* a renewal: nobody wants its answer any more */
+    bool forgotten;  /* of a renewal: its reply is ignored */
     int64_t sent_us, run_us, answer_us;
     struct lw__input answer;
 };
@@ -40,7 +40,7 @@ struct player {
     int64_t margin_us;
     bool linked, told;
     bool haunted;   /* a command of its token may still run from a dead connection */
-    bool wants_out; /* its caller is done: no more turns */
+    bool wants_out; /* its caller has given up: it reacquires no more */
     int64_t stalled_until_us, link_up_us, act_us, tell_us, renew_us;
     int64_t last_run_us; /* commands of one connection run in order */
     int64_t pair_sent_us, pair_server_us;
@@ -69,19 +69,19 @@ int64_t draw(int64_t low, int64_t high);
 bool chance(int percent);
 int64_t delay(void); /* of a command or a message on its way */
 void broken(const struct player *player, const char *what); /* fails the test */
-void deliver(void); /* what the server has published */
+void deliver(void);                                         /* the published messages */
 
-/* What must be true of it at any time. */
+/* Checks the conditions that always hold for a player. */
 void player_check(const struct player *player);
-/* What can happen to it. */
-void player_act(struct player *player);    /* its caller's next idea */
+/* The events of a player. */
+void player_act(struct player *player);    /* its caller's next move */
 void player_tell(struct player *player);   /* the caller learns of its grant */
 void player_answer(struct player *player); /* to its command; or the link ends */
 void player_renew(struct player *player);
 void player_renewal(struct player *player); /* the renewal's answer */
 void player_link_up(struct player *player);
-void player_subscribed(struct player *player); /* or a new link: asks, or verifies */
+void player_subscribed(struct player *player); /* or a new link: requests, or renews */
 void player_due(struct player *player);
-void player_deadline(struct player *player); /* looks at it, before anything else */
+void player_deadline(struct player *player); /* checks it, before anything else */
 void player_message(struct player *player, size_t index);
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The claim window and the times around it, each rule on both sides of its boundary; told
- * as traces (see machine_trace.h). Here an ask leaves at 5 ms, with the server at 50005
- * ms, and its window is 2000 ms: handed over at 50005 ms it may be held until D = 5 +
- * 2000 - 22.
+ * The claim window and the times around it, each rule on both sides of its boundary, as
+ * traces (machine_trace.h). Here a request is sent at 5 ms, when the server's clock shows
+ * 50005 ms, and its window is 2000 ms: if handed over at 50005 ms it may be held until D
+ * = 5 + 2000 - 22.
  *
- * Happy path: test_held_at_once_after_a_hand_over.
+ * Usual course: test_held_at_once_after_a_hand_over.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static const char waits[] =
     "5 not_granted -> acquire, acquiring\n"
     "8 queued left=9000 pos=1 -> REFUSE, queued due=6008 ticket=100\n";
 
-/* On a token that waits, each line by itself. */
+/* Runs each line by itself on a token that waits. */
 static void each_waiting(const char *lines)
 {
     struct trace trace;
@@ -61,7 +61,7 @@ static void test_a_quarter_of_the_window_is_left(void **state)
                  "1990 handed_over t=50005 fence=32 -> acquire, acquiring ticket=100\n");
 }
 
-/* And half a window besides, for the renewal and its answer. */
+/* Besides the margin, half a window must be left for the renewal and its reply. */
 static void test_more_than_the_margin_is_left(void **state)
 {
     (void)state;
@@ -79,7 +79,7 @@ static void test_more_than_the_margin_is_left(void **state)
                 "384 granted fence=48 -> GRANT, held D=10281 fence=48\n");
 }
 
-/* A hand-over before the last answer says nothing of how long ago it was. */
+/* A hand-over from before the last reply cannot be dated. */
 static void test_the_message_is_no_older_than_the_answer(void **state)
 {
     (void)state;
@@ -97,7 +97,7 @@ static void test_no_pair_no_belief(void **state)
         "fence=32 due=505\n");
 }
 
-/* More time can have passed on the server than here only by the clocks' rates. */
+/* More time may have passed on the server than here only by the rates of the clocks. */
 static void test_a_server_clock_that_was_set(void **state)
 {
     (void)state;
@@ -110,7 +110,7 @@ static void test_a_server_clock_that_was_set(void **state)
         "ticket=100\n");
 }
 
-/* The longer the way from the answer, the more the clocks may differ. */
+/* The longer ago the reply, the more the clocks may differ. */
 static void test_drift_counts_from_the_answer(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static void test_drift_counts_from_the_answer(void **state)
         "101004 handed_over t=150005 fence=32 -> acquire, acquiring ticket=100\n");
 }
 
-/* Asked in time, a late message does no harm: the answer decides. */
+/* After a late message the lock is requested again, and the reply decides. */
 static void test_late_and_alone_late_and_overtaken(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void test_late_and_alone_late_and_overtaken(void **state)
                 "fence=64 due=3040\n");
 }
 
-/* It is extended at a quarter of the window, from the hand-over on. */
+/* The lease is extended at a quarter of the window, counted from the hand-over. */
 static void test_extended_at_a_quarter(void **state)
 {
     (void)state;
@@ -148,7 +148,7 @@ static void test_extended_at_a_quarter(void **state)
                 "3401 renewed sent=3400 lease=10000 -> held D=13298 fence=32\n");
 }
 
-/* ---- a message while asking ---- */
+/* ---- a message while a request is in flight ---- */
 
 static void test_an_answer_decides_over_the_message(void **state)
 {
@@ -158,8 +158,8 @@ static void test_an_answer_decides_over_the_message(void **state)
                 "5 granted fence=48 -> GRANT, held D=9898 fence=48\n");
 }
 
-/* tau <= t: the answer is old, the message is news; tau > t: what was handed over is
- * gone. */
+/* If the reply's server time (tau) is no later than the hand-over (t), the message is
+ * newer and counts. If it is later, the hand-over is no longer valid. */
 static void test_a_message_noted_while_asking(void **state)
 {
     (void)state;
@@ -177,7 +177,7 @@ static void test_a_message_noted_while_asking(void **state)
                 "1991 granted fence=48 -> GRANT, held D=11888 fence=48\n");
 }
 
-/* Message 1 after message 2: the later hand-over counts. */
+/* Messages may come in either order: the later hand-over counts. */
 static void test_two_messages_in_either_order(void **state)
 {
     (void)state;
@@ -222,8 +222,8 @@ static void test_messages_to_one_who_holds_or_leaves(void **state)
 
 /* ---- standing by, polling ---- */
 
-/* When the window of the one who was handed the lock has ended, and up to 5 % more; but
- * no later than it was due without that message: a hand-over may have been lost. */
+/* It is due when the window of the waiter ahead has ended, and up to 5 % later; but no
+ * later than it was due without that message, since a hand-over may have been lost. */
 static void test_standby(void **state)
 {
     (void)state;
@@ -236,7 +236,7 @@ static void test_standby(void **state)
 }
 
 /* clamp(remaining / 3, 50 ms, 3 s) * (position + 1), at most 10 s for the first hundred
- * and 30 s beyond; the head also when the lease ends. */
+ * and 30 s beyond; the head also polls when the lease ends. */
 static void test_poll_delays(void **state)
 {
     static const struct {
@@ -284,7 +284,7 @@ static void test_poll_delays_jitter_by_a_tenth(void **state)
     assert_int_equal(lw__machine_poll_us(9000, 0, 1000), 3300000);
     assert_int_equal(lw__machine_poll_us(9000, 0, -1000), 2700000);
     assert_int_equal(lw__machine_poll_us(9000, 0, 500), 3150000);
-    /* the lease's end, exactly */
+    /* exactly when the lease ends */
     assert_int_equal(lw__machine_poll_us(10, 0, 1000), 11000);
 }
 

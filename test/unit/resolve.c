@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Host names to addresses: numeric, from a hosts file, and asked of a name server that
- * the test plays itself. Knows the scene of resolve_scene.h.
- * Happy path: each answer is noted as words, and compared.
+ * Host names to addresses: numeric, from a hosts file, and from a name server that the
+ * test plays itself. Uses the scene of resolve_scene.h.
+ *
+ * Usual course: each answer is noted as words, and compared.
  */
 #include "resolve_scene.h"
 
@@ -18,7 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Without asking anybody */
+/* Without a name server */
 
 static void test_numeric_addresses_are_their_own_answer(void **state)
 {
@@ -138,7 +139,7 @@ static void test_no_more_addresses_than_there_is_room_for(void **state)
     assert_string_equal(found.list[7].text, "10.0.0.7");
 }
 
-/* Asking a name server */
+/* With a name server */
 
 static void test_both_families_are_asked_for_and_alternate(void **state)
 {
@@ -177,7 +178,7 @@ static void test_a_name_that_does_not_exist(void **state)
     assert_non_null(strstr(scene->found, "cannot resolve \"no6.example\": "));
 }
 
-/* No address that any socket could use: it is a name like any other, and is not known. */
+/* It is not an address that a socket could use. It counts as a name, which is unknown. */
 static void test_an_address_with_an_endless_zone(void **state)
 {
     struct scene *scene = *state;
@@ -214,7 +215,7 @@ static void test_a_lookup_is_canceled_while_it_is_asked(void **state)
     lookup_await(scene, &always, 2);
     lw__resolve_cancel(scene->lookup);
     lookup_start(scene, "both.example");
-    lw__resolve_cancel(scene->lookup); /* before any question left */
+    lw__resolve_cancel(scene->lookup); /* before any query was sent */
     scene->lookup = NULL;
     for (int i = 0; i < 5; i++) {
         (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
@@ -235,7 +236,7 @@ static void test_the_loop_is_freed_while_a_name_is_asked_for(void **state)
     scene->lookup = NULL;
 }
 
-/* The answer's own turn is when evdns has a call pending that outlives everything. */
+/* In the turn of the answer, evdns has a call pending that outlives everything. */
 static void test_the_loop_is_freed_in_every_turn_of_a_lookup(void **state)
 {
     (void)state;
@@ -272,7 +273,7 @@ static void test_the_loop_is_freed_by_a_timer_while_a_name_is_asked_for(void **s
     lookup_start(scene, "both.example");
     assert_int_equal(lw__timer_reserve(scene->loop, 1), 0);
     lw__timer_init(&scene->timer, on_timer, scene);
-    lw__timer_set(scene->loop, &scene->timer, 1); /* due when the answer is handed on */
+    lw__timer_set(scene->loop, &scene->timer, 1); /* due when the answer is passed on */
     lookup_await(scene, &scene->called, 0);
     assert_string_equal(scene->found, "");
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scene of the look-ups' tests. Must not know what is tested. Happy path: see the
- * header.
+ * The scene of the tests of lookups, see resolve_scene.h. Independent of the tests.
  */
 #include "resolve_scene.h"
 
@@ -38,7 +37,7 @@ int lookup_tear_down(void **state)
     if (scene->server != NULL) {
         evdns_close_server_port(scene->server);
     }
-    for (int i = 0; i < 5; i++) { /* what evdns still has to call back */
+    for (int i = 0; i < 5; i++) { /* pending calls of evdns */
         (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
     }
     assert_int_equal(event_base_get_num_events(scene->base, EVENT_BASE_COUNT_ADDED |

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which name servers are asked, and when the file that names them is read. Knows the
- * scene of resolve_scene.h. Happy path: the file names a server, it is asked, the file
- * changes.
+ * Which name servers are asked, and when the file that names them is read. Uses the scene
+ * of resolve_scene.h.
+ *
+ * Usual course: the file names a server, it is asked, the file changes.
  */
 #include "resolve_scene.h"
 
@@ -13,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The first of two servers is mute: the second is asked long before evdns' own patience
- * with a server is over. Once is enough: the machine may be slow. */
+/* The first of two servers is mute: the second is asked long before evdns' own time-out
+ * for a server. One success is enough, since the machine may be slow. */
 static void test_a_mute_name_server_leaves_time_for_the_next(void **state)
 {
     struct scene *scene = *state;
@@ -28,7 +29,7 @@ static void test_a_mute_name_server_leaves_time_for_the_next(void **state)
     for (int i = 0; i < 20 && !in_time; i++) {
         int64_t begun = lw__now_us();
 
-        /* one family is asked of each server first */
+        /* each server is first asked for one family */
         lookup_find(scene, "just4.example");
         assert_string_equal(scene->found, "10.0.0.1 10.0.0.2 ");
         in_time = lw__now_us() - begun < 5000000;
@@ -37,7 +38,7 @@ static void test_a_mute_name_server_leaves_time_for_the_next(void **state)
     (void)close(fd);
 }
 
-/* The only one there is takes longer than another one would be given. */
+/* The only server takes longer than it would get if there were another one. */
 static void test_a_slow_name_server_is_waited_for(void **state)
 {
     struct scene *scene = *state;
@@ -48,8 +49,8 @@ static void test_a_slow_name_server_is_waited_for(void **state)
     assert_string_equal(scene->found, "10.0.0.1 2001::6 10.0.0.2 2001::7 ");
 }
 
-/* A name server that says nothing of IPv6: what it said of IPv4 is of use only before
- * patience is over. Once is enough: the machine may be slow. */
+/* A name server does not answer for IPv6: its answer for IPv4 must be used before the
+ * time is up. One success is enough, since the machine may be slow. */
 static void test_an_answer_does_not_wait_for_the_other_until_it_is_too_late(void **state)
 {
     struct scene *scene = *state;
@@ -87,7 +88,8 @@ static void test_the_file_is_read_by_each_lookup(void **state)
     (void)close(fd);
 }
 
-/* A client looks up for two connections, and one of them may always be asking. */
+/* A client looks up for two connections, and one of them may always have a query
+ * pending. */
 static void test_the_file_is_read_while_another_still_asks(void **state)
 {
     struct scene *scene = *state;
@@ -115,7 +117,7 @@ static void test_the_systems_file_does_no_harm(void **state)
     (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
 }
 
-/* The child may not take the question's socket out of the parent's epoll. */
+/* The child must not remove the query's socket from the parent's epoll. */
 static void test_a_forked_child_leaves_the_parents_question_alone(void **state)
 {
     const bool always = true;

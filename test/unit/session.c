@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A session that does not come to stand: the name server says nothing, no address
- * answers, nobody says what to log in with, it is stopped in between. Knows session.h,
- * and loop.h's place for the file that names servers.
+ * A session that does not become ready: the name server is silent, no address answers,
+ * there are no credentials, it is stopped in between. Uses session.h, and loop.h's
+ * setting of the file that names the name servers.
  *
- * Happy path: each attempt's end is noted as its reason, and the delay before the next
- * one grows.
+ * Usual course: each attempt's end is noted with its reason, and the delay before the
+ * next one grows.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ struct scene {
     int lost;
     char why[LW__WHY_MAX];
     int64_t lost_us;
-    int wanted, forgotten; /* logins */
+    int wanted, forgotten; /* calls of the login's events */
     struct lw__deferred stops;
 };
 
@@ -75,7 +75,7 @@ static void on_forget(void *arg, struct lw__login *login)
     scene->forgotten++;
 }
 
-/* A name server that never answers is the only one that is asked. */
+/* Makes a name server that never answers the only one. */
 static void ask_the_mute(struct scene *scene)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -130,7 +130,7 @@ static int tear_down(void **state)
 
     lw__session_stop(&scene->session);
     lw__loop_free(scene->loop);
-    for (int i = 0; i < 5; i++) { /* what evdns still has to call back */
+    for (int i = 0; i < 5; i++) { /* pending calls of evdns */
         (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
     }
     event_base_free(scene->base);
@@ -196,12 +196,12 @@ static void test_it_is_stopped_and_started_at_any_moment(void **state)
         assert_null(scene->session.lookup);
         assert_null(scene->session.link);
     }
-    lw__session_fail(&scene->session, "why"); /* there is nothing that could fail */
+    lw__session_fail(&scene->session, "why"); /* no connection could fail */
     (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
     assert_int_equal(scene->lost, 0);
 }
 
-/* At a place of its own, for unix sockets. */
+/* Listens on a unix socket at a path of its own. */
 static int listen_at(char *path, size_t size)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -221,7 +221,7 @@ static void await_wanted(struct scene *scene, int wanted)
     }
 }
 
-/* Who is asked what to log in with must not answer a connection that is no more. */
+/* Credentials that were requested must not be used for a connection that has ended. */
 static void test_a_login_is_forgotten_with_its_connection(void **state)
 {
     static const struct lw__login_events events = {on_wanted, on_forget};
@@ -266,7 +266,7 @@ static void stop(void *arg)
     lw__session_stop(&scene->session);
 }
 
-/* Before the session itself hears that its connection has ended. */
+/* Stops the session before it learns that its connection has ended. */
 static bool on_refused(void *arg, const char *error)
 {
     struct scene *scene = arg;
@@ -277,7 +277,7 @@ static bool on_refused(void *arg, const char *error)
     return false;
 }
 
-/* What the last connection was refused says nothing of the next one. */
+/* A refusal on the last connection says nothing about the next one. */
 static void test_a_refusal_is_forgotten_by_a_stop(void **state)
 {
     static const char greetings[] = "+OK\r\n:1\r\n$0\r\n\r\n-NOPERM no channel\r\n";

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which slot a key is in, and that what is made for a slot, or for a name, is there.
- * Knows slot.h, and of format.h the keys.
+ * The slot of a key, and that keys made for a slot, or for a name, are in that slot. Uses
+ * slot.h, and format.h for the keys.
  *
- * The slots are what servers answer to CLUSTER KEYSLOT. Happy path: a key, its slot.
+ * The slots are those that servers reply to CLUSTER KEYSLOT. Usual course: a key, its
+ * slot.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +38,7 @@ static void test_a_key_and_its_slot(void **state)
         {"bar", 5061},
         {"lockwire:fence", 8757},
         {"\xc3\xbc\xff\x80", 12689},
-        /* a tag, from the first { to the first } behind it */
+        /* a tag, from the first { to the first } after it */
         {"user1000", 3443},
         {"{user1000}.following", 3443},
         {"{user1000}.followers", 3443},
@@ -45,7 +46,7 @@ static void test_a_key_and_its_slot(void **state)
         {"}foo{bar}", 5061},
         {"foo{{bar}}zap", 4015},
         {"{ }", 9314},
-        /* none */
+        /* no tag */
         {"foo{}{bar}", 8363},
         {"{}foo", 9500},
         {"{}", 15257},
@@ -65,7 +66,7 @@ static void test_a_key_and_its_slot(void **state)
     assert_int_equal(lw__slot_of("a\0b", 3), 8383);
 }
 
-/* Of memory of its own, so that reading beyond its end is noticed. */
+/* The key has memory of its own, so that reading beyond its end is noticed. */
 static void test_no_more_than_the_key_is_read(void **state)
 {
     static const char whole[] = "foo{bar}";
@@ -102,7 +103,7 @@ static void test_each_tag_leads_to_its_slot(void **state)
     }
 }
 
-/* Clients of two versions draw from one counter: no tag may ever be another one. */
+/* Clients of two versions use one counter: no tag may ever change. */
 static void test_the_tags_are_those_of_all_versions(void **state)
 {
     static const struct {
@@ -113,7 +114,7 @@ static void test_the_tags_are_those_of_all_versions(void **state)
         {12739, "lockwire:fence:{74C}"}, {15495, "lockwire:fence:{a}"},
         {16383, "lockwire:fence:{6ZJ}"},
     };
-    uint64_t hash = 14695981039346656037U; /* FNV-1a of all, each with its NUL */
+    uint64_t hash = 14695981039346656037U; /* FNV-1a of all tags, each with its NUL */
     char tag[LW__SLOT_TAG_SIZE], key[LW__FENCE_SIZE];
 
     (void)state;
@@ -131,7 +132,7 @@ static void test_the_tags_are_those_of_all_versions(void **state)
     assert_true(hash == 15372660980082285317U);
 }
 
-/* The word that a key was written as. */
+/* Returns the slot of a key that was encoded as this word. */
 static unsigned slot_of_word(const struct lw__buffer *word)
 {
     const char *key = memchr(word->data, '\n', word->length);

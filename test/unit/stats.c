@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Statistics as Prometheus' text: its form, line by line, what stands in it, what has no
- * room, what is refused. Knows the public header alone.
- * Happy path: a text is made, read by a parser that takes nothing else, and asked for
- * single samples.
+ * Statistics as Prometheus' text: its form, line by line, its values, lack of room, what
+ * is refused. Depends on the public header alone.
+ *
+ * Usual course: a text is made, read by a strict parser, and searched for single samples.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 #define SAMPLES 200
 
 static struct sample {
-    char name[200], value[40]; /* name with labels, as it stands */
+    char name[200], value[40]; /* the name includes the labels */
 } samples[SAMPLES];
 static size_t sample_count;
 static char text[32768];
@@ -59,7 +59,7 @@ static bool is_number(const char *value)
              value[whole + 7] == '\0'));
 }
 
-/* Of the family `name`, directly behind its head. */
+/* Reads a sample of the family `name`, right after its head. */
 static void read_sample(const char *line, const char *name, const char *type)
 {
     static const char *const parts[] = {"_bucket", "_sum", "_count"};
@@ -130,7 +130,7 @@ static void make(const struct lw_stats *const *stats, const char *const *labels,
 
 #define FIRST offsetof(struct lw_stats, held) /* padding may precede it */
 
-/* Every number another one: field i, after the size, is 1000 + i. */
+/* Gives each field a number of its own: field i, after the size, is 1000 + i. */
 static struct lw_stats distinct(void)
 {
     struct lw_stats stats = LW_STATS_INIT;
@@ -143,7 +143,7 @@ static struct lw_stats distinct(void)
     return stats;
 }
 
-/* ---- what stands there ---- */
+/* ---- the values ---- */
 
 static void test_every_field_is_there(void **state)
 {
@@ -237,7 +237,7 @@ static void test_two_clients_share_one_head(void **state)
     assert_value("lockwire_wait_seconds_bucket{client=\"b\",zone=\"x\",le=\"0.001\"}",
                  "6");
     assert_value("lockwire_wait_seconds_count{client=\"b\",zone=\"x\"}", "6");
-    labels[0] = NULL; /* one of them may go without */
+    labels[0] = NULL; /* one of them may be without labels */
     make(both, labels, 2);
     assert_value("lockwire_held", "3");
 }
@@ -263,7 +263,7 @@ static void test_room_as_snprintf_has_it(void **state)
     assert_true(length > 1000);
     assert_int_equal(lw_stats_prometheus(&one, NULL, 1, NULL, 0), length);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-        char *buffer = malloc(sizes[i] + 1); /* its last byte is a sentry */
+        char *buffer = malloc(sizes[i] + 1); /* its last byte is a guard */
 
         assert_non_null(buffer);
         memset(buffer, '?', sizes[i] + 1);
@@ -288,7 +288,7 @@ static void test_an_earlier_struct(void **state)
     const char *labels[] = {"client=\"old\"", "client=\"new\""};
 
     (void)state;
-    stats.size = offsetof(struct lw_stats, failovers); /* as 0.1.0 had it */
+    stats.size = offsetof(struct lw_stats, failovers); /* as in 0.1.0 */
     make(both, NULL, 1);
     assert_value("lockwire_reconnects_total", "1016");
     assert_non_null(value_of("lockwire_wait_seconds_count"));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a child has open after system_close_descriptors_above. Knows system.h.
- * Happy path: pipes, a fork, the child's exit code.
+ * The descriptors of a child after system_close_descriptors_above. Uses system.h.
+ *
+ * Usual course: pipes, a fork, the child's exit code.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,8 @@ static bool is_open(int fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* The first that is open and should not be, or is not and should; 0 if there is none. */
+/* Returns the first descriptor that is open and should not be, or the reverse; 0 if there
+ * is none. */
 static int first_wrong(int last, int highest)
 {
     for (int fd = 1; fd <= highest; fd++) {
@@ -51,7 +53,7 @@ static void check_above(int last)
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     for (int fd = highest; fd > highest - MANY; fd--) {
-        assert_int_equal(close(fd), 0); /* its child's end is not its own */
+        assert_int_equal(close(fd), 0); /* the child closed only its own */
     }
 }
 

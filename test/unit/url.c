@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * URLs, names and words: what is taken, what is refused, and how it is explained. Also
- * the other small texts of the library: errors, log, ids. Knows only their headers.
+ * URLs, names and words: which are accepted, which are refused, and how that is
+ * explained. Also the other small texts of the library: errors, log, ids. Depends only on
+ * their headers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -160,7 +161,7 @@ static void test_good_lists_of_hosts(void **state)
     }
 }
 
-/* Each with what must be said of it. */
+/* Each with a part of its explanation. */
 static const char *const bad_urls[][2] = {
     {NULL, "NULL"},
     {"", "must begin with redis://, redis-sentinel://, redis-cluster:// or "

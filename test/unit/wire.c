@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes on their way out of a context of hiredis': kept in order however few the socket
- * takes, one write a turn, no large buffer kept and no small one given back, no signal.
- * Knows wire.h.
+ * Output of a hiredis context: the bytes stay in order however few the socket takes, one
+ * write per turn, no large buffer is kept and no small one freed, no signal. Uses wire.h.
  *
- * Happy path: a context connects to a listener of the test's, bytes are appended to its
+ * Usual course: a context connects to the test's listener, bytes are appended to its
  * output, the loop turns, they are read at the other end.
  */
 #include <setjmp.h>
@@ -123,7 +122,7 @@ static char byte_at(size_t at)
     return (char)('a' + at % 26);
 }
 
-/* As a command does it. */
+/* Adds bytes in the same way as a command. */
 static void add(struct scene *scene, size_t at, size_t length)
 {
     static char bytes[LARGE];
@@ -136,7 +135,8 @@ static void add(struct scene *scene, size_t at, size_t length)
     context->ev.addWrite(context->ev.data);
 }
 
-/* All that has arrived, which must go on at byte `at`; how much it was. */
+/* Reads all that has arrived, which must continue at byte `at`. Returns how much it
+ * was. */
 static size_t take_in(struct scene *scene, size_t at)
 {
     static char bytes[4096];
@@ -171,8 +171,8 @@ static void test_what_one_turn_sends_leaves_at_its_end(void **state)
     assert_int_equal(take_in(scene, 30), 0);
 }
 
-/* The socket takes less than there is; more is added behind what is left, and the loop
- * has nothing to do until it can be written. */
+/* The socket takes less than there is. More is added behind the rest, and the loop has
+ * nothing to do until the socket is writable. */
 static void test_what_is_left_goes_first(void **state)
 {
     struct scene *scene = *state;
@@ -194,7 +194,7 @@ static void test_what_is_left_goes_first(void **state)
     turn(scene);
     assert_int_equal(left(scene), 0);
     assert_false(scene->wire.waiting);
-    /* no such buffer is kept */
+    /* a large buffer is not kept */
     assert_true(sdsalloc(scene->context->c.obuf) < LARGE / 4);
     add(scene, added, 10);
     turn(scene);
@@ -244,7 +244,7 @@ static void test_an_error_of_the_socket_is_told(void **state)
     assert_int_equal(left(scene), 0);
 }
 
-/* The same where the adapter writes, since the socket was full. */
+/* The same if the adapter writes, because the socket was full. */
 static void test_the_peer_goes_while_the_socket_is_full(void **state)
 {
     struct scene *scene = *state;
