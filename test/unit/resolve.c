@@ -94,7 +94,7 @@ static void test_a_hosts_file(void **state)
         (void)fputc('y', file); /* a line longer than any buffer */
     }
     (void)fputs(" me\n127.0.0.1 me\n10.0.0.3 me",
-                file); /* twice; and no newline at the end */
+                file); /* one address twice; no newline at the end */
     assert_int_equal(fclose(file), 0);
     lw__resolve_in_file(path, "me", &found);
     assert_int_equal(found.count, 3);
@@ -174,7 +174,7 @@ static void test_a_name_that_does_not_exist(void **state)
     lookup_find(scene, "empty.example");
     assert_non_null(strstr(scene->found, "cannot resolve \"empty.example\": "));
     lookup_find(scene,
-                "no6.example"); /* nothing of the one family, an error of the other */
+                "no6.example"); /* no address of one family, an error for the other */
     assert_non_null(strstr(scene->found, "cannot resolve \"no6.example\": "));
 }
 

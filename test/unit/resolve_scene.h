@@ -32,8 +32,7 @@ struct scene {
     void (*meanwhile)(struct scene *scene);
     struct lw__timer timer;
     uint32_t patience_ms;
-    char file[40], address[32]; /* in place of /etc/resolv.conf; the server that it
-                                 * names */
+    char file[40], address[32]; /* in place of /etc/resolv.conf; its server */
 };
 
 int lookup_set_up(void **state);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the master is, by those who watch over it: whom to believe, what nobody useful
- * costs, how a switch is heard of, missed and found, and that every session that was led
- * is turned. Knows sentinel.h and session.h.
+ * The present master, as reported by sentinels: which sentinel is believed, what unusable
+ * ones cost, how a switch is announced, missed and found, and that it retargets every
+ * session. Uses sentinel.h and session.h.
  *
- * Happy path: sentinels that name a server, "a at M1".
+ * Usual course: sentinels that report a server, "a at M1".
  */
 #include "sentinel_scene.h"
 
@@ -21,7 +21,7 @@ static bool was_told(const struct scene *scene, const char *text)
     return strstr(scene->told, text) != NULL;
 }
 
-/* ---- whom to believe ---- */
+/* ---- which sentinel is believed ---- */
 
 static void test_all_are_asked_and_the_latest_is_believed(void **state)
 {
@@ -52,7 +52,7 @@ static void test_one_that_says_nothing_costs_200_ms(void **state)
     assert_true(lw__now_us() - begun >= 200 * LW__MS);
 }
 
-/* The first one names M1 at once; that the second one knows better is on its way. */
+/* S1 reports M1 at once; the reply of S2, with a later epoch, is on its way. */
 static void the_better_comes_second(struct scene *scene)
 {
     names(&scene->s[0], &scene->m[0], 1, "master");
@@ -99,7 +99,7 @@ static void test_a_master_that_is_down_is_nowhere_to_go(void **state)
     names(&scene->s[1], &scene->m[1], 2, "s_down,master,o_down");
     scene_start(scene, 2);
     go(scene, &scene->a);
-    /* nor is what is older than it */
+    /* a master of an earlier epoch is not used either */
     await(scene, "a lost: no sentinel reported a usable master; S1: reports an older");
     UNTIL(scene, was_told(scene, "sentinel S2: reports the master as down\n"));
     names(&scene->s[1], &scene->m[1], 2, "master,disconnected");
@@ -142,8 +142,8 @@ static void test_who_does_not_see_it_down_is_believed(void **state)
     await(scene, "a at M1; ");
 }
 
-/* The one that leads a failover names the old master until all is over, by the epoch of
- * the new one; that one may be a master for as long. */
+/* The sentinel that leads a failover reports the old master with the new one's epoch
+ * until the failover is complete. The new one may already be a master all that time. */
 static void test_who_leads_a_failover_is_believed_last(void **state)
 {
     static const char flags[] = "master,failover_in_progress,force_failover";
@@ -184,7 +184,8 @@ static void test_older_than_known_is_not_believed_while_one_is_to_be_heard(void 
     scene_start(scene, 2);
     go(scene, &scene->a);
     await(scene, "a at M2; ");
-    UNTIL(scene, scene->s[0].asked > 1 && scene->s[1].asked > 1); /* and followed */
+    UNTIL(scene, scene->s[0].asked > 1 && scene->s[1].asked > 1); /* and once
+                                                                   * subscribed */
     scene->s[1].mute = true;
     leave(&scene->m[1]);
     come(&scene->m[1]);
@@ -194,7 +195,8 @@ static void test_older_than_known_is_not_believed_while_one_is_to_be_heard(void 
     await(scene, "a at M2; ");
 }
 
-/* It may be cut off with the master of before: what was followed was later. */
+/* The minority may be cut off together with an earlier master: the one that was followed
+ * has a later epoch. */
 static void test_older_than_known_is_not_believed_of_a_minority(void **state)
 {
     struct scene *scene = *state;
@@ -222,7 +224,8 @@ static void test_older_than_known_is_not_believed_of_a_minority(void **state)
                                      "still trying M2\n");
 }
 
-/* Nor of the only one that was listed, while others were learnt. */
+/* Nor is it believed of the only listed sentinel, if a discovered one reported a later
+ * epoch. */
 static void test_older_than_known_ends_no_connection(void **state)
 {
     struct scene *scene = *state;
@@ -251,7 +254,7 @@ static void test_another_name_of_the_server_ends_no_connection(void **state)
     int asked;
 
     scene->config.request_timeout_ms = 100;
-    names(&scene->s[0], &scene->m[1], 1, "master"); /* as if that were another name */
+    names(&scene->s[0], &scene->m[1], 1, "master"); /* as if another name of M1 */
     names(&scene->s[1], &scene->m[0], 1, "master");
     scene->s[0].mute = true;
     scene_start(scene, 2);
@@ -264,8 +267,8 @@ static void test_another_name_of_the_server_ends_no_connection(void **state)
     nothing_for(scene, 1);
 }
 
-/* Their epochs are lower, and the old master lives on, so that nobody asks for the way.
- */
+/* Their epochs are lower, and the old master is still up, so that no session asks for the
+ * endpoint. */
 static void test_sentinels_that_were_set_up_anew_elsewhere_are_believed(void **state)
 {
     struct scene *scene = *state;
@@ -283,7 +286,7 @@ static void test_sentinels_that_were_set_up_anew_elsewhere_are_believed(void **s
     await(scene, "a lost: the master is now M2, was M1; a at M2; ");
 }
 
-/* Nobody can say better: it is that, or nothing. */
+/* All have answered, so that no later epoch can come: the earlier one is used. */
 static void test_older_than_known_is_believed_when_all_are_heard(void **state)
 {
     struct scene *scene = *state;
@@ -292,7 +295,7 @@ static void test_older_than_known_is_believed_when_all_are_heard(void **state)
     scene_start(scene, 1);
     go(scene, &scene->a);
     await(scene, "a at M2; ");
-    names(&scene->s[0], &scene->m[0], 1, "master"); /* they were set up anew */
+    names(&scene->s[0], &scene->m[0], 1, "master"); /* they were set up again */
     leave(&scene->m[1]);
     await(scene, "a lost: M2 closed the connection; a at M1; ");
 }
@@ -313,7 +316,7 @@ static void test_a_name_and_an_address_for_one_server_do_not_alternate(void **st
     nothing_for(scene, 1);
 }
 
-/* ---- nobody is of use ---- */
+/* ---- no sentinel is usable ---- */
 
 static void test_each_one_says_why_it_is_of_no_use(void **state)
 {
@@ -332,7 +335,7 @@ static void test_each_one_says_why_it_is_of_no_use(void **state)
                  "S4: invalid reply to SENTINEL MASTER: no valid ip; ");
     names(&scene->s[0], &scene->m[0], 1, "master");
     UNTIL(scene, strstr(scene->trace, "a at M1; ") != NULL);
-    /* each was told once */
+    /* each was logged once */
     assert_string_equal(scene->told,
                         "sentinel S1: ERR No such master with that name\n"
                         "sentinel S2: ERR unknown command 'SENTINEL'\n"
@@ -434,8 +437,7 @@ static void test_a_switch_that_was_missed_is_found_at_a_heartbeat(void **state)
 
     scene->config.request_timeout_ms = 100;
     both_at_first(scene, 2);
-    names(&scene->s[1], &scene->m[1], 2,
-          "master"); /* which the other may tell of never */
+    names(&scene->s[1], &scene->m[1], 2, "master"); /* the other one never announces it */
     await(scene, BOTH_TURN);
     UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
                      strstr(scene->trace + scene->read, "b at M2; ") != NULL);
@@ -448,7 +450,7 @@ static void test_a_switch_that_was_missed_is_found_at_a_heartbeat(void **state)
     "a lost: M1 is the master again after another failover; locks granted in between "   \
     "may be lost; "
 
-/* What it did not have then it may have lost, though the connections stood. */
+/* M1 may have lost what was written in between, although its connections stayed up. */
 static void test_a_switch_to_and_fro_that_was_missed_is_found(void **state)
 {
     struct scene *scene = *state;
@@ -459,13 +461,14 @@ static void test_a_switch_to_and_fro_that_was_missed_is_found(void **state)
     await(scene, BOTH_RETURN);
     UNTIL(scene, strstr(scene->trace + scene->read, "a at M1; ") != NULL &&
                      strstr(scene->trace + scene->read, "b at M1; ") != NULL);
-    names(&scene->s[0], &scene->m[0], 3, "master"); /* who lags does not bring it again */
+    names(&scene->s[0], &scene->m[0], 3, "master"); /* a lagging one does not repeat it */
     scene->read = scene->length;
     nothing_for(scene, 200);
     assert_int_equal(scene->failovers, 1);
 }
 
-/* Who has it replaced says its address and the new epoch until all is done. */
+/* The sentinel that replaces the master reports its address with the new epoch until the
+ * failover is complete. */
 static void test_who_is_being_replaced_is_left_for_whom_another_names(void **state)
 {
     struct scene *scene = *state;
@@ -480,7 +483,7 @@ static void test_who_is_being_replaced_is_left_for_whom_another_names(void **sta
     assert_int_equal(scene->failovers, 1);
 }
 
-/* Only the way back is told, with no heartbeat near. */
+/* Only the switch back is announced, with no heartbeat near. */
 static void test_the_way_back_of_a_switch_that_was_missed(void **state)
 {
     struct scene *scene = *state;
@@ -493,7 +496,7 @@ static void test_the_way_back_of_a_switch_that_was_missed(void **state)
     await(scene, BOTH_RETURN);
 }
 
-/* The epoch that was guessed is none to compare with. */
+/* The epoch that was guessed is not compared with the reported one. */
 static void test_a_switch_that_is_told_turns_them_once(void **state)
 {
     struct scene *scene = *state;
@@ -509,7 +512,7 @@ static void test_a_switch_that_is_told_turns_them_once(void **state)
     assert_int_equal(scene->failovers, 1);
 }
 
-/* Between the answer and the subscription, with no heartbeat near. */
+/* The switch comes between the reply and the subscription, with no heartbeat near. */
 static void test_a_switch_before_the_subscription_is_found_with_it(void **state)
 {
     struct scene *scene = *state;
@@ -544,7 +547,7 @@ static void test_answers_of_before_a_switch_do_not_lead_back(void **state)
     assert_int_equal(scene->failovers, 1);
 }
 
-/* Not even where it is all that is to be had. */
+/* A reply from before a switch is not used, even if there is no other. */
 static void test_an_answer_from_before_a_switch_is_asked_for_again(void **state)
 {
     struct scene *scene = *state;
@@ -566,7 +569,8 @@ static void test_an_answer_from_before_a_switch_is_asked_for_again(void **state)
     assert_int_equal(scene->failovers, 1);
 }
 
-/* While all are asked: what they have said already may be older. */
+/* The switch comes while all are asked: replies that were already received may be
+ * older. */
 static void test_a_switch_before_the_subscription_is_found_after_a_round(void **state)
 {
     struct scene *scene = *state;
@@ -589,7 +593,7 @@ static void test_a_switch_before_the_subscription_is_found_after_a_round(void **
                      strstr(scene->trace, "b at M2; ") != NULL);
 }
 
-/* What has arrived meanwhile is read before a round ends for want of time. */
+/* Replies that arrived during a stall are read before a round times out. */
 static void test_a_loop_that_stalls_does_not_end_a_round(void **state)
 {
     struct scene *scene = *state;
@@ -652,8 +656,8 @@ static void test_messages_about_others_and_nonsense_are_passed_over(void **state
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
         announce(told_by, texts[i]);
     }
-    announce_switch(told_by, &scene->m[1], &scene->m[0]); /* where we are */
-    announce_switch(told_by, &scene->m[1], &scene->m[2]); /* where we are not */
+    announce_switch(told_by, &scene->m[1], &scene->m[0]); /* to the present master */
+    announce_switch(told_by, &scene->m[1], &scene->m[2]); /* not from the present one */
     nothing_for(scene, 50);
     announce_switch(told_by, &scene->m[0], &scene->m[1]);
     await(scene, BOTH_TURN);
@@ -675,8 +679,8 @@ static void test_a_long_delay_is_cut_short_by_a_switch(void **state)
                      strstr(scene->trace, "b at M2; ") != NULL);
 }
 
-/* By its own delay it would not be there in this test's time, nor at a usual heartbeat.
- */
+/* Neither the session's own backoff nor an ordinary heartbeat would find it within this
+ * test. */
 static void test_who_waits_for_a_switch_that_is_not_told_finds_it(void **state)
 {
     struct scene *scene = *state;
@@ -696,7 +700,7 @@ static void test_who_waits_for_a_switch_that_is_not_told_finds_it(void **state)
     UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL);
 }
 
-/* Where all stand there is no haste. */
+/* While all sessions are up there is no haste. */
 static void test_who_stands_asks_once_more_and_is_quiet(void **state)
 {
     struct scene *scene = *state;
@@ -727,9 +731,10 @@ static void test_a_switch_to_and_fro_is_followed(void **state)
     assert_int_equal(scene->failovers, 5);
 }
 
-/* ---- who is followed, and since when ---- */
+/* ---- the master that is followed, and since when ---- */
 
-/* -1: none is followed yet, or it is not known; the clock may have gone on a little. */
+/* Returns for how long `master` has been followed, by a clock that may have advanced a
+ * little; -1 if no master is followed yet, or if the time is unknown. */
 static int64_t followed_for(const struct scene *scene, const struct fake *master)
 {
     struct lw_master followed = LW_MASTER_INIT;
@@ -755,7 +760,7 @@ static void test_who_is_followed_is_told_with_its_time(void **state)
     assert_int_equal(followed_for(scene, NULL), -1);
     go(scene, &scene->a);
     await(scene, "a at M1; ");
-    scene->s[0].for_ms = NULL; /* it is asked again, and shall not begin anew */
+    scene->s[0].for_ms = NULL; /* it is asked again, which must not reset the time */
     for_ms = followed_for(scene, &scene->m[0]);
     assert_in_range(for_ms, 86400000, 86400000 + 60000);
     nothing_for(scene, 20);
@@ -768,7 +773,7 @@ static void test_a_switch_begins_its_time_anew(void **state)
 
     scene->s[0].for_ms = "86400000";
     both_at_first(scene, 1);
-    scene->s[0].mute = true; /* our own count, with no answer */
+    scene->s[0].mute = true; /* our own count, without a reply */
     announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
     await(scene, BOTH_TURN);
     assert_in_range(followed_for(scene, &scene->m[1]), 0, 60000);
@@ -791,14 +796,15 @@ static void test_an_answer_without_the_time_leaves_what_is_counted(void **state)
     asked = scene->s[0].asked;
     UNTIL(scene, scene->s[0].asked > asked + 2);
     assert_true(followed_for(scene, &scene->m[0]) >= 86400000);
-    names(&scene->s[0], &scene->m[1], 2, "master"); /* no message, no time */
+    names(&scene->s[0], &scene->m[1], 2, "master"); /* no announcement, no time */
     await(scene, BOTH_TURN);
     assert_int_equal(followed_for(scene, &scene->m[1]), -1);
 }
 
-/* ---- who tells of it ---- */
+/* ---- which sentinels announce a switch ---- */
 
-/* Who makes a switch tells of it first, or last; with no heartbeat near. */
+/* The sentinel that makes a switch may be the first or the last to announce it. No
+ * heartbeat is near. */
 static void test_each_of_them_tells(void **state)
 {
     struct scene *scene = *state;
@@ -832,7 +838,7 @@ static void test_one_that_was_away_tells_again(void **state)
     await(scene, BOTH_TURN);
 }
 
-/* Its connections stand. */
+/* Its connections stay open. */
 static void test_one_that_falls_silent_hides_nothing(void **state)
 {
     struct scene *scene = *state;
@@ -865,7 +871,7 @@ static void test_where_subscribing_is_forbidden_heartbeats_find_it(void **state)
     await(scene, "a lost: the master is now M2, was M1; a at M2; ");
 }
 
-/* Ever more rarely. */
+/* A refused subscription is tried again at growing intervals. */
 static void test_what_is_forbidden_is_not_asked_for_all_the_time(void **state)
 {
     struct scene *scene = *state;
@@ -906,12 +912,12 @@ static void test_sentinels_are_learnt_from_sentinels(void **state)
     assert_int_equal(scene->s[2].asked, 0);
 }
 
-/* ---- learnt ones, which are not what the user chose ---- */
+/* ---- discovered sentinels, which the user did not list ---- */
 
 #define ONE_LATER                                                                        \
     "discovered sentinel S2 reports M3 as master, which was no replica of M1"
 
-/* S1 alone is listed, and names `count` others, S2 first. a is at M1. */
+/* Lists S1 only, which reports `count` others, S2 first. Returns when a is at M1. */
 static void one_listed(struct scene *scene, int count)
 {
     static char text[4096];
@@ -944,7 +950,7 @@ static void test_a_learnt_one_alone_leads_to_no_foreign_server(void **state)
     announce_switch(&scene->s[1], &scene->m[0], &scene->m[2]);
     UNTIL(scene, was_told(scene, ONE_LATER));
     nothing_for(scene, 300);
-    leave(&scene->s[0]); /* nor when no listed one answers */
+    leave(&scene->s[0]); /* not even if no listed one answers */
     nothing_for(scene, 300);
     leave(&scene->m[0]);
     await(scene, "a lost: M1 closed the connection; ");
@@ -973,7 +979,7 @@ static void test_what_is_refuted_hides_no_other_claim(void **state)
     await(scene, "a lost: the master is now M1, was M2; a at M1; ");
 }
 
-/* While it does not answer, or says that it is busy. */
+/* The server of the claim does not answer, or replies that it is busy. */
 static void test_a_claim_that_cannot_be_proved_yet_hides_no_other(void **state)
 {
     struct scene *scene = *state;
@@ -1009,7 +1015,7 @@ static void test_a_claim_is_proved_when_the_server_answers_at_last(void **state)
     assert_int_equal(scene->failovers, 1);
 }
 
-/* That may call itself a master again. */
+/* The earlier master may report again that it is one. */
 static void test_while_a_claim_is_looked_into_nobody_is_led_to_the_one_before(
     void **state)
 {
@@ -1029,8 +1035,8 @@ static void test_while_a_claim_is_looked_into_nobody_is_led_to_the_one_before(
     await(scene, "a at M1; ");
 }
 
-/* Then the listed one alone is heard, which lags: what is proved is not given up for it.
- */
+/* Then only the listed sentinel, which lags, answers: the verified master is not given up
+ * for its reply. */
 static void test_what_is_proved_while_its_sentinel_is_asked_again(void **state)
 {
     struct scene *scene = *state;
@@ -1067,14 +1073,14 @@ static void test_a_claim_is_refuted_for_the_present_master_alone(void **state)
     one_learnt(scene);
     promote(&scene->m[1], &scene->m[0]);
     promote(&scene->m[2], &scene->m[1]);
-    names(&scene->s[1], &scene->m[2], 3, "master"); /* another one was it between */
+    names(&scene->s[1], &scene->m[2], 3, "master"); /* M2 was the master in between */
     UNTIL(scene, was_told(scene, ONE_LATER));
     names(&scene->s[0], &scene->m[1], 2, "master");
     UNTIL(scene, strstr(scene->trace, "a at M3; ") != NULL);
     assert_int_equal(scene->failovers, 2);
 }
 
-/* Nor does the listed one have to answer for that. */
+/* The listed one need not answer for that. */
 static void test_a_learnt_one_is_asked_alone_when_it_tells_of_a_switch(void **state)
 {
     struct scene *scene = *state;
@@ -1099,7 +1105,7 @@ static void test_another_one_at_a_learnt_address_is_not_asked(void **state)
     scene->config.request_timeout_ms = 100;
     scene->options.password = "secret";
     one_learnt(scene);
-    assert_string_equal(scene->s[1].password, "secret"); /* once it had proved its id */
+    assert_string_equal(scene->s[1].password, "secret"); /* after it had proved its id */
     leave(&scene->s[1]);
     UNTIL(scene, scene->s[0].asked > 3);
     *scene->s[1].password = '\0';
@@ -1116,13 +1122,13 @@ static void test_another_one_at_a_learnt_address_is_not_asked(void **state)
     assert_int_equal(scene->s[1].asked, 0);
     assert_int_equal(scene->s[1].subscriptions, 0);
     assert_string_equal(scene->s[1].password, "");
-    scene->s[1].id = NULL; /* the right one is there again */
+    scene->s[1].id = NULL; /* the right one is back */
     promote(&scene->m[1], &scene->m[0]);
     names(&scene->s[1], &scene->m[1], 2, "master");
     await(scene, "a lost: the master is now M2, was M1; a at M2; ");
 }
 
-/* What it is asked for before AUTH it may refuse; then the password comes first. */
+/* A sentinel may refuse MYID before AUTH; then the password is sent first. */
 static void test_an_id_that_is_given_after_the_password_alone(void **state)
 {
     struct scene *scene = *state;
@@ -1138,8 +1144,8 @@ static void test_an_id_that_is_given_after_the_password_alone(void **state)
     assert_int_equal(scene->s[2].subscriptions, 0);
 }
 
-/* Ever more rarely, that is: each of them is given the password, if it wants that first.
- */
+/* It is tried at growing intervals: a sentinel that refuses MYID before AUTH gets the
+ * password each time. */
 static void test_who_does_not_prove_its_id_is_left_alone(void **state)
 {
     struct scene *scene = *state;
@@ -1152,7 +1158,8 @@ static void test_who_does_not_prove_its_id_is_left_alone(void **state)
     assert_int_equal(scene->s[1].asked, 0);
 }
 
-/* A server that has no room says so to any connection: that says nothing of its id. */
+/* A server without room sends this error to any connection: it says nothing about its
+ * id. */
 static void test_a_learnt_one_that_is_busy_is_asked_in_each_round(void **state)
 {
     struct scene *scene = *state;
@@ -1167,7 +1174,7 @@ static void test_a_learnt_one_that_is_busy_is_asked_in_each_round(void **state)
     UNTIL(scene, scene->s[1].asked > 0);
 }
 
-/* The probe was to show a replica of M1. */
+/* The probe was to find out whether M3 was a replica of M1. */
 static void test_a_probe_ends_when_another_master_is_followed(void **state)
 {
     struct scene *scene = *state;
@@ -1208,8 +1215,8 @@ static void test_a_learnt_one_that_no_listed_one_names_is_dropped(void **state)
     scene->s[0].others = NULL;
     asked = scene->s[0].asked;
     UNTIL(scene, scene->s[0].asked > asked + 5);
-    assert_int_equal(scene->s[2].subscribers, 1); /* the other one does */
-    leave(&scene->s[1]); /* what it has said does not count any more */
+    assert_int_equal(scene->s[2].subscribers, 1); /* the other one names it */
+    leave(&scene->s[1]);                          /* its earlier reply no longer counts */
     UNTIL(scene, scene->s[2].subscribers == 0);
     asked = scene->s[2].asked;
     UNTIL(scene, scene->s[0].asked > 20);
@@ -1237,7 +1244,7 @@ static void test_a_learnt_one_is_found_at_its_new_address(void **state)
     moved[0] = '\0';
     (void)strcat(strcat(moved, "*1\r\n"), other(&scene->s[3], "s_down,sentinel"));
     UNTIL(scene, scene->s[2].asked > 9);
-    assert_int_equal(scene->s[3].connected, 0); /* where it is down it is not sought */
+    assert_int_equal(scene->s[3].connected, 0); /* not tried: it is down there */
 }
 
 static int connections_to(const struct scene *scene, const struct fake *fake)
@@ -1250,7 +1257,7 @@ static int connections_to(const struct scene *scene, const struct fake *fake)
     return times;
 }
 
-/* Others speak of it by its address. */
+/* Other sentinels report it by its address. */
 static void test_one_that_is_listed_by_name_is_known(void **state)
 {
     static char name[] = "localhost";
@@ -1273,7 +1280,7 @@ static void test_one_that_is_listed_by_name_is_known(void **state)
                      4); /* one each, and one that is subscribed */
 }
 
-/* One that lies has the client know 16 at most, and never forget those it was told of. */
+/* A lying sentinel makes the client know 16 at most, and never forget the listed ones. */
 static void test_no_more_are_learnt_than_can_be_listed(void **state)
 {
     struct scene *scene = *state;
@@ -1302,7 +1309,7 @@ static void test_no_more_are_learnt_than_can_be_listed(void **state)
 
 /* ---- the rest ---- */
 
-/* Without a word to the servers, nor to the parent's epoll. */
+/* The child frees everything without affecting the servers or the parent's epoll. */
 static void test_a_forked_child_lets_go(void **state)
 {
     struct scene *scene = *state;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a sentinel says: what fits is understood, all else is refused, and why is told.
- * Knows sentinel_says.h, and makes replies from bytes with the reader of reader.h.
+ * A sentinel's replies: valid ones are understood, all others are refused with a reason.
+ * Uses sentinel_parse.h, and makes replies from bytes with the reader of reader.h.
  *
- * Fields are written as "ip 10.0.0.1 port 6379 ...", a word each; "~" stands for a blank.
- * Happy path: the fields as sentinels give them, and what is made of them.
+ * Fields are written as "ip 10.0.0.1 port 6379 ...", separated by blanks; "~" stands for
+ * a blank in a word. Usual course: the fields as sentinels send them, and the result.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The words as an array's bytes. */
+/* Encodes the words as an array. */
 static void put_words(char *out, size_t size, const char *words)
 {
     char copy[2048], *rest = NULL, body[4096] = "";
@@ -171,7 +171,7 @@ static void test_who_is_down(void **state)
     }
 }
 
-/* Each with the field that is told of. */
+/* Each with the field that is reported as invalid. */
 static const char *const bad[][2] = {
     {"", "ip"},
     {"ip", "ip"},

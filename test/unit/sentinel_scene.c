@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scene of the sentinels' tests. Must not know what is tested.
- * Happy path: see the header. A command is taken to come whole, as it does on loopback.
+ * The scene of the sentinels' tests, see sentinel_scene.h. Independent of the tests.
+ * Assumes that a command arrives whole, as it does on loopback.
  */
 #include "sentinel_scene.h"
 #include "keep_port.h"
@@ -18,12 +18,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LIMIT_S 30 /* of what is awaited */
+#define LIMIT_S 30 /* for each condition awaited */
 #define CONFIRMED "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n"
 
-/* ---- what is noted ---- */
+/* ---- the trace and the log ---- */
 
-/* "127.0.0.1:40123" as "M1", since ports differ from run to run. */
+/* Replaces "127.0.0.1:40123" by "M1", since ports differ from run to run. */
 static void with_names(const struct scene *scene, const char *text, char *ret,
                        size_t size)
 {
@@ -169,7 +169,7 @@ static void say_master(struct connection *connection)
     say(connection, out);
 }
 
-/* Of the one that other sentinels know at this port. */
+/* Returns the id by which other sentinels know the one at this port. */
 static const char *id_of(const struct fake *sentinel)
 {
     static char id[41];
@@ -230,7 +230,7 @@ void confirm(struct fake *sentinel)
     }
 }
 
-/* The words of one command, which are cut out of `at`; what follows it. */
+/* Cuts the words of one command out of `at`. Returns what follows it. */
 static char *cut(char *at, char *words[8])
 {
     long count = strtol(at + 1, &at, 10);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For the tests of those who watch over a master: fake sentinels S1 to S4 and fake
- * servers M1 to M3 in the test's own loop, which say what the test has them say; two
- * sessions, a and b, that are guided; and a trace in words of what became of them.
- * Test-only.
+ * For the tests of sentinels: fake sentinels S1 to S4 and fake servers M1 to M3 in the
+ * test's own loop, which reply as the test wants; two sessions, a and b, that get their
+ * endpoint from the sentinels; and a trace of their events in words.
  *
- * Happy path: scene->s[0].master = &scene->m[0]; scene_start(scene, 1); go(scene,
+ * Usual course: scene->s[0].master = &scene->m[0]; scene_start(scene, 1); go(scene,
  * &scene->a); await(scene, "a at M1; ").
  */
 #ifndef TEST_SENTINEL_SCENE_H
@@ -35,8 +34,8 @@ struct fake;
 struct connection {
     struct fake *fake; /* NULL: free */
     struct event *event;
-    bool subscribed, owes; /* an answer to SENTINEL MASTER */
-    bool owes_info;        /* an answer to INFO replication */
+    bool subscribed, owes; /* a reply to SENTINEL MASTER */
+    bool owes_info;        /* a reply to INFO replication */
     bool authenticated;
 };
 
@@ -44,26 +43,26 @@ struct fake {
     struct scene *scene;
     char name[4];
     uint16_t port;
-    int keeper;              /* of its port; 0: it has none yet */
-    struct event *listening; /* NULL: nobody is there */
-    /* A sentinel's: whom it names, or these bytes */
+    int keeper;              /* reserves its port; 0: it has none yet */
+    struct event *listening; /* NULL: it does not listen */
+    /* NULL: does not listen */
     struct fake *master;
     int epoch;
     const char *flags, *raw, *others;
-    const char *id; /* MYID's answer, or an error's bytes; NULL: as others know it */
-    const char *known_as;     /* their word for it; NULL: one of its own */
-    const char *for_ms;       /* it has been the master; NULL: it does not say */
-    bool mute;                /* does not say it yet */
+    const char *id; /* the reply to MYID, or an error's bytes; NULL: as others know it */
+    const char *known_as;     /* the id that others report; NULL: one of its own */
+    const char *for_ms;       /* role-reported-time; NULL: left out */
+    bool mute;                /* does not reply yet */
     const char *subscription; /* bytes in place of a confirmation; "": none comes yet */
-    int asked, subscribers;   /* questions so far; connections that subscribe now */
-    int subscriptions;        /* commands to subscribe so far */
-    char password[64];        /* that it was given last */
-    bool guarded;             /* it answers nothing before AUTH */
+    int asked, subscribers;   /* queries so far; connections that are subscribed now */
+    int subscriptions;        /* SUBSCRIBE commands so far */
+    char password[64];        /* the last one that it received */
+    bool guarded;             /* it refuses everything before AUTH */
     int connected;            /* connections so far */
     /* A server's */
     const char *role;
-    char replication_id[41], former_id[41]; /* INFO replication says so */
-    const char *info; /* bytes in place of that; "": none come yet */
+    char replication_id[41], former_id[41]; /* as INFO replication reports */
+    const char *info;                       /* bytes in place of that; "": no reply yet */
 };
 
 struct guided {
@@ -86,41 +85,43 @@ struct scene {
     struct fake s[SENTINELS], m[MASTERS];
     struct connection connections[CONNECTIONS];
     struct guided a, b;
-    char trace[65536], told[65536]; /* told: the log, a line each */
+    char trace[65536], told[65536]; /* told: the log, one line each */
     size_t length, told_length;
-    size_t read; /* of the trace, by await */
+    size_t read; /* how much of the trace `await` has read */
 };
 
 int scene_set_up(void **state);
 int scene_tear_down(void **state);
-/* The client's part, which is told of the first `listed` sentinels. */
+/* Starts the client's part, with the first `listed` sentinels in its URL. */
 void scene_start(struct scene *scene, size_t listed);
 void scene_stop(struct scene *scene);
 void go(struct scene *scene, struct guided *guided);
-/* It says so from now on. */
+/* From now on the sentinel reports this. */
 void names(struct fake *sentinel, struct fake *master, int epoch, const char *flags);
-/* What it owes is said now. */
+/* Sends the replies that the sentinel owes. */
 void speak(struct fake *sentinel);
-/* The confirmations that it owes as well. */
+/* Also sends the confirmations that it owes. */
 void confirm(struct fake *sentinel);
-/* It answers INFO replication from now on, where that is owed as well. */
+/* From now on the server replies to INFO replication, also to commands that wait for
+ * it. */
 void inform(struct fake *server);
-/* Returns true while a connection of this server waits for that answer. */
+/* Returns true while a connection of this server waits for that reply. */
 bool owes_info(const struct fake *server);
-/* It was a replica of that one, and takes its place. */
+/* `to` was a replica of `from`, and takes its place. */
 void promote(struct fake *to, const struct fake *from);
-/* It is gone, its connections as well; it is there again. */
+/* Stops listening and ends all connections; listens again. */
 void leave(struct fake *fake);
 void come(struct fake *fake);
-/* +switch-master on each of its subscriptions. */
+/* Publishes +switch-master to each of its subscribers. */
 void announce(struct fake *sentinel, const char *text);
 void announce_switch(struct fake *sentinel, const struct fake *from,
                      const struct fake *to);
-/* The words of SENTINEL SENTINELS for one other, to be put behind "*1\r\n". */
+/* Returns the fields of SENTINEL SENTINELS for one other, to be put behind "*1\r\n". */
 const char *other(const struct fake *sentinel, const char *flags);
-/* Turns the loop until what is new in the trace begins with this, or a limit passes. */
+/* Runs the loop until the new part of the trace is long enough, and checks that it begins
+ * with `text`. */
 void await(struct scene *scene, const char *text);
-/* Until the condition holds. */
+/* Runs the loop until the condition holds. */
 #define UNTIL(scene, condition)                                                          \
     do {                                                                                 \
         for (int turns_ = 0; !(condition);) {                                            \
@@ -128,6 +129,6 @@ void await(struct scene *scene, const char *text);
         }                                                                                \
     } while (0)
 void scene_turn(struct scene *scene, int turns, const char *awaited);
-/* So long nothing new comes into the trace. */
+/* Runs the loop for so long; nothing new may come into the trace. */
 void nothing_for(struct scene *scene, int ms);
 #endif

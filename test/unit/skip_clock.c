@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* See skip_clock.h. The library arms one timerfd, for no later than its earliest timer:
- * the time of the last setting is known here. When the clock reaches it, the timerfd is
- * set to fire at once. */
+/* See skip_clock.h. The library arms one timerfd, for no later than its earliest timer,
+ * so that the time of the last setting is known here. When the clock reaches it, the
+ * timerfd is set to fire at once. */
 #include "skip_clock.h"
 
 #include <stdbool.h>
@@ -94,8 +94,8 @@ static void on_idle(evutil_socket_t fd, short what, void *arg)
     *idle = true;
 }
 
-/* Returns true if no event but the time-out came, in its time: after a longer one others
- * may have come as well. */
+/* Returns true if no event except the time-out came, and in its time: after a longer one
+ * others may have come as well. */
 static bool was_idle(struct event_base *base)
 {
     const struct timeval time_out = {0, IDLE_US};

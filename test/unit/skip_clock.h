@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The library's clock, put forward while nothing happens: link with
- * --wrap=clock_gettime and --wrap=timerfd_settime. Sockets between a test's own ends stay
- * real, so a turn of the event loop in which none was ready means that only a timer can
- * be next. */
+/* The library's clock, put forward while nothing happens: link with --wrap=clock_gettime
+ * and --wrap=timerfd_settime. Sockets between a test's own ends stay real, so a turn of
+ * the event loop in which none was ready means that only a timer can be next. */
 #ifndef SKIP_CLOCK_H
 #define SKIP_CLOCK_H
 #include <event2/event.h>

@@ -24,8 +24,7 @@ static bool is_open(int fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
-/* Returns the first descriptor that is open and should not be, or the reverse; 0 if there
- * is none. */
+/* Returns the first descriptor that is open and should not be, or the reverse; else 0. */
 static int first_wrong(int last, int highest)
 {
     for (int fd = 1; fd <= highest; fd++) {
