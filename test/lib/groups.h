@@ -30,13 +30,13 @@ struct group {
     void (*then)(struct group *group, enum moment moment); /* last in each callback */
 };
 
-/* lw_acquire_all that must be accepted; `names` are separated by blanks. at_risk is
+/* Calls lw_acquire_all, which must accept; `names` are separated by blanks. at_risk is
  * filled in if at_risk_ms is given. */
 struct group *group_ask(struct peer *peer, const char *label,
                         const struct lw_acquire_options *options, const char *names);
 /* The same, and waits for the grant. */
 struct group *group_take(struct peer *peer, const char *label, const char *names);
-/* lw_acquire_all that must be refused with `error`, and errbuf must contain `text`. */
+/* Calls lw_acquire_all, which must refuse with `error`; errbuf must contain `text`. */
 void group_refused(struct peer *peer, const char *const *names, size_t count,
                    const struct lw_acquire_options *options, int error, const char *text);
 void group_release(struct group *group); /* accepted */
@@ -57,8 +57,7 @@ struct crowd {
     bool overlaps;     /* keys get lost: two holders of a name are counted, not refused,
                           and fencing tokens need not grow */
     bool elsewhere;    /* names are not on the stage's server: their end is not checked */
-    /* Called every few milliseconds, or NULL; returns false when it has done all that it
-     * wants to. */
+    /* Called every few milliseconds, or NULL. Returns false when it has finished. */
     bool (*disturb)(void);
     /* Results. */
     int granted, ended, lost, overlapped;

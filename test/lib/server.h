@@ -74,7 +74,7 @@ redisReply *server_try(struct server *server, const char *format, ...);
 /* The same on the stage's own server. */
 void redis_ok(const char *format, ...);          /* an error fails the test */
 long long redis_int(const char *format, ...);    /* fails unless it is an integer */
-const char *redis_text(const char *format, ...); /* "" for nil; for one call */
+const char *redis_text(const char *format, ...); /* "" for nil; static buffer */
 /* Returns "<holds> <reading owners> <write holds>" of a read-write lock; valid until the
  * next call. */
 const char *redis_counts(const char *name);

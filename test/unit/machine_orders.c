@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process is stopped while it waits: its claim window passes, its turn expires, another
- * client is granted the lock, the next hand-over comes. When the process continues, the
- * timer, the messages and the replies are all there. They are taken in every order, with
- * more time in between, with the caller giving up at any point, or with the link lost: a
- * tree of which every path is walked to its end. The world is a model of one server
- * (machine_model.h).
+ * A process is stopped while it waits: its claim window passes, the hand-over to it
+ * expires, another client is granted the lock, the next hand-over comes. When the process
+ * continues, the timer, the messages and the replies are all there. They are taken in
+ * every order, with more time in between, with the caller giving up at any point, or with
+ * the link lost: a tree of which every path is walked to its end. The world is a model of
+ * one server (machine_model.h).
  *
  * orders_check() has the conditions for each node. Every path must end, and leave nothing
  * behind. An argument makes the tree deeper than 5. Usual course: walk() takes the next

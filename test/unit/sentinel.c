@@ -184,8 +184,8 @@ static void test_older_than_known_is_not_believed_while_one_is_to_be_heard(void 
     scene_start(scene, 2);
     go(scene, &scene->a);
     await(scene, "a at M2; ");
-    UNTIL(scene, scene->s[0].asked > 1 && scene->s[1].asked > 1); /* and once
-                                                                   * subscribed */
+    /* both are asked again once their subscriptions are up */
+    UNTIL(scene, scene->s[0].asked > 1 && scene->s[1].asked > 1);
     scene->s[1].mute = true;
     leave(&scene->m[1]);
     come(&scene->m[1]);
@@ -224,8 +224,8 @@ static void test_older_than_known_is_not_believed_of_a_minority(void **state)
                                      "still trying M2\n");
 }
 
-/* Nor is it believed of the only listed sentinel, if a discovered one reported a later
- * epoch. */
+/* An earlier epoch is not believed, even from the only listed sentinel, if a discovered
+ * one has reported a later epoch. */
 static void test_older_than_known_ends_no_connection(void **state)
 {
     struct scene *scene = *state;

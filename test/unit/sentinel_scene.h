@@ -45,7 +45,7 @@ struct fake {
     uint16_t port;
     int keeper;              /* reserves its port; 0: it has none yet */
     struct event *listening; /* NULL: it does not listen */
-    /* NULL: does not listen */
+    /* A sentinel's: the master that it reports, or the bytes of its reply */
     struct fake *master;
     int epoch;
     const char *flags, *raw, *others;
@@ -100,7 +100,7 @@ void go(struct scene *scene, struct guided *guided);
 void names(struct fake *sentinel, struct fake *master, int epoch, const char *flags);
 /* Sends the replies that the sentinel owes. */
 void speak(struct fake *sentinel);
-/* Also sends the confirmations that it owes. */
+/* Sends the confirmations that the sentinel owes, and from now on all others. */
 void confirm(struct fake *sentinel);
 /* From now on the server replies to INFO replication, also to commands that wait for
  * it. */

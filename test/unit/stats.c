@@ -84,7 +84,7 @@ static void read_sample(const char *line, const char *name, const char *type)
     sample_count++;
 }
 
-/* HELP, TYPE, samples; each family once. */
+/* Reads HELP, TYPE and samples; each family may come once. */
 static void read_text(void)
 {
     static char copy[sizeof(text)], families[4000];

@@ -116,7 +116,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Byte `at` of everything that is ever written. */
+/* Returns byte `at` of everything that is ever written. */
 static char byte_at(size_t at)
 {
     return (char)('a' + at % 26);
