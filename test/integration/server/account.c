@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The least account, as lockwire(7) gives it: with it each kind of lock has a whole life,
- * and all that the server refused meanwhile, by its own log and its own count, is what
- * lockwire(7) calls optional; with that granted as well, nothing. And it is the least:
- * each command that it grants was used. Needs its source, whose path is given to the
- * compiler. Must not know which commands there are.
+ * The minimal account that lockwire(7) gives. With it each kind of lock goes through its
+ * whole life. By the server's own log and its own count, the server refuses only commands
+ * that lockwire(7) calls optional; once these are granted as well, it refuses nothing.
+ * The account is also minimal: the clients use each command that it grants. The tests
+ * read the manual's source, whose path is given to the compiler. Independent of which
+ * commands there are.
  *
- * Happy path: the account is made, clients log in with it, a life is lived, ACL LOG.
+ * Usual course: a test makes the account, clients log in with it and take a lock through
+ * its life, and the test checks ACL LOG.
  */
 #include "inspect/list_scene.h"
 #include "monitor.h"
@@ -20,21 +22,21 @@
 #define LIST_BEGINS "*lw_list*(3) also need *"
 #define WORDS 16
 #define CHANNEL_OF_REDISSON "&redisson_lock__channel:*"
-#define CHANNEL_IN_MANUAL "&redisson_lock\\_\\_channel:\\*" /* as scdoc has it */
+#define CHANNEL_IN_MANUAL "&redisson_lock\\_\\_channel:\\*" /* as written for scdoc */
 
 /* ---- what the manual says ---- */
 
 static struct {
     char text[4096];   /* from BEGINS to the end of the recipe */
     char recipe[2048]; /* the command */
-    char list[256];    /* what lw_list needs beside it */
+    char list[256];    /* what lw_list needs in addition */
     char optional[WORDS][32];
     size_t optionals;
 } told;
-static char called[65536]; /* names of commands, in all lives, each between blanks */
-static const char *beside; /* a word that the life at hand needs as well; or NULL */
+static char called[65536]; /* names of all commands called, each between blanks */
+static const char *beside; /* a word that this test needs in addition; or NULL */
 
-/* What grants a command, before the recipe. */
+/* Notes the commands in the text before the recipe. */
 static void note_optional(void)
 {
     char text[sizeof(told.text)];
@@ -80,7 +82,7 @@ static void read_manual(void)
 
 /* ---- the account ---- */
 
-/* What of the manual's is granted. */
+/* Which of the manual's optional commands are granted. */
 enum grant { NOTHING_OPTIONAL, OPTIONAL_SUBCOMMANDS, ALL_OPTIONAL };
 
 static bool is_granted(const char *optional, enum grant grant)
@@ -89,7 +91,8 @@ static bool is_granted(const char *optional, enum grant grant)
            (grant == OPTIONAL_SUBCOMMANDS && strchr(optional, '|') != NULL);
 }
 
-/* Not every server has all of these. */
+/* Grants the command. Returns false if the server does not know it: older versions lack
+ * some. */
 static bool server_takes(const char *optional)
 {
     redisReply *reply = server_try(&stage.server, "ACL SETUSER daemon +%s", optional);
@@ -99,7 +102,7 @@ static bool server_takes(const char *optional)
     return taken;
 }
 
-/* Word by word as the manual has it. */
+/* Runs the command as the manual gives it, word by word. */
 static void make_account(enum grant grant)
 {
     char words[sizeof(told.recipe)], *rest = words, *word;
@@ -129,7 +132,7 @@ static void make_account(enum grant grant)
 
 /* ---- what was used ---- */
 
-/* The server's count has those of scripts, too. (The test's own are among them.) */
+/* The server's count includes commands of scripts. (The test's own are among them.) */
 static void note_called(void)
 {
     size_t used = strlen(called);
@@ -144,7 +147,7 @@ static void note_called(void)
     }
 }
 
-/* 6.2's count has no subcommands, either. */
+/* Redis 6.2 does not count subcommands separately. */
 static bool was_called(const char *command)
 {
     char whole[64], first[64];
@@ -156,9 +159,9 @@ static bool was_called(const char *command)
 
 /* ---- what was refused ---- */
 
-static bool refused[WORDS]; /* of what is optional, in all lives */
+static bool refused[WORDS]; /* optional commands that were refused in any test */
 
-/* 6.2's log has commands without their subcommands. */
+/* Redis 6.2 logs commands without their subcommands. */
 static bool names(const char *object, const char *optional)
 {
     size_t length = strcspn(optional, "|");
@@ -191,7 +194,8 @@ static long long errors_counted(void)
     return at != NULL ? atoll(strchr(at, '=') + 1) : 0;
 }
 
-/* Entries are of several alike: together as many as the server says it refused. */
+/* An entry of the log may stand for several refusals. Together they are as many as the
+ * server counts. */
 static void only_what_is_optional_was_refused(enum grant grant)
 {
     note_called();
@@ -211,7 +215,7 @@ static void only_what_is_optional_was_refused(enum grant grant)
 
 /* ---- a life ---- */
 
-/* Of one kind of lock: who has it first, and who waits for that. */
+/* The options of the first holder and of the waiters, for one kind of lock. */
 static struct lw_acquire_options holder, waiter;
 
 static struct peer *log_in(const char *label)
@@ -225,7 +229,7 @@ static struct hold *hold(uint32_t lease_ms)
     struct lw_acquire_options options = holder;
 
     options.lease_ms = lease_ms;
-    options.wait_ms = -1; /* for what is given back in the background */
+    options.wait_ms = -1; /* an earlier release in the background may be pending */
     struct hold *A = ask_with(a, "A", NAME, &options);
     UNTIL(A->result == LW_OK);
     stage_clear_trace();
@@ -240,7 +244,7 @@ static struct hold *want(struct peer *peer, const char *label, int64_t wait_ms)
     return ask_with(peer, label, NAME, &options);
 }
 
-/* In a mutex' queue stands one for each client. */
+/* A mutex has one queue entry for each client. */
 static void wait_waiting(long long members)
 {
     if (waiter.mode == LW_MUTEX) {
@@ -319,7 +323,8 @@ static void lose_by_the_clock_and_by_the_server(void)
     drop(A);
 }
 
-/* Either connection; the next one of commands ends the one before, where it may. */
+/* Ends either connection. The next command connection ends the previous one at the
+ * server, if it is permitted to. */
 static void lose_the_connections(void)
 {
     struct hold *A = hold(0);
@@ -366,17 +371,17 @@ static void outlive_one_who_waits(void)
     end(A);
     granted(B);
     end(B);
-    stage.notes_may_stay = true; /* c's */
+    stage.notes_may_stay = true; /* those of client c */
 }
 
-/* The counter of fencing tokens, and what the server knows of scripts. */
+/* Deletes the counter of fencing tokens, and the server's cached scripts. */
 static void start_anew(void)
 {
     redis_ok("DEL lockwire:fence");
     redis_ok("SCRIPT FLUSH");
     end(hold(0));
     monitor_start();
-    UNTIL(monitor_count("pexpire") > 0); /* a heartbeat keeps the counter */
+    UNTIL(monitor_count("pexpire") > 0); /* a heartbeat refreshes the counter */
     monitor_stop();
 }
 
@@ -464,7 +469,7 @@ static struct hold *as(struct peer *peer, const char *label, enum lw_mode mode,
                     asking(.mode = mode, .owner = owner, .wait_ms = -1));
 }
 
-/* Re-entry, a waiting upgrade, and the second one. */
+/* Covers re-entry, a waiting upgrade, and a second upgrade. */
 static void an_upgrade(void **state)
 {
     (void)state;
@@ -503,7 +508,7 @@ static void another_database(void **state)
     close_and_account(NOTHING_OPTIONAL);
 }
 
-/* The manual grants its channel beside the account. */
+/* The manual grants Redisson's channel separately from the account. */
 static void redissons(void **state)
 {
     (void)state;
@@ -514,7 +519,7 @@ static void redissons(void **state)
     beside = NULL;
 }
 
-/* Among others' keys, which the account may not read. */
+/* There are also foreign keys, which the account may not read. */
 static void the_list(void **state)
 {
     (void)state;
@@ -525,7 +530,7 @@ static void the_list(void **state)
     hold_as(b, NAME, LW_SHARED, NULL);
     redis_ok("SET theirs value PX 60000");
     for (char *rest = told.list, *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) {
-        call_list(a, NULL); /* something of it is not permitted yet */
+        call_list(a, NULL); /* fails: a word of the list is not granted yet */
         UNTIL(list.status != PENDING);
         assert_true(list.status == LW_EREDIS || list.keys == 0);
         redis_ok("ACL SETUSER daemon %s", word);
@@ -536,15 +541,15 @@ static void the_list(void **state)
     redis_ok("DEL theirs");
 }
 
-/* After all the lives: what the manual calls optional was tried by them, and what it
- * grants was used, so that it is no more than what they need. */
+/* After all other tests: they must have tried each command that the manual calls
+ * optional, and used each one that it grants. Otherwise the account is not minimal. */
 
 static void begin_to_sum_up(void)
 {
     read_manual();
     make_account(NOTHING_OPTIONAL);
     if (getenv("LOCKWIRE_TEST") != NULL) {
-        skip(); /* not all of them were lived */
+        skip(); /* not all tests have run */
     }
 }
 
@@ -567,7 +572,7 @@ static void what_is_granted_was_used(void **state)
     (void)state;
     begin_to_sum_up();
     if (strstr(redis_text("INFO server"), "redis_version:6.") != NULL) {
-        skip(); /* it has not all that scripts make use of */
+        skip(); /* this version lacks some commands that scripts use */
     }
     memcpy(words, told.recipe, sizeof(words));
     for (char *rest = words, *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) {

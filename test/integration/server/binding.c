@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which messages count: those of the server that commands go to. Whether a waiter joins
- * the queue while its subscription stands elsewhere, what a message of another server is
- * worth, and who may not count. The two servers are one here, which is made to say
- * otherwise; real ones are in test/fault. Needs nothing beyond test/lib.
+ * Which messages count: only those of the server that receives the commands. The tests
+ * check whether a waiter joins the queue while its subscription is at another server,
+ * what a message of another server is worth, and what a client does that may not use
+ * PUBSUB NUMSUB. Both servers are one here, which is made to reply as if there were two;
+ * test/fault has two real ones.
  *
- * Happy path: PUBSUB NUMSUB is answered 0; the waiter polls, and is granted all the same.
+ * Usual course: PUBSUB NUMSUB is answered 0; the waiter polls, and is granted the lock
+ * nevertheless.
  */
 #include "fake_redis.h"
 #include "monitor.h"
@@ -17,7 +19,7 @@
 
 /* ---- two links that end at different servers ---- */
 
-static const char *count; /* what NUMSUB says; FAKE_REAL: who subscribes here */
+static const char *count; /* the reply to NUMSUB; FAKE_REAL: the server's own */
 static int counts;
 
 static const char *count_as_told(struct fake_redis *fake, int argc, char **argv)
@@ -63,7 +65,7 @@ static void who_listens_elsewhere_polls_and_does_not_queue(void **state)
         stage_fail("the log: %s", b->log);
     }
     assert_null(strstr(said + 1, "seem to reach different servers"));
-    stage.keys_may_stay = true; /* of a link that comes and goes */
+    stage.keys_may_stay = true; /* a link that comes and goes leaves some */
 }
 
 static void both_links_connect_anew_until_they_agree(void **state)
@@ -73,7 +75,7 @@ static void both_links_connect_anew_until_they_agree(void **state)
 
     (void)state;
     UNTIL(strstr(b->whys, "different server than the subscription connection") != NULL);
-    assert_true(counts >= 3); /* the subscription by itself comes first */
+    assert_true(counts >= 3); /* at first the subscription reconnects alone */
     ask(b, "B", "x", -1);
     count = FAKE_REAL;
     wait_queued("x", 1);
@@ -120,7 +122,7 @@ static void a_count_that_no_server_can_give_is_none(void **state)
     stage_clear_trace();
 }
 
-/* What passes by itself is no lack of permission. */
+/* A temporary error does not count as a lack of permission. */
 static void an_error_of_the_count_is_asked_about_again(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
@@ -131,7 +133,7 @@ static void an_error_of_the_count_is_asked_about_again(void **state)
     UNTIL(counts > 0);
     ask_with(b, "B", "x", asking(.wait_ms = -1));
     count = "*2\r\n$1\r\nc\r\n:1\r\n";
-    UNTIL(redis_int("EXISTS %s", queue_of("x")) == 1); /* who is bound queues */
+    UNTIL(redis_int("EXISTS %s", queue_of("x")) == 1); /* a client that is bound queues */
     peer_free(b);
     let_go(A);
     EXPECT("A granted; A released OK");
@@ -152,7 +154,7 @@ static void who_may_not_count_polls_and_the_log_says_so_once(void **state)
     UNTIL(peer_logged(b, "4 PUBSUB NUMSUB is not permitted"));
     ask_with(b, "B", "x", asking(.wait_ms = -1, .lease_ms = 1500));
     EXPECT("A granted");
-    stage_expect_nothing(350); /* heartbeats */
+    stage_expect_nothing(350); /* time for heartbeats */
     assert_int_equal(redis_int("EXISTS %s", queue_of("x")), 0);
     let_go(A);
     EXPECT_SET("A released OK; B granted");
@@ -178,7 +180,8 @@ static void who_may_not_count_any_more_is_bound_no_more(void **state)
     EXPECT_SET("A released OK; B granted");
 }
 
-/* Without it nobody can tell whose server a message is of: each means ask. */
+/* Without INFO a client cannot know which server sent a message. It takes each message as
+ * a reason to poll. */
 static void without_INFO_a_message_means_ask(void **state)
 {
     (void)state;
@@ -193,12 +196,12 @@ static void without_INFO_a_message_means_ask(void **state)
     let_go(A);
     EXPECT_SET("A released OK; B granted");
     assert_held_by_redis(B);
-    /* the release, before which it may have tried without a look at the queue; the ask */
+    /* the release, perhaps after a fast release; and the request of B */
     assert_int_in_range(monitor_count("evalsha"), 2, 3);
     assert_int_equal(peer_stats(b).handed_over, 0);
 }
 
-/* A mutex goes from a to b, who closes then. */
+/* Hands over a mutex from a to b, and closes b. */
 static void hand_over_a_mutex(struct peer *a, struct peer *b)
 {
     struct hold *A = take(a, "A", "x");
@@ -214,7 +217,7 @@ static void hand_over_a_mutex(struct peer *a, struct peer *b)
     EXPECT("b closed");
 }
 
-/* The same, as a writer or with one permit. */
+/* Hands over a lock of another kind, as a writer or with one permit. */
 static void hand_over_as(const struct lw_acquire_options *wanted, struct peer *a,
                          struct peer *c)
 {
@@ -232,7 +235,7 @@ static void hand_over_as(const struct lw_acquire_options *wanted, struct peer *a
     peer_free(c);
 }
 
-/* 6.2 notes no subcommands. */
+/* Redis 6.2 logs no subcommands. */
 static void only_what_is_optional_was_refused(void)
 {
     static const char *const optional[] = {"config|get", "client|kill",  "config",
@@ -253,8 +256,7 @@ static void only_what_is_optional_was_refused(void)
     freeReplyObject(log);
 }
 
-/* lockwire(7)'s account, which may do no more: all that is refused is what it names
- * optional. */
+/* lockwire(7)'s account, without the optional commands. The server refuses no others. */
 static void the_least_account_misses_nothing(void **state)
 {
     (void)state;
@@ -280,7 +282,7 @@ static void the_least_account_misses_nothing(void **state)
 
 /* ---- messages ---- */
 
-/* A well-formed hand-over for B, as another server would have its clients say it. */
+/* Publishes a well-formed hand-over message for B, as if from another server. */
 static void forge(const struct hold *A, const char *server)
 {
     char token[128], client[40];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The least account for a cluster: lockwire(7)'s with all that is optional, and what it
- * says is needed beside that (account.c has what is refused without the optional). With
- * it each kind of lock has a whole life at each master, in slots that move as well,
- * and no node has refused anything, by its own log. Needs its source, whose path is given
- * to the compiler.
+ * The minimal account for a cluster: lockwire(7)'s account, all the optional commands,
+ * and those that it says a cluster needs in addition. (account.c tests what is refused
+ * without the optional ones.) With it each kind of lock goes through its whole life at
+ * each master, also in slots that move, and by its own log no node has refused anything.
+ * The test reads the manual's source, whose path is given to the compiler.
  *
- * Happy path: the account is made at each node, clients log in with it, a life is lived,
- * ACL LOG.
+ * Usual course: the test makes the account at each node, clients log in with it and take
+ * locks through their lives, and the test checks ACL LOG.
  */
 #include "cluster_players.h"
 #include "inspect/scene.h"
@@ -52,7 +52,7 @@ static void read_manual(void)
 
 /* ---- the account ---- */
 
-/* Not every server has all of these. */
+/* Older servers lack some of these commands. */
 static void grant_what_is_optional(int node)
 {
     char words[sizeof(before)], *rest = words, *word;
@@ -182,7 +182,8 @@ static void be_broken(struct peer *one, struct peer *other, const char *name,
     end(B);
 }
 
-/* Released while its name is there already, and its other keys are here. */
+/* A is released when the key of its name has moved already and its other keys have not.
+ */
 static void be_moved(struct peer *one, struct peer *other, const char *name,
                      const struct kind *kind)
 {
@@ -218,7 +219,8 @@ static void live(struct peer *one, struct peer *other, const char *name,
     be_moved(one, other, name, kind);
 }
 
-/* A channel is left when it was of no use for a minute: not waited for here. */
+/* A channel that was unused for a minute is unsubscribed from. The test does not wait for
+ * this. */
 static void what_is_beside_was_used(void)
 {
     for (char *rest = beside, *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) {
@@ -236,7 +238,7 @@ static void the_least_account_is_enough(void **state)
     (void)state;
     read_manual();
     cluster_set(3, 0, "");
-    cluster_need_places(); /* others do not know all of the account's words */
+    cluster_need_places(); /* older versions do not know all commands of the account */
     for (int node = 0; node < 3; node++) {
         make_account_at(node);
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lw_list on a real cluster: at all masters, of which none was connected to before, while
- * slots are on their way or have just come elsewhere, as lockwire(7)'s account, and with
- * a master that is away.
+ * lw_list on a real cluster. The client asks all masters, though it was connected to none
+ * of them, also while slots move or have just moved, and if a master is down.
  *
- * Happy path: locks are held all over, list_all(other, NULL).
+ * Usual course: a client holds locks at all masters, and list_all(other, NULL) lists
+ * them.
  */
 #include "cluster.h"
 #include "cluster_players.h"
@@ -15,7 +15,8 @@
 
 #define LOCKS 12
 
-/* "n0:m n1:w ..." of those that are held at all nodes, in the order of their names. */
+/* Acquires locks at all nodes. Returns them as "n0:m n1:w ...", in the order of their
+ * names. */
 static const char *hold_all_over(struct peer *peer)
 {
     static char wanted[1024];
@@ -74,14 +75,15 @@ static void a_slot_on_its_way_hides_nothing(void **state)
     list_all(other, NULL);
     LISTED(wanted);
     cluster_carry(slot, 1, -1);
-    list_all(other, NULL); /* from there, where it is not to be looked at */
+    list_all(other,
+             NULL); /* the keys are at the new node, which does not own the slot yet */
     LISTED(wanted);
     cluster_end(slot, 1);
     list_all(other, NULL);
     LISTED(wanted);
 }
 
-static int moving; /* the slot, and where it goes */
+static int moving; /* the slot that moves; its destination is node 0 */
 
 static void move_it(struct peer *peer)
 {
@@ -90,7 +92,7 @@ static void move_it(struct peer *peer)
     cluster_move(moving, 0);
 }
 
-/* The first server was done then, or in the middle of it. */
+/* Node 0 has been scanned by then, or is being scanned. */
 static void a_slot_that_moves_meanwhile_is_found_where_it_came(void **state)
 {
     struct peer *one, *other;
@@ -126,7 +128,7 @@ static void a_master_that_is_away_ends_it(void **state)
     stage_clear_trace();
 }
 
-/* When all was scanned, and only the map is waited for. */
+/* Kills the nodes when all have been scanned, and only the slot map is outstanding. */
 static void end_all_at_last(struct peer *peer)
 {
     (void)peer;
@@ -153,7 +155,7 @@ static void without_a_map_in_the_end_it_is_not_complete(void **state)
     stage_clear_trace();
 }
 
-/* What is connected goes on, but nobody tells the map any more. */
+/* Existing connections go on, but no node sends the slot map any more. */
 static void a_map_that_nobody_tells_any_more_ends_it(void **state)
 {
     struct peer *one;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Locks on a real cluster: each kind has its whole life at each master, by hand-over;
- * names in one slot and in many; slots that move, fast and step by step, while they are
- * held and waited for. What befalls nodes is in test/fault.
+ * Locks on a real cluster. Each kind goes through its whole life at each master, with
+ * hand-overs; names are in one slot and in many; slots move, at once and step by step,
+ * while locks are held and waited for. What happens to nodes is in test/fault.
  *
- * Happy path: cluster_set(3, 0, ""); a client holds, another one waits, and is told.
+ * Usual course: cluster_set(3, 0, ""), one client holds a lock, and another one waits
+ * until a message hands it over.
  */
 #include "cluster_players.h"
 #include "groups.h"
@@ -50,7 +51,7 @@ static void every_kind_has_its_life_at_each_master(void **state)
     assert_int_equal(peer_stats(one).lost_taken + peer_stats(other).lost_taken, 0);
 }
 
-/* Redisson's keys may be in three slots. */
+/* The keys of a Redisson lock may be in three slots. */
 static void redissons_lock_is_refused(void **state)
 {
     (void)state;
@@ -105,7 +106,7 @@ static void be_renewed_thrice(struct peer *peer)
     assert_int_equal(peer_stats(peer).lost_deadline + peer_stats(peer).lost_taken, 0);
 }
 
-/* Held for three renewals; each name's next number is larger. */
+/* Holds all names for three renewals. The next fencing token of each name is larger. */
 static void live_together(struct peer *peer, const char *format)
 {
     struct hold *first[NAMES], *second[NAMES];
@@ -118,7 +119,8 @@ static void live_together(struct peer *peer, const char *format)
     }
     take_all(peer, second, format);
     for (int i = 0; i < NAMES; i++) {
-        UNTIL(first[i]->released != PENDING); /* a message may overtake its answer */
+        UNTIL(first[i]->released !=
+              PENDING); /* a hand-over message may overtake the reply to the release */
         assert_int_equal(first[i]->released, LW_OK);
         assert_true(second[i]->fence > first[i]->fence);
         let_go(second[i]);
@@ -143,7 +145,8 @@ static void names_in_one_slot_and_in_many_are_renewed(void **state)
     assert_int_equal(peer_stats(peer).lost_deadline + peer_stats(peer).lost_taken, 0);
 }
 
-/* Numbers are a slot's, so that a name's rise whoever takes it. */
+/* Fencing tokens are drawn per slot, so those of a name increase whichever client holds
+ * it. */
 static void numbers_rise_from_client_to_client(void **state)
 {
     struct peer *peers_of[3];
@@ -164,8 +167,9 @@ static void numbers_rise_from_client_to_client(void **state)
     }
 }
 
-/* The slot comes back with a counter that never heard of the last numbers, as from a
- * replica that had not: to a client which has drawn from it before. */
+/* Sets the slot's fence counter back, as if the slot had come from a replica that lacked
+ * the last writes. A client that has drawn from it before must still get larger tokens.
+ */
 static void set_back(int slot, long long by)
 {
     redisReply *keys;
@@ -232,8 +236,8 @@ static void it_is_looked_at_and_broken(void **state)
     }
 }
 
-/* A client that queued for the name listens in its slot, and so has the message. The
- * lease is so long that no renewal of its own tells it. */
+/* A client that has queued for the name is subscribed in its slot, and so receives the
+ * message about the break. The lease is so long that no renewal of its own finds out. */
 static void a_broken_holder_that_queued_is_told(void **state)
 {
     struct peer *one, *other;
@@ -271,7 +275,8 @@ static void renewed(struct hold *hold)
     stage_clear_trace();
 }
 
-/* Who holds is told where by an answer, who waits by its channel's end. */
+/* The holder learns the slot's new node by a redirect; the waiter, by the end of its
+ * subscription. */
 static void what_has_moved_is_followed(void **state)
 {
     struct peer *one, *other;
@@ -295,7 +300,8 @@ static void what_has_moved_is_followed(void **state)
     }
 }
 
-/* From a hold by one client to one by the other; the slot moves where `moves` says so. */
+/* Passes a hold from one client to another by its token. The slot moves if `moves` is
+ * true. */
 static struct hold *pass_by_token(struct hold *A, struct peer *to, enum lw_mode mode,
                                   bool moves)
 {
@@ -385,7 +391,7 @@ static void what_has_moved_is_detached_and_adopted(void **state)
     }
 }
 
-/* Detaching needs the name's key alone. Adopting waits until the slot has moved. */
+/* Detaching needs only the key of the name. Adopting waits until the slot has moved. */
 static void what_is_on_its_way_is_detached_and_then_adopted(void **state)
 {
     struct peer *one, *other;
@@ -439,7 +445,7 @@ static void what_has_moved_and_back_is_handed_over(void **state)
     end(A);
 }
 
-/* In one step, by servers that can. */
+/* The slot moves in one step, if the servers can do that. */
 static void what_has_moved_as_a_whole_is_followed(void **state)
 {
     struct peer *one, *other;
@@ -487,8 +493,8 @@ static void sets_of_many_slots(void **state)
     stage_clear_trace();
 }
 
-/* The node of one name is silent, so that its release is not answered, either: the name
- * on the other node is released when the margin has passed all the same. */
+/* The node of one name is silent, so it does not answer the release either. The name on
+ * the other node is nevertheless released when the margin has passed. */
 static void a_silent_node_does_not_keep_the_others_of_a_set(void **state)
 {
     struct peer *one, *other;
@@ -498,7 +504,8 @@ static void a_silent_node_does_not_keep_the_others_of_a_set(void **state)
 
     (void)state;
     cluster_set(3, 0, "--cluster-node-timeout 60000");
-    cluster_need_places(); /* B is told of the release; it would poll as late as that */
+    cluster_need_places(); /* B must get a message; if it polled, it would be as late as
+                              that */
     one = client("a");
     other = client("b");
     (void)snprintf(names, sizeof(names), "%s %s", name_at(0, 0), name_at(1, 0));
@@ -511,7 +518,7 @@ static void a_silent_node_does_not_keep_the_others_of_a_set(void **state)
     assert_int_equal(G->lost, LW_ELOST);
     UNTIL(B->result != PENDING);
     assert_int_equal(B->result, LW_OK);
-    /* else at the end of the other claim's lease */
+    /* otherwise it ends with the other claim's lease */
     assert_true(B->result_ms - G->lost_ms < 2500 || stage.worst_lag_ms > 500);
     assert_true(one->up);
     server_resume(cluster_server(0));
@@ -520,7 +527,7 @@ static void a_silent_node_does_not_keep_the_others_of_a_set(void **state)
 
 static struct crowd crowd;
 
-/* Each step of a move comes after some more grants. */
+/* Takes one step of a move after every 20 grants. */
 static bool slots_move(void)
 {
     static int step, granted, slot, to;
@@ -587,7 +594,7 @@ static bool a_master_dies(void)
     return crowd.granted < granted + 300;
 }
 
-/* What the last writes lost is excused, a standstill is not. */
+/* An overlap because the last writes are lost is excused; a standstill is not. */
 static void sets_are_acquired_when_a_master_has_died(void **state)
 {
     (void)state;
@@ -606,7 +613,8 @@ static void sets_are_acquired_when_a_master_has_died(void **state)
 
 /* ---- slots on their way ---- */
 
-/* Nothing there yet, some of its keys, all of them. */
+/* Renews and releases a hold while its slot moves, when `carried` keys have moved: none,
+ * some, or all (-1). */
 static void held_and_released_on_its_way(struct peer *one, struct peer *other,
                                          const struct kind *kind, int carried)
 {
@@ -654,7 +662,8 @@ static void what_moves_is_renewed_and_released(void **state)
     assert_int_equal(peer_stats(one).lost_taken + peer_stats(one).lost_deadline, 0);
 }
 
-/* They are renewed together before, one by one meanwhile, and together again. */
+/* All are renewed together before the move, one by one during it, and together again
+ * afterwards. */
 static void many_names_on_their_way_are_renewed(void **state)
 {
     struct hold *held[NAMES];
@@ -682,7 +691,7 @@ static void many_names_on_their_way_are_renewed(void **state)
     be_renewed_thrice(peer);
 }
 
-/* Who closes lets go of what it holds, although others wait for that. */
+/* A client that closes releases its locks, although there are waiters. */
 static void who_closes_lets_go_on_its_way(void **state)
 {
     struct peer *one, *other;
@@ -706,7 +715,8 @@ static void who_closes_lets_go_on_its_way(void **state)
         peer_free(one);
         cluster_carry(slot, to, -1);
         cluster_end(slot, to);
-        UNTIL(B->result != PENDING); /* A's lease is as long as this waits */
+        UNTIL(B->result !=
+              PENDING); /* the lease of A is as long as the limit of this wait */
         assert_int_equal(B->result, LW_OK);
         drop(A);
         end(B);
@@ -720,10 +730,10 @@ static long long sets_so_far(void)
     return calls != NULL ? atoll(strchr(calls, '=') + 1) : 0;
 }
 
-/* With such a margin it does not trust the message but asks; and the queue has gone with
- * it, so that its key is not there: by three keys it is answered TRYAGAIN. That the name
- * is its own already it finds out all the same, and does not wait for its own claim to
- * end. */
+/* The margin is so large that B does not trust the hand-over message, and sends its
+ * request again. Its queue entry was the last one, so the queue's key is gone, and the
+ * script with three keys gets TRYAGAIN. B nevertheless finds out that it has the lock,
+ * without waiting until its own claim has expired. */
 static void who_was_handed_the_last_place_takes_it(void **state)
 {
     struct hold *A, *B;
@@ -746,7 +756,8 @@ static void who_was_handed_the_last_place_takes_it(void **state)
     UNTIL(A->released != PENDING && B->result != PENDING);
     assert_int_equal(A->released, LW_OK);
     assert_int_equal(B->result, LW_OK);
-    assert_in_range(sets_so_far() - sets, 1, 6); /* two of these are its numbers */
+    assert_in_range(sets_so_far() - sets, 1,
+                    6); /* two of them are for its fencing tokens */
     assert_true(B->fence > A->fence);
     drop(A);
     cluster_carry(slot, to, -1);
@@ -754,7 +765,7 @@ static void who_was_handed_the_last_place_takes_it(void **state)
     end(B);
 }
 
-/* The last one of those that one grant serves lets go and asks in one command. */
+/* The last handle that one grant serves releases and re-acquires in one command. */
 static void turns_are_taken_on_its_way(void **state)
 {
     struct hold *held[3];

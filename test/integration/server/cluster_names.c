@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Locks in a real cluster whose nodes are not called by an address as usual: by the names
- * that they announce, by nothing at all, as "?", by IPv6. Each kind of lock is held,
- * renewed, waited for, handed over and released at each master, and follows a slot that
- * moves. What such nodes say is in cluster_nodes.c.
+ * Locks in a real cluster whose nodes announce other endpoints than the usual address: a
+ * hostname, none at all, "?", or an IPv6 address. Each kind of lock is held, renewed,
+ * waited for, handed over and released at each master, and follows a slot that moves.
+ * What such nodes reply is in cluster_nodes.c.
  *
- * Happy path: cluster_set with arguments, lives(), and the log calls a node that died by
- * what it is to be called.
+ * Usual course: cluster_set with arguments, lives(); then a node dies, and the log calls
+ * it by the endpoint that it announced.
  */
 #include "cluster_players.h"
 
@@ -50,7 +50,8 @@ static struct peer *client_at(const char *label, const char *host)
     return peer;
 }
 
-/* Where a redirect tells no place that is told once, and the map is asked for. */
+/* True if redirects contain no host. A renewal may then fail until the client has
+ * requested the slot map. */
 static bool no_place_is_told;
 
 static void renewed(struct hold *hold)
@@ -71,7 +72,8 @@ static void renewed(struct hold *hold)
     stage_clear_trace();
 }
 
-/* At each master; then what is held and waited for moves to another one. */
+/* Takes a lock through its life at each master. (follow() moves the slot of a held one.)
+ */
 static void live(struct peer *one, struct peer *other, const struct kind *kind)
 {
     for (int node = 0; node < 3; node++) {
@@ -113,7 +115,7 @@ static void lives(const char *seed)
     assert_int_equal(peer_stats(other).lost_taken + peer_stats(other).lost_deadline, 0);
 }
 
-/* One who dies is told of by what it is called. */
+/* Checks that the log calls a node that died by `host`. */
 static void a_node_is_called(const char *host)
 {
     char wanted[120];
@@ -158,7 +160,7 @@ static void by_the_names_that_they_announce(void **state)
     a_node_is_called("localhost");
 }
 
-/* The names have no address: every connection but those to the seed uses the map. */
+/* The names do not resolve: every connection except those to the seed uses the map. */
 static void by_names_that_are_mapped(void **state)
 {
     char map[200] = "", name[32];
@@ -186,7 +188,8 @@ static void by_names_that_are_mapped(void **state)
     address_map = NULL;
 }
 
-/* They are asked where they stand by the host that was asked. */
+/* Nodes announce no host. The client reaches them by the host of the node that it asked.
+ */
 static void by_nothing_at_all(void **state)
 {
     (void)state;
@@ -197,8 +200,8 @@ static void by_nothing_at_all(void **state)
     a_node_is_called("localhost");
 }
 
-/* Whose names are wanted and who have none: the map has addresses beside that, a redirect
- * has not. */
+/* Nodes prefer hostnames, but have none. The slot map also has addresses; a redirect has
+ * not. */
 static void by_a_question_mark(void **state)
 {
     (void)state;
@@ -211,7 +214,7 @@ static void by_a_question_mark(void **state)
     a_node_is_called("127.0.0.1");
 }
 
-/* Who listens nowhere, or has not for a while, hears of nothing but the redirect. */
+/* A client without a subscription in the slot learns of the move only by the redirect. */
 static void who_only_holds_follows_a_question_mark(void **state)
 {
     struct peer *one;

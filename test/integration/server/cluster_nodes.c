@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a real cluster says while nodes change their roles, die, come and go, and by which
- * names it calls them: facts as those of cluster_slots.c. Must not know lockwire.
+ * What a real cluster replies while nodes change their roles, die, are added and removed,
+ * and which hosts it calls them by: facts like those of cluster_slots.c. Independent of
+ * lockwire.
  *
- * Happy path: cluster_set, something happens to a node, what the others say of its slots.
+ * Usual course: cluster_set, a node changes, and a test checks the replies of the others
+ * about its slots.
  */
 #include "cluster_scene.h"
 
@@ -12,8 +14,8 @@
 
 /* ---- who is the master ---- */
 
-/* A replica that takes over has the slots; who was the master follows it, and sends
- * everybody there. */
+/* A replica that takes over gets the slots. The former master follows it, and redirects
+ * all clients to it. */
 static void a_takeover_moves_all_slots(void **state)
 {
     int slot, owner, replica;
@@ -33,7 +35,7 @@ static void a_takeover_moves_all_slots(void **state)
     assert_begins(answer_of(replica, "SET " NAME " 2"), "OK");
 }
 
-/* By agreement nothing is lost; and back. */
+/* A planned failover loses no writes. It is then reversed. */
 static void a_planned_failover_keeps_all_keys(void **state)
 {
     int slot, owner, replica;
@@ -53,7 +55,7 @@ static void a_planned_failover_keeps_all_keys(void **state)
     assert_string_equal(answer_of(replica, THREE), redirect("MOVED", slot, owner));
 }
 
-/* The others elect its replica. Started again, it follows. */
+/* The other masters elect its replica. The old master follows it after a restart. */
 static void a_dead_masters_replica_takes_over(void **state)
 {
     int slot, owner, replica;
@@ -72,8 +74,8 @@ static void a_dead_masters_replica_takes_over(void **state)
     assert_string_equal(answer_of(owner, "GET " NAME), redirect("MOVED", slot, replica));
 }
 
-/* The same of one that stood still, and that goes on as if it were the master until it
- * hears of it. */
+/* The same for a master that stood still. It continues as a master until it hears of its
+ * successor. */
 static void a_stopped_masters_replica_takes_over(void **state)
 {
     int slot, owner, replica;
@@ -91,8 +93,8 @@ static void a_stopped_masters_replica_takes_over(void **state)
     assert_string_equal(answer_of(owner, "GET " NAME), redirect("MOVED", slot, replica));
 }
 
-/* Where nobody takes over, all nodes refuse all slots (unless they were told not to, by
- * cluster-require-full-coverage): CLUSTERDOWN; and SLOTS still tells who had them. */
+/* If no replica takes over, all nodes refuse all slots with CLUSTERDOWN (unless
+ * cluster-require-full-coverage is "no"). CLUSTER SLOTS still lists the former owners. */
 static void without_a_replica_all_are_down(void **state)
 {
     int slot, owner, other;
@@ -111,7 +113,7 @@ static void without_a_replica_all_are_down(void **state)
     assert_string_equal(answer_of(owner, "GET " NAME), "");
 }
 
-/* Half a cluster: slots that nobody has. */
+/* The cluster is incomplete: some slots have no owner. */
 static void a_slot_of_nobodys_is_not_served(void **state)
 {
     int slot, owner, other;
@@ -134,8 +136,9 @@ static void a_slot_of_nobodys_is_not_served(void **state)
 
 /* ---- nodes come and go ---- */
 
-/* Who has no slots is not in the answer, and answers itself as any other node. Where the
- * last slot leaves a master it becomes a replica of who has it now (since Redis 7). */
+/* A node without slots is not in the slot map, and redirects like any other node. A
+ * master that loses its last slot becomes a replica of the slot's new owner (since Redis
+ * 7). */
 static void a_node_is_added_and_forgotten(void **state)
 {
     int slot, owner, added;
@@ -174,7 +177,8 @@ static bool takes(const char *setting)
     return true;
 }
 
-/* Node 0 is asked, and has the first slots: of itself it tells as of others. */
+/* Node 0 is asked, and owns the first slots. It describes itself as it does other nodes.
+ */
 static void nodes_have_names(void **state)
 {
     const redisReply *master;
@@ -204,11 +208,13 @@ static void nodes_have_names(void **state)
     other = other_than(owner);
     (void)snprintf(text, sizeof(text), "MOVED %d node.example:%d", slot,
                    cluster_port(owner));
-    UNTIL(strcmp(answer_of(other, "GET " NAME), text) == 0); /* they tell each other */
+    UNTIL(strcmp(answer_of(other, "GET " NAME), text) ==
+          0); /* nodes inform each other with a delay */
     cluster_check();
 }
 
-/* The host is to be the one that was asked: nil, and nothing before the port. */
+/* The client is to use the host that it asked: the slot map has nil for the host, and a
+ * redirect has nothing before the port. */
 static void nodes_have_no_known_endpoint(void **state)
 {
     const redisReply *master;
@@ -233,7 +239,7 @@ static void nodes_have_no_known_endpoint(void **state)
     cluster_check();
 }
 
-/* "?" is a name that was promised and not told. */
+/* "?" stands for a preferred hostname that was not announced. */
 static void a_name_is_preferred_and_not_there(void **state)
 {
     const redisReply *master;

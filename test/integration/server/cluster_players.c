@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cluster_players.h's. Must not know what becomes of the cluster. Happy path: as there.
- */
+/* See cluster_players.h. */
 #include "cluster_players.h"
 
 #include <stdio.h>
@@ -78,7 +77,7 @@ static void on_inspected(struct lw_client *looking, int status,
     answers++;
 }
 
-/* It knows what it was answered before. */
+/* Waits until the client has received the replies to all its earlier commands. */
 static void all_is_answered(struct peer *peer, const char *name)
 {
     int before = answers;

@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of clients of a real cluster share: clients at it, names by the node
- * that has them, and a contended hold of each kind. Must not know what becomes of the
- * cluster.
+ * Shared by the tests of clients of a real cluster: clients, names that belong to a node,
+ * and a contended hold of each kind. Independent of what happens to the cluster.
  *
- * Happy path: cluster_set(3, 0, ""), b = client("b"), A = hold_of(client("a"), "A", name,
- * &kinds[0]), B = queue_behind(b, "B", A, &kinds[0]), hand_over(A, B).
+ * Usual course: cluster_set(3, 0, ""), b = client("b"), A = hold_of(client("a"), "A",
+ * name, &kinds[0]), B = queue_behind(b, "B", A, &kinds[0]), hand_over(A, B).
  */
 #ifndef SERVER_CLUSTER_PLAYERS_H
 #define SERVER_CLUSTER_PLAYERS_H
 #include "cluster.h"
 #include "players.h"
 
-/* As what a lock is held and as what it is waited for. */
+/* A kind of lock: the modes of its holder and of its waiter. */
 struct kind {
     const char *name;
     enum lw_mode holder, waiter;
-    uint32_t permits; /* of both, where they share */
+    uint32_t permits; /* of both, if they share */
 };
 #define KINDS 5
 extern const struct kind kinds[KINDS];
 
-/* Of the whole cluster; it knows the slots. */
+/* Starts a client of the whole cluster, and waits until it knows the slots. */
 struct peer *client(const char *label);
-/* The number-th name whose slot this node has; until the call after the next four. */
+/* Returns the number-th name whose slot this node owns; valid until the call after the
+ * next four. */
 const char *name_at(int node, int number);
 int slot_of(const struct hold *hold);
 
 struct hold *hold_of(struct peer *peer, const char *label, const char *name,
                      const struct kind *kind, uint32_t lease_ms);
-/* Asked for, and until it has its place. */
+/* Requests the lock, and waits until the request is in the queue. */
 struct hold *queue_behind(struct peer *peer, const char *label, const struct hold *holder,
                           const struct kind *kind);
-/* Released, and the one that waits is told by a message. */
+/* Releases `from`, and checks that a message hands the lock over to `to`. */
 void hand_over(struct hold *from, struct hold *to);
-/* The same, however it finds out. */
+/* The same, however the waiter finds out. */
 void pass_on(struct hold *from, struct hold *to);
 void end(struct hold *hold);
-/* By who has its slot now. */
+/* Checks the hold at the node that owns its slot now. */
 void assert_held(const struct hold *hold);
 
 #endif

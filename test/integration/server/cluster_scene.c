@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cluster_scene.h's. Must not know what the answers mean.
- *
- * Happy path: a command on the test's own connection to a node, its answer as text.
+ * See cluster_scene.h.
  */
 #include "cluster_scene.h"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""scripts/cluster, and test/lib/clustered.py, the two other ways to a cluster: that they have one,
-and leave nothing behind."""
+"""Tests scripts/cluster and test/lib/clustered.py, the two other ways to start a cluster: the
+cluster works, and nothing is left behind."""
 import os
 import sys
 import unittest

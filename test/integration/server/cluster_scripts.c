@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every script, as it is embedded, on a cluster: it touches no key that it did not
- * declare, and all that it declares stand in one slot. They are called as an account that
- * may touch just the keys of the call, so that the server itself logs every other, even
- * where the script goes on without a word (ACL LOG); and the server refuses keys of two
- * slots. Must not know what scripts answer.
+ * Every script, as it is embedded, on a cluster: it accesses no key that it did not
+ * declare, and all the keys that it declares are in one slot. The scripts are called by
+ * an account that may access only the keys of the call. So the server itself logs every
+ * access to another key, even if the script ignores the error (ACL LOG), and it refuses
+ * keys of two slots. Independent of the scripts' replies.
  *
- * Happy path: each script on its main ways, then thousands of calls at random.
+ * Usual course: each script is called on its main paths, then thousands of times at
+ * random.
  */
 #include "cluster_scene.h"
 #include "scripts.h"
@@ -27,16 +28,16 @@
 #define SHELF "shelf:{book}"
 #define SHELF_QUEUE "lockwire:2:rwqueue::shelf:{book}"
 #define NUMBERS "%d 5e12fe12"
-#define CLOSED "- " /* the same while the guard is closed */
+#define CLOSED "- " /* in place of NUMBERS while the guard is closed */
 #define LEASE "60000"
-#define JOINS "jf " NUMBERS     /* how a token asks (mutex_acquire.lua) */
-#define ASKS_ONLY "n- " NUMBERS /* it does not join, and wants no number */
+#define JOINS "jf " NUMBERS     /* a request that joins the queue (mutex_acquire.lua) */
+#define ASKS_ONLY "n- " NUMBERS /* it does not join, and needs no fencing token */
 #define CLIENTS 3
 #define CALLS 4000
 #define WORDS 16
 
 static struct {
-    int node; /* where the names at hand are */
+    int node; /* the node that owns the names of the present calls */
     redisContext *narrow, *heard[CLIENTS];
     bool shards; /* this version has sharded channels, by which a lock is handed over */
     bool called[LW__SCRIPT_COUNT];
@@ -63,7 +64,7 @@ static void grant(size_t count, const char *const *keys)
     freeReplyObject(reply);
 }
 
-/* How many forbidden keys were touched since the last time. */
+/* Returns how many forbidden keys were accessed since the last call. */
 static size_t refusals(char *ret, size_t size)
 {
     redisReply *log = server_command(cluster_server(scene.node), "ACL LOG");
@@ -97,7 +98,7 @@ static redisReply *eval(const char *text, size_t keys, size_t count, const char 
     return reply;
 }
 
-/* Keys and arguments, the end is NULL. */
+/* Takes keys and arguments; the last one is NULL. */
 static void run(enum lw__script_id script, size_t keys, ...)
 {
     const char *words[WORDS], *name = lw__scripts[script].name;
@@ -135,7 +136,7 @@ static const char *uuid(int client)
     return text;
 }
 
-/* Until the eighth call after it. */
+/* Returns a token; valid until the eighth call after it. */
 static const char *token(int client, int n)
 {
     static char texts[8][80];
@@ -166,7 +167,7 @@ static redisContext *connect_to(int node)
     return link;
 }
 
-/* Who waits hears by its slot's channel. */
+/* Subscribes to the client's channel in the slot, as a waiter does. */
 static void listen_to(int client, const char *tag)
 {
     redisReply *reply;
@@ -192,7 +193,7 @@ static void assert_told(int client)
     }
 }
 
-/* The next calls are for this name, at its slot's node. */
+/* Prepares calls for this name, at the node that owns its slot. */
 static void stand_at(const char *name, const char *tag)
 {
     char touched[256];
@@ -304,13 +305,13 @@ static void inspect_lock(const char *most_waiters)
         most_waiters, NULL);
 }
 
-/* The lease is over, or a stranger came. */
+/* Sends a command as the administrator: to expire a lease, or to write a foreign key. */
 static void order(const char *command)
 {
     freeReplyObject(server_command(cluster_server(scene.node), command));
 }
 
-/* Of a server that is no cluster's node; here the key has a slot of its own. */
+/* The guard is for servers outside a cluster. Here its key has a slot of its own. */
 static void a_guard_lives(void)
 {
     stand_at(GUARD, "");
@@ -329,41 +330,41 @@ static void a_mutex_lives(void)
     acquire(token(1, 1), ASKS_ONLY); /* refused */
     acquire(token(1, 2), JOINS);     /* the first to queue: it marks the name */
     acquire(token(2, 1), JOINS);     /* behind it */
-    acquire(token(9, 1), JOINS);     /* of whom nobody hears */
+    acquire(token(9, 1), JOINS);     /* without a subscriber */
     renew(token(0, 1), token(1, 9)); /* one is held */
     inspect_lock("100");             /* with its queue */
-    drop(token(0, 1));               /* marked: not so */
-    release(token(0, 1));            /* handed over, the next stands by */
+    drop(token(0, 1));               /* no effect on a marked name */
+    release(token(0, 1)); /* handed over; the next waiter becomes the standby */
     assert_told(1);
     assert_told(2);
-    take_turn(token(1, 2), token(1, 3), JOINS); /* handed over, and behind */
-    release(token(2, 1));                       /* the dead one is passed */
-    take_turn(token(1, 3), token(1, 4), JOINS); /* nobody waits */
-    take_turn(token(1, 3), token(1, 4), JOINS); /* the same twice */
-    take_turn(token(2, 3), token(2, 4), JOINS); /* neither is here */
+    take_turn(token(1, 2), token(1, 3), JOINS); /* handed over; joins the queue */
+    release(token(2, 1));                       /* the dead waiter is skipped */
+    take_turn(token(1, 3), token(1, 4), JOINS); /* without waiters */
+    take_turn(token(1, 3), token(1, 4), JOINS); /* repeated */
+    take_turn(token(2, 3), token(2, 4), JOINS); /* neither is in Redis */
     release(token(2, 9));                       /* not held */
     detach(token(1, 4));
     detach(token(2, 9));             /* not held */
     adopt(token(1, 4), token(2, 5)); /* a new holder */
-    adopt(token(1, 4), token(2, 5)); /* the same twice */
+    adopt(token(1, 4), token(2, 5)); /* repeated */
     adopt(token(1, 4), token(2, 6)); /* the token is gone */
     drop(token(2, 5));
-    inspect_lock("0"); /* to break it */
+    inspect_lock("0"); /* as before a break */
 }
 
 static void a_mutex_ends(void)
 {
     stand_at(LOCK, "{lock}");
-    order("DEL " LOCK_FENCE); /* numbers begin anew */
+    order("DEL " LOCK_FENCE); /* the fence counter starts again */
     acquire(token(0, 5), JOINS);
     acquire(token(1, 5), JOINS);
-    order("DEL " LOCK);                   /* its lease is over */
-    acquire(token(2, 5), "jf1 " NUMBERS); /* with a ticket: but another is first */
+    order("DEL " LOCK);                   /* its lease expires */
+    acquire(token(2, 5), "jf1 " NUMBERS); /* with a ticket, but another waiter is first */
     acquire(token(1, 5), JOINS);
     run(LW__SCRIPT_MUTEX_RELEASE, 3, LOCK_KEYS, token(1, 5), CLOSED, NULL);
     release(token(1, 5));
     order("DEL " LOCK " " LOCK_QUEUE);
-    order("HSET " LOCK " a 1"); /* strangers' */
+    order("HSET " LOCK " a 1"); /* foreign keys */
     order("SET " LOCK_QUEUE " 1");
     acquire(token(0, 6), JOINS);
     take_turn(token(0, 6), token(0, 7), JOINS);
@@ -392,7 +393,7 @@ static void book_renew(const char *mine, const char *other)
         mine, other, LEASE, NULL);
 }
 
-/* By the name alone, as while its slot moves. */
+/* Renews by the key of the name alone, as while its slot moves. */
 static void book_keep(const char *mine)
 {
     run(LW__SCRIPT_RW_KEEPALIVE, 1, BOOK, mine, LEASE, NULL);
@@ -421,17 +422,17 @@ static void a_readwrite_lock_lives(void)
     stand_at(BOOK, "{book}");
     seed(BOOK_FENCE);
     book_acquire(token(0, 1), "r ann", WAITS); /* free */
-    book_acquire(token(1, 1), "r bob", WAITS); /* beside it */
-    book_acquire(token(0, 2), "r ann", WAITS); /* once more */
+    book_acquire(token(1, 1), "r bob", WAITS); /* shared */
+    book_acquire(token(0, 2), "r ann", WAITS); /* re-entered */
     book_acquire(token(2, 1), "w cat", ONCE);  /* refused */
     book_acquire(token(2, 2), "w cat", WAITS); /* waits */
     book_acquire(token(9, 1), "r dan", WAITS); /* behind it */
-    book_acquire(token(0, 3), "w ann", WAITS); /* upgrades, first */
-    book_acquire(token(1, 3), "w bob", WAITS); /* neither could ever */
+    book_acquire(token(0, 3), "w ann", WAITS); /* an upgrade, which comes first */
+    book_acquire(token(1, 3), "w bob", WAITS); /* a deadlock: neither could be granted */
     book_renew(token(0, 1), token(1, 1));
     run(LW__SCRIPT_INSPECT, 3, BOOK, "lockwire:2:queue:{book}", BOOK_QUEUE, "100", "100",
         NULL);
-    book_release(token(1, 1), NUMBERS " r0 bob"); /* the upgrade enters */
+    book_release(token(1, 1), NUMBERS " r0 bob"); /* the upgrade is granted */
     book_release(token(0, 3), NUMBERS " w0 ann");
     book_release(token(0, 2), NUMBERS " r0 ann");
     book_release(token(0, 1), NUMBERS " r0 ann"); /* handed to the writer */
@@ -439,7 +440,7 @@ static void a_readwrite_lock_lives(void)
     book_renew(token(2, 2), token(2, 2));
     book_keep(token(2, 2));
     book_drop(token(1, 9));                       /* not held */
-    book_release(token(2, 2), NUMBERS " w0 cat"); /* the dead reader is passed */
+    book_release(token(2, 2), NUMBERS " w0 cat"); /* the dead reader is skipped */
     book_release(token(2, 2), NUMBERS " w0 cat");
 }
 
@@ -452,7 +453,7 @@ static void a_readwrite_lock_ends(void)
     book_keep(token(0, 4));
     book_detach(token(0, 4));
     book_adopt(token(0, 4), token(2, 4), "r ");
-    book_adopt(token(0, 4), token(2, 4), "r "); /* the same twice */
+    book_adopt(token(0, 4), token(2, 4), "r "); /* repeated */
     book_adopt(token(0, 4), token(2, 5), "r "); /* the token is gone */
     book_adopt(token(1, 4), token(2, 5), "w "); /* of another kind */
     book_drop(token(2, 4));
@@ -466,9 +467,9 @@ static void a_readwrite_lock_ends(void)
     book_release("", CLOSED);
     run(LW__SCRIPT_RW_RENEW, 3, BOOK_FENCE, BOOK, BOOK_QUEUE, CLOSED, token(0, 5), LEASE,
         NULL);
-    book_release("", NUMBERS); /* of an operator */
+    book_release("", NUMBERS); /* by an operator */
     order("DEL " BOOK " " BOOK_QUEUE);
-    order("SET " BOOK " 1"); /* strangers' */
+    order("SET " BOOK " 1"); /* foreign keys */
     book_keep(token(0, 6));
     book_drop(token(0, 6));
     book_detach(token(0, 6));
@@ -490,7 +491,7 @@ static void a_redisson_lock_lives(void)
         NULL);
 }
 
-/* A script that is not called here is a new one. */
+/* Fails for a new script that is not called here. */
 static void all_declare_their_keys(void **state)
 {
     bool called[LW__SCRIPT_COUNT] = {false};
@@ -507,7 +508,7 @@ static void all_declare_their_keys(void **state)
         }
     }
     for (int i = 0; i < LW__SCRIPT_COUNT; i++) {
-        if (!called[i] && i != LW__SCRIPT_LIST) { /* it cannot know them */
+        if (!called[i] && i != LW__SCRIPT_LIST) { /* it cannot declare its keys */
             stage_fail("%s was not called", lw__scripts[i].name);
         }
     }
@@ -523,7 +524,7 @@ static unsigned draw(unsigned below)
     return (unsigned)(state >> 33) % below;
 }
 
-/* One of few tokens: of three who hear, and of one who does not. */
+/* Returns one of few tokens, of three clients with a subscriber and one without. */
 static const char *some_token(void)
 {
     return token((int)draw(CLIENTS + 1), (int)draw(3));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a client is told that cannot have its cluster: seeds that are none, that are dead
- * or silent beside a good one, half a cluster, one that calls itself down, a wrong
- * password; and a node of a cluster behind redis://. And that it goes on by itself when
- * that is mended.
+ * What a client reports if it cannot use its cluster: seeds that are not in a cluster, or
+ * are dead or silent next to a good one; slots without an owner; a cluster that reports
+ * itself down; a wrong password; and a node of a cluster behind redis://. The client goes
+ * on by itself once the fault is repaired.
  *
- * Happy path: there is something wrong; `link`, lw_lock_errstr and the log say what.
+ * Usual course: there is a fault, and `link`, lw_lock_errstr and the log report the
+ * reason.
  */
 #include "cluster_players.h"
 
@@ -39,7 +40,8 @@ static void assert_has(const char *text, const char *part)
     }
 }
 
-/* Tried once, and waited for in vain: both are told why. */
+/* Tries the lock once, and waits for it until a time-out. Both requests report the
+ * reason. */
 static void is_told(struct peer *peer, const char *name, int error, const char *why)
 {
     struct hold *A = ask(peer, "A", name, 0), *B = ask(peer, "B", name, 200);
@@ -153,9 +155,10 @@ static int slots_assigned(int node)
     return count;
 }
 
-/* The owner loses them first, since each message of an owner tells the others whose they
- * are. A message that it sent before may still arrive: so all nodes are asked until each
- * has said twice in turn that they are nobody's. */
+/* Removes the slots from their owner first, since each of an owner's messages informs the
+ * others that the slots are its own. A message that it sent before may still arrive. So
+ * all nodes are asked until each has reported twice in a row that the slots have no
+ * owner. */
 static void take_away_the_last_slots(void)
 {
     int64_t until_ms = now_ms() + STAGE_WAIT_MS;
@@ -183,7 +186,7 @@ static void slots_that_nobody_has_lead_nowhere(void **state)
 
     (void)state;
     cluster_set(3, 0, "--cluster-require-full-coverage no");
-    cluster_need_places(); /* for DELSLOTSRANGE, which came with them */
+    cluster_need_places(); /* for DELSLOTSRANGE, which also came with Redis 7 */
     lost = name_at(2, 0);
     other = name_at(1, 0);
     a = client("a");
@@ -238,8 +241,8 @@ static void a_cluster_that_calls_itself_down_says_so(void **state)
 
 /* ---- nodes that are of no cluster, or of another ---- */
 
-/* One more node at an address that the cluster's others know, which forgets them and has
- * slots of its own. */
+/* Makes the node forget the cluster. It keeps its address, which the cluster's other
+ * nodes know, and may get slots of its own. */
 static void stand_alone(int node)
 {
     cluster_leave_out(node, true);
@@ -258,7 +261,7 @@ static bool calls_itself_well(int node)
     return !is_down(node);
 }
 
-/* It has some of the slots, so it does not know where the others are. */
+/* The node has some of the slots, so it does not know where the others are. */
 static void a_first_seed_that_stands_alone_is_not_believed(void **state)
 {
     struct peer *a;
@@ -266,7 +269,7 @@ static void a_first_seed_that_stands_alone_is_not_believed(void **state)
 
     (void)state;
     cluster_set(3, 0, "--cluster-require-full-coverage no");
-    cluster_need_places(); /* for ADDSLOTSRANGE, which came with them */
+    cluster_need_places(); /* for ADDSLOTSRANGE, which also came with Redis 7 */
     alone = cluster_add();
     stand_alone(alone);
     add_slots(alone, 0, 8000);
@@ -297,8 +300,8 @@ static void resume_all_but(int node)
     }
 }
 
-/* A lock that is granted there is none of the cluster's. No other node is there to say
- * so. */
+/* A lock that is granted at that address is not in the cluster. No other node can report
+ * it then. */
 static void an_address_that_went_to_another_cluster_is_not_used(void **state)
 {
     struct peer *a;

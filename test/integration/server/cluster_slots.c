@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a real cluster says of keys, slots that move, and channels: the facts on which a
- * client of it stands, by plain commands alone. What a new version of a server changes of
- * them is found here first. Must not know lockwire.
+ * What a real cluster replies about keys, slots that move, and channels: the facts that a
+ * client relies on, by plain commands alone. If a new version of a server changes one,
+ * these tests find it first. Independent of lockwire.
  *
- * Happy path: cluster_set, a command at one node, its exact answer.
+ * Usual course: cluster_set, a command at one node, its exact reply.
  */
 #include "cluster_scene.h"
 
@@ -25,8 +25,8 @@ static bool all_list_a_replica(int node)
     return yes;
 }
 
-/* All slots have a master, and it is listed first. A replica is not listed before the
- * node that was asked has heard that something was copied there. */
+/* All slots have a master, which is listed first. A replica is listed only when the node
+ * that is asked has heard that the replica has the data. */
 static void comes_up(void **state)
 {
     redisReply *slots;
@@ -51,8 +51,9 @@ static void comes_up(void **state)
     freeReplyObject(slots);
 }
 
-/* Who asks another node than the slot's is told where to go, for scripts as well, and by
- * replicas. Keys of two slots are refused everywhere, before anything is looked up. */
+/* A node that does not own the slot redirects to the one that does, also for scripts, and
+ * also if the node is a replica. Keys of two slots are refused everywhere, before any
+ * look-up. */
 static void the_wrong_node_tells_the_right_one(void **state)
 {
     int slot, owner, other;
@@ -75,9 +76,9 @@ static void the_wrong_node_tells_the_right_one(void **state)
     cluster_check();
 }
 
-/* Neither a transaction nor SCRIPT LOAD, PING, TIME, PUBSUB or a script without keys has
- * a slot: any node takes these. What has one is answered alone, and others behind it in
- * the same write, each for itself. */
+/* A transaction, SCRIPT LOAD, PING, TIME, PUBSUB and a script without keys have no slot:
+ * any node accepts them. Each command in a write gets its own reply; a redirect of one
+ * does not affect those behind it. */
 static void each_command_is_answered_for_itself(void **state)
 {
     redisContext *link;
@@ -100,7 +101,8 @@ static void each_command_is_answered_for_itself(void **state)
     cluster_check();
 }
 
-/* There is one database; and one server is no cluster. */
+/* A cluster has only one database. A server outside a cluster refuses CLUSTER and ASKING.
+ */
 static void what_one_server_says(void **state)
 {
     redisReply *reply;
@@ -119,9 +121,9 @@ static void what_one_server_says(void **state)
 
 /* ---- a slot that moves ---- */
 
-/* At the old node: what is there is served, what is not is asked for at the new one; of
- * several keys, which are not all there or all away, TRYAGAIN. At the new node: as if
- * nothing had been said, but behind ASKING. */
+/* The old node serves a key that it still has, and redirects to the new node for one that
+ * it lacks (ASK). A command with several keys gets TRYAGAIN if only some of them are
+ * there. The new node redirects back (MOVED), except after ASKING. */
 static void of_a_moving_slot_one_key_is_asked_for(void **state)
 {
     int slot, from, to;
@@ -159,8 +161,9 @@ static const char *try_to_carry(const char *key, int from, int to)
     return answer_of(from, command);
 }
 
-/* Where a name was sent on, a counter that stands at the old node still counts there; who
- * draws from it behind ASKING begins another one, and then it cannot come after. */
+/* While SET of the name is redirected, a fence counter at the old node still counts
+ * there. A client that draws from it after ASKING begins a second counter at the new
+ * node, and then the first one cannot be moved. */
 static void an_ask_is_for_its_key_alone(void **state)
 {
     int slot, from, to;
@@ -188,19 +191,20 @@ static void an_ask_is_for_its_key_alone(void **state)
 
 static void skip_before_redis_7(void)
 {
-    if (redis_info("redis_version") < 7) { /* Valkey says 7 of itself there */
+    if (redis_info("redis_version") < 7) { /* Valkey reports 7 in this field */
         skip();
     }
 }
 
-/* Three keys: all here, served; some of them, TRYAGAIN; none, ASK, and there TRYAGAIN as
- * long as one of them is missing, be it because nobody ever wrote it. */
+/* A command with three keys is served if the old node has all of them, and gets TRYAGAIN
+ * if it has some. If it has none, it replies ASK, and the new node replies TRYAGAIN while
+ * one of them is missing, even if that was never written. */
 static void of_a_moving_slot_three_keys_are_to_be_tried_again(void **state)
 {
     int slot, from, to;
 
     (void)state;
-    skip_before_redis_7(); /* 6.2 says ASK wherever one key is missing */
+    skip_before_redis_7(); /* 6.2 replies ASK whenever one key is missing */
     cluster_set(3, 0, "");
     slot = cluster_slot(NAME);
     from = cluster_owner(slot);
@@ -224,7 +228,8 @@ static void of_a_moving_slot_three_keys_are_to_be_tried_again(void **state)
     cluster_check();
 }
 
-/* ASKING is for the next command alone, be it a script that the node does not know. */
+/* ASKING is valid for the next command only, even if that is a script which the node does
+ * not know. */
 static void asking_ends_with_noscript(void **state)
 {
     static const char sha1[] = "EVALSHA 0123456789012345678901234567890123456789 1 " NAME;
@@ -243,8 +248,8 @@ static void asking_ends_with_noscript(void **state)
     cluster_check();
 }
 
-/* A script that looks at a key it did not declare is told, behind ASKING, that there is
- * none, as long as it has not come; before the slot moves it may see it. */
+/* After ASKING, a script that accesses an undeclared key finds it absent until the key
+ * has moved. Before the slot moves, it may find it. */
 static void an_undeclared_key_seems_absent(void **state)
 {
     static const char look[] = "EVAL return%sredis.call('EXISTS','" QUEUE "') 1 " NAME;
@@ -266,7 +271,7 @@ static void an_undeclared_key_seems_absent(void **state)
     cluster_check();
 }
 
-/* As one step of the servers' own: no ASK, no TRYAGAIN. */
+/* The servers move the slot in one step: no ASK, no TRYAGAIN. */
 static void a_slot_moves_whole(void **state)
 {
     int slot, from, to;
@@ -318,8 +323,9 @@ static void assert_pushed(redisContext *link, const char *kind)
     freeReplyObject(reply);
 }
 
-/* A sharded channel is heard, and counted, at its slot's node alone, which says when the
- * slot has gone: the connection lives on. */
+/* A message to a sharded channel is delivered, and subscribers are counted, only at the
+ * node that owns its slot. When the slot moves, the node sends sunsubscribe, and the
+ * connection goes on. */
 static void a_shards_subscriber_is_told_that_the_slot_went(void **state)
 {
     redisContext *link;
@@ -344,9 +350,9 @@ static void a_shards_subscriber_is_told_that_the_slot_went(void **state)
     cluster_check();
 }
 
-/* A replica takes subscribers, too, who hear what is said at the master, where nobody
- * counts them; and SHARDNUMSUB tells only of the node that is asked, whosever the slot.
- */
+/* A replica accepts subscribers, too. They receive messages that are published at the
+ * master, but the master does not count them. SHARDNUMSUB counts only the subscribers of
+ * the node that is asked, whoever owns the slot. */
 static void a_replicas_subscriber_is_not_counted(void **state)
 {
     redisContext *link;
@@ -366,8 +372,8 @@ static void a_replicas_subscriber_is_not_counted(void **state)
     cluster_check();
 }
 
-/* Of a plain channel a message goes to all nodes; only those who heard it at the node
- * that was asked are counted. */
+/* A message to a plain channel is delivered at all nodes, but PUBLISH and NUMSUB count
+ * only the subscribers at the node that is asked. */
 static void a_plain_message_is_heard_everywhere(void **state)
 {
     redisContext *link;
