@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connecting: names by evdns, a server that comes later, backoff, the link callback,
- * time-outs, the heartbeat, what a connection that comes back finds. Needs nothing beyond
- * test/lib. Must not know the order of greetings.
+ * Connecting: name look-ups by evdns, a server that starts later, backoff, the link
+ * callback, time-outs, the heartbeat, and the state that a new connection finds.
+ * Independent of the order of the handshake.
  *
- * Happy path: a client starts, its link comes up, and again after every loss.
+ * Usual course: a client starts, its link comes up, and it comes up again after every
+ * loss.
  */
 #include "fake_redis.h"
 #include "monitor.h"
@@ -60,7 +61,7 @@ static void I8_name_look_up_does_not_block_the_loop(void **state)
     struct peer *a = peer_start_at("a", "redis://slow.example.invalid:6379", NULL);
     stage_run_for(300);
     assert_true(stage.worst_lag_ms < 3000); /* a resolver's time-out is longer */
-    peer_free(a);                           /* with the look-up in flight */
+    peer_free(a);                           /* during the look-up */
     stage_run_for(50);
 }
 
@@ -91,7 +92,7 @@ static void port_where_nobody_listens(void **state)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
     (void)state;
-    /* but no listen() */
+    /* without listen() */
     assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
     getsockname(fd, (struct sockaddr *)&address, &size);
     (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d", ntohs(address.sin_port));
@@ -190,15 +191,15 @@ static void request_time_out_on_a_stopped_server(void **state)
     UNTIL(!a->up);
     assert_true(a->linked_ms[1] - before >= 390);
     assert_true(a->linked_ms[1] - before <= 400 + 100 + 3 * stage.worst_lag_ms);
-    EXPECT("A ECONN"); /* wait 0: not later than the request's time-out */
+    EXPECT("A ECONN"); /* wait_ms is 0: no later than the request's time-out */
     assert_int_equal(A->result, LW_ECONN);
     server_resume(&stage.server);
     UNTIL(a->up);
     works(a);
 }
 
-/* Renewals would hide a dead link for ever if the time-out ran from the newest
- * request. */
+/* If the time-out ran from the newest request, renewals would hide a dead link
+ * indefinitely. */
 static void request_time_out_is_of_the_oldest_request(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -211,7 +212,7 @@ static void request_time_out_is_of_the_oldest_request(void **state)
     proxy_swallow(proxy, COMMANDS, TO_CLIENT, true);
     int64_t before = now_ms();
     while (a->up && now_ms() - before < 20000) {
-        extend(A, 0); /* one more all the time */
+        extend(A, 0); /* one more request each time */
         stage_run_for(30);
     }
     assert_false(a->up);
@@ -236,7 +237,7 @@ static void heartbeat_finds_a_half_open_subscription(void **state)
     proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, false);
     peer_wait_ready(a);
     assert_true(peer_link_id(a, true) != id);
-    assert_int_equal(a->downs, 0); /* the command link is another matter */
+    assert_int_equal(a->downs, 0); /* the command link is unaffected */
 }
 
 static void heartbeat_keeps_the_fence_counter_alive(void **state)
@@ -260,7 +261,7 @@ static void reconnect_verifies_holds_at_once(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x"); /* 30 s: by itself it would ask in ten */
+    struct hold *A = take(a, "A", "x"); /* 30 s: its own renewal would come in ten */
     take(a, "B", "y");
     EXPECT("A granted; B granted");
     proxy_refuse(proxy, true);
@@ -316,7 +317,7 @@ static void I8_no_SIGPIPE_when_the_server_dies(void **state)
     struct proxy *proxy = proxy_start(stage.server.path, true);
     struct peer *a = peer_start_at("a", proxy->url, client_of(.backoff_max_ms = 50));
 
-    (void)state; /* SIGPIPE has its default here: it would end the test */
+    (void)state; /* SIGPIPE has its default action here: it would end the test */
     for (int i = 0; i < 20; i++) {
         peer_wait_ready(a);
         struct hold *all[10];

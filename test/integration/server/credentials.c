@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The caller who is asked what to log in with: when he is asked, what becomes of what he
- * gives, and of what he does not. Needs nothing beyond test/lib. Must not know the order
- * of greetings.
+ * The credentials callback: when it is called, and how its results and its failures are
+ * handled. Independent of the order of the handshake.
  *
- * Happy path: each connection asks, is given what the server wants now, and works.
+ * Usual course: each connection calls it, gets the credentials that the server now
+ * requires, and works.
  */
 #include "proxy.h"
 #include "secret.h"
@@ -15,12 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the caller answers, and how often he was asked. */
+/* The results of the callback, and the number of its calls. */
 static struct {
     int calls;
-    int status;           /* from the call `from` to the call `to` */
-    int from, to;         /* counted from 1; to 0: none */
-    const char *username; /* NULL: leaves it alone */
+    int status;           /* of the calls number `from` to `to` */
+    int from, to;         /* counted from 1; `to` is 0 for none */
+    const char *username; /* NULL: left empty */
     const char *password;
     void (*also)(struct peer *peer, struct lw_credentials *ret);
 } answer;
@@ -51,7 +51,7 @@ static int on_credentials(struct lw_client *client, struct lw_credentials *ret, 
     return answer.calls >= answer.from && answer.calls <= answer.to ? answer.status : 0;
 }
 
-/* The server lets "app" in by this password alone. */
+/* Has the server let in "app" by this password alone. */
 static void server_wants(const char *password)
 {
     redis_ok("ACL SETUSER app reset on >%s +@all ~* &*", password);
@@ -114,7 +114,7 @@ static void a_password_alone_is_the_default_users(void **state)
     redis_ok("CONFIG SET requirepass %b", "", (size_t)0);
 }
 
-/* No server takes more of who has not logged in. */
+/* No server accepts a longer one before authentication. */
 static void the_longest_password_fits(void **state)
 {
     static char longest[sizeof(((struct lw_credentials *)NULL)->password)];
@@ -200,7 +200,7 @@ static void a_failure_backs_off_and_says_so(void **state)
     assert_int_equal(answer.calls, 3);
     assert_string_equal(a->why, "no credentials available: timed out");
     assert_int_equal(peer_count_logged(a, "4 no credentials available: timed out"), 1);
-    assert_true(a->linked_ms[2] - a->linked_ms[0] >= 50); /* each half of it, at least */
+    assert_true(a->linked_ms[2] - a->linked_ms[0] >= 50); /* two delays of 25 to 50 */
     UNTIL(a->up);
     assert_int_equal(a->downs, 3);
     works(a);
@@ -279,7 +279,7 @@ static void the_client_may_be_freed_there(void **state)
     UNTIL(a->client == NULL);
     stage_expect_nothing(20);
     give("app", "hunter2");
-    answer.also = free_at_the_second; /* the subscription's, while locks are about */
+    answer.also = free_at_the_second; /* at the subscription's call; B is pending */
     b = start("b");
     ask(b, "B", "x", -1);
     UNTIL(b->client == NULL);
@@ -307,7 +307,7 @@ static void the_client_may_be_closed_there(void **state)
     assert_int_equal(answer.calls, 1);
 }
 
-/* The connection is no more when the answer comes. */
+/* Ends the connection before the callback returns. */
 static void lose_the_server(struct peer *peer, struct lw_credentials *ret)
 {
     (void)peer;
@@ -315,7 +315,7 @@ static void lose_the_server(struct peer *peer, struct lw_credentials *ret)
     if (answer.calls != 1) {
         return;
     }
-    while (redis_info("connected_clients") < 2) { /* until it was accepted */
+    while (redis_info("connected_clients") < 2) { /* until the server has accepted it */
     }
     redis_ok("CLIENT KILL TYPE normal");
 }
@@ -342,7 +342,8 @@ static void stall_at_first(struct peer *peer, struct lw_credentials *ret)
     }
 }
 
-/* Time passes in a callback: a loss that is due then comes before the next one. */
+/* Time passes in a callback. A loss that is due by then is delivered before the next call
+ * for credentials. */
 static void a_loss_comes_before_the_next_question(void **state)
 {
     (void)state;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an account may not: NOAUTH counts as a link that is down, NOPERM ends what was
- * asked, at once and for good, with a text that says what. Needs nothing beyond test/lib
- * and its scene. Must not know how the library sorts errors.
+ * Denied permissions. NOAUTH counts as a link that is down. NOPERM ends a request at once
+ * and permanently, with a text that has the reason. Independent of how the library
+ * classifies errors.
  *
- * Happy path: an account is denied something, somebody asks, and is told.
+ * Usual course: an account is denied something, a client requests it, and gets the error.
  */
 #include "players.h"
 #include "server/scene.h"
@@ -94,11 +94,11 @@ static void NOPERM_comes_while_it_waits(void **state)
     struct hold *A = ask(a, "A", "x", -1);
     wait_queued("x", 1);
     redis_ok("ACL SETUSER app -evalsha -eval");
-    EXPECT("A EREDIS"); /* at its next asking */
+    EXPECT("A EREDIS"); /* at its next request */
     assert_says(A, "NOPERM");
     redis_ok("ACL SETUSER app +@all");
     assert_held_by_redis(T);
-    stage.keys_may_stay = true; /* it could not leave */
+    stage.keys_may_stay = true; /* it could not leave the queue */
 }
 
 /* ---- what is refused is told, in the server's words ---- */
@@ -113,7 +113,7 @@ static int logged_times(const struct peer *peer, const char *text)
     return times;
 }
 
-/* Of Redis and of Valkey, before 7.0 and after. */
+/* In the words of Redis and of Valkey, before 7.0 and after. */
 static const char *const refusal[] = {"NOPERM", "can't", "no permission"};
 
 static bool quotes(const char *text)
@@ -126,7 +126,8 @@ static bool quotes(const char *text)
     return false;
 }
 
-/* Whatever a release is denied, it is no loss: the key is ours until its lease ends. */
+/* If any part of a release is denied, the lock is not lost: the key is ours until its
+ * lease expires. */
 static void a_refused_release_is_told(void **state)
 {
     static const char *const rules[] = {"-get", "-del", "-eval -evalsha"};
@@ -134,7 +135,7 @@ static void a_refused_release_is_told(void **state)
     static const char *const guards[] = {"-get", "-hget", "-hexists"};
 
     (void)state;
-    stage.keys_may_stay = true; /* the clients' names: nothing may delete them */
+    stage.keys_may_stay = true; /* the clients' identities: they may not be deleted */
     for (size_t mode = 0; mode < 3; mode++) {
         for (size_t rule = 0; rule < 3; rule++) {
             struct peer *a = user("");
@@ -147,7 +148,7 @@ static void a_refused_release_is_told(void **state)
             (void)snprintf(line, sizeof(line), "ACL SETUSER app %s",
                            rule == 1 && mode == 2 ? "-hdel" : denied);
             redis_ok(line);
-            stage_run_for(50); /* so that it looks at the queue */
+            stage_run_for(50); /* so that the release is not a fast one */
             let_go(A);
             EXPECT("A released EREDIS");
             if (!quotes(lw_lock_errstr(A->lock))) {
@@ -166,7 +167,7 @@ static void a_refused_release_is_told(void **state)
     }
 }
 
-/* A mutex held for a moment alone is released by another script, or by the server's own
+/* A mutex that was held briefly is released by another script, or by the server's own
  * command for that, which needs no GET. */
 static void a_refused_release_without_a_look_is_told(void **state)
 {
@@ -174,7 +175,7 @@ static void a_refused_release_without_a_look_is_told(void **state)
     struct hold *A;
 
     (void)state;
-    for (int i = 0; i < 20; i++) { /* one in 32 looks all the same */
+    for (int i = 0; i < 20; i++) { /* one release in 32 is not a fast one */
         A = ask_with(a, "A", "x", asking(.lease_ms = 60000));
         EXPECT("A granted");
         redis_ok("ACL SETUSER app -get");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the server may answer in place of what was asked: LOADING, READONLY, OOM, BUSY,
- * NOSCRIPT, NOREPLICAS, too many clients; denied.c has NOAUTH and NOPERM. Each gives what
- * is documented, with a text that says what, and nothing is lost. Needs nothing beyond
- * test/lib. Must not know how the library sorts errors.
+ * Errors that a server may reply to any command: LOADING, READONLY, OOM, BUSY, NOSCRIPT,
+ * NOREPLICAS, too many clients (denied.c has NOAUTH and NOPERM). Each has the documented
+ * result, with a text that has the reason, and nothing is lost. Independent of how the
+ * library classifies errors.
  *
- * Happy path: the server is made to refuse, somebody asks, holds or releases, it
- * recovers.
+ * Usual course: the server is made to refuse commands, a client requests, holds or
+ * releases a lock, and the server recovers.
  */
 #include "fake_redis.h"
 #include "players.h"
@@ -86,7 +86,8 @@ static const char *turning_down(struct fake_redis *fake, int argc, char **argv)
     return FAKE_REAL;
 }
 
-/* Else a release would be tried until the lease ends, for what was never granted. */
+/* Otherwise a release would be retried until the lease expires, for a lock that was never
+ * granted. */
 static void what_was_turned_down_is_not_given_back(void **state)
 {
     static const struct {
@@ -139,7 +140,7 @@ static void what_was_never_answered_is_not_busy(void **state)
     struct peer *a = peer_start_at("a", fake->url, client_of(.local_turns = 1));
 
     (void)state;
-    stage.keys_may_stay = true; /* it cannot leave by a connection that is mute */
+    stage.keys_may_stay = true; /* it cannot leave the queue: no reply comes */
     UNTIL(a->up);
     redis_ok("SET y theirs PX 600000");
     struct hold *A = ask(a, "A", "y", 300);
@@ -156,7 +157,8 @@ static void what_was_never_answered_is_not_busy(void **state)
 
 /* ---- a connection that ended ---- */
 
-/* 1: it ends at the question for x; 2: and the next one has no answer to that. */
+/* A count of 1 ends the connection at the request for x; from 2 on there is no reply to
+ * it. */
 static const char *hanging_up(struct fake_redis *fake, int argc, char **argv)
 {
     for (int i = 1; i < argc && fake->count > 0; i++) {
@@ -284,7 +286,8 @@ static void OOM_is_ridden_out_by_who_waits(void **state)
     assert_says_nothing(A);
 }
 
-/* What is told is the last answer: who waits for a holder then is not refused. */
+/* lw_lock_errstr is about the last reply. A waiter that only a holder keeps out has no
+ * error. */
 static void OOM_is_no_longer_told_once_it_has_passed(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.local_turns = 1));
@@ -337,11 +340,12 @@ static void NOREPLICAS_makes_a_release_unknown_and_a_holder_keep_its_lease(void 
     stage_skip_if_lag(300);
     assert_true(B->lost_ms - B->asked_ms >= 1300);
     redis_ok("CONFIG SET min-replicas-to-write 0");
-    UNTIL(redis_int("EXISTS x") == 0); /* it was tried on */
+    UNTIL(redis_int("EXISTS x") == 0); /* the release was retried */
 }
 
-/* Each connection begins with a write, and a failover has a new master refuse it over and
- * over, on several connections: one line says what is awaited. */
+/* Each connection begins with a write. After a failover a new master may refuse it again
+ * and again, on several connections. One log line reports that the client waits for
+ * replicas. */
 static void NOREPLICAS_is_logged_once_as_waiting_for_replicas(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
@@ -453,7 +457,7 @@ static void too_many_clients_is_told_and_ridden_out(void **state)
     EXPECT("B ETIMEOUT");
     assert_non_null(strstr(b->whys, "max number of clients"));
     extend(A, 0);
-    EXPECT("A renewed OK"); /* a connection that stands is unaffected */
+    EXPECT("A renewed OK"); /* a connection that is up is unaffected */
     struct hold *C = ask(b, "C", "y", -1);
     redis_ok("CONFIG SET maxclients 10000");
     EXPECT("C granted");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a server says when a client greets it, and to which of a name's addresses it goes:
- * refused greetings, an eviction policy that is no good, several addresses, a look-up
- * that takes too long. Needs nothing beyond test/lib. Must not know the order of
- * greetings.
+ * The handshake, and the choice among a name's addresses: handshake commands that the
+ * server refuses, an unsafe eviction policy, several addresses. Independent of the order
+ * of the handshake.
  *
- * Happy path: the server refuses what is not needed; the client says so and goes on.
+ * Usual course: the server refuses a command that is not needed; the client logs it and
+ * goes on.
  */
 #include "fake_redis.h"
 #include "server/scene.h"
@@ -31,7 +31,7 @@ static void a_refused_greeting_that_is_not_needed_is_no_hindrance(void **state)
     assert_int_equal(a->downs, 0);
 }
 
-/* A server that still loads its data may say so to any command. */
+/* A server that is loading its data may reply so to any command. */
 static const char *loading_for_a_while(struct fake_redis *fake, int argc, char **argv)
 {
     (void)argc;
@@ -71,7 +71,7 @@ static void each_policy_that_evicts_locks_is_told(void **state)
     }
 }
 
-/* A connection that ends again and again reports the same of its server each time. */
+/* Each connection finds the same faults of its server. They are logged only once. */
 static void what_each_connection_reports_is_logged_once(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void what_each_connection_reports_is_logged_once(void **state)
     }
 }
 
-/* Each connection tries the subscription anew; that it is refused is told once. */
+/* Each connection tries to subscribe again, but the refusal is logged only once. */
 static void a_forbidden_subscription_is_told_once(void **state)
 {
     (void)state;
@@ -105,13 +105,13 @@ static void a_forbidden_subscription_is_told_once(void **state)
     stage_run_for(100);
     redis_ok("ACL SETUSER default allchannels");
     redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
-    UNTIL(peer_link_id(a, true) != 0); /* and it is allowed in the end */
+    UNTIL(peer_link_id(a, true) != 0); /* it is permitted again */
     assert_int_equal(peer_count_logged(a, " refused SUBSCRIBE; waiters poll"), 1);
 }
 
 /* ---- addresses ---- */
 
-/* Of ::1; 0 where there is none on this machine. */
+/* Returns a free port of ::1; 0 if this machine has no ::1. */
 static int free_port_of_v6(void)
 {
     struct sockaddr_in6 address = {.sin6_family = AF_INET6,
@@ -129,7 +129,8 @@ static int free_port_of_v6(void)
     return port;
 }
 
-/* localhost is both, in the order of the hosts file: the server is found at either. */
+/* localhost has both addresses, in the order of the hosts file. The client finds a server
+ * at either. */
 static void every_address_of_a_name_is_tried(void **state)
 {
     const struct {
@@ -149,7 +150,7 @@ static void every_address_of_a_name_is_tried(void **state)
         label[0] = (char)('a' + i);
         struct peer *peer = peer_start_at(label, url, NULL);
         works(peer);
-        assert_int_equal(peer->downs, 0); /* one attempt, at whichever addresses */
+        assert_int_equal(peer->downs, 0); /* one attempt, whichever addresses it tried */
         peer_close(peer);
         UNTIL(peer->closed);
         stage_clear_trace();

@@ -151,8 +151,9 @@ static void promote_other(void)
     freeReplyObject(server_command(&other, "CLIENT KILL TYPE normal"));
 }
 
-/* Data travels to the replica and back, also the record: a server that was a replica for
- * a moment has its own record again, and is another one all the same. */
+/* The data is copied to the replica and back, including the record. A server that was a
+ * replica for a moment has its own record again, and counts as another server
+ * nevertheless. */
 static void a_promotion_closes_what_was_open(void **state)
 {
     int port = server_listen(&stage.server);
@@ -186,7 +187,7 @@ static void a_promotion_closes_what_was_open(void **state)
     assert_says(B, "the server was promoted");
 }
 
-/* The stage's server is one that was promoted, and has the same data. */
+/* Makes the stage's server one that was promoted, with the same data. */
 static void promote(void)
 {
     redis_ok("REPLICAOF 127.0.0.1 1");
@@ -283,7 +284,7 @@ static void a_lease_that_ends_before_the_old_master_stops_is_not_extended(void *
     assert_int_equal(redis_int("EXISTS x"), 1);
 }
 
-/* Whoever has the token of a lock that was detached relies on its lease. */
+/* The owner of a detached lock's token relies on its lease. */
 static void nor_by_a_detach(void **state)
 {
     struct peer *a;
@@ -333,14 +334,14 @@ static void a_lack_of_replicas_is_over_with_the_next_retry(void **state)
     int ups;
 
     (void)state;
-    stage.notes_may_stay = true; /* it refuses them */
+    stage.notes_may_stay = true; /* the server refuses writes */
     promote();
     guard_record_open_in(&stage.server, LONG_GUARD_MS, 0);
     a = long_guarded("a");
     A = ask_with(a, "A", "x", asking(.lease_ms = 30000));
     EXPECT("A granted");
     ups = a->ups;
-    redis_ok("DEL " GUARD_RECORD); /* as if the server was another one */
+    redis_ok("DEL " GUARD_RECORD); /* as if this were another server */
     redis_ok("CONFIG SET min-replicas-to-write 1");
     redis_ok("CLIENT KILL TYPE normal");
     UNTIL(a->ups > ups);
@@ -378,13 +379,13 @@ static void a_hold_is_renewed_when_the_server_is_known(void **state)
     EXPECT("A granted");
     ups = a->ups;
     redis_ok("DEL " GUARD_RECORD);
-    redis_ok("RPUSH " GUARD_RECORD " x"); /* refuses the question, and nothing else */
+    redis_ok("RPUSH " GUARD_RECORD " x"); /* the guard's script fails, nothing else */
     redis_ok("CLIENT KILL TYPE normal");
     UNTIL(a->ups > ups);
     stage_expect_nothing(1000);
     assert_held_by_redis(A);
     redis_ok("DEL " GUARD_RECORD);
-    ask_with(a, "T", "y", asking(.lease_ms = 30000)); /* which asks again */
+    ask_with(a, "T", "y", asking(.lease_ms = 30000)); /* it has the client ask again */
     UNTIL(lw_lock_remaining_ms(A->lock) > 29200);
 }
 

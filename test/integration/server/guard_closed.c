@@ -21,7 +21,7 @@
 
 #define CLOSED_MS 2000
 
-/* Closes the stage's server to clients that are connected, as if it was another one. */
+/* Closes the stage's server to clients that are connected, as if it were another one. */
 static void close_to(struct peer *a, struct peer *b)
 {
     int ups[2] = {a->ups, b->ups};
@@ -80,9 +80,9 @@ static void waiters_are_served_by_the_event_of_the_opening(void **state)
     assert_true(A->result_ms - opens_ms < 300);
 }
 
-/* A server that lost its data counts from its clock at the connection, which may be
- * behind numbers of before; at the opening it is ahead of all that leases of that time
- * had. */
+/* A server that lost its data seeds the fence counter by its clock at the connection,
+ * which may be behind earlier fencing tokens. At the opening the clock is ahead of all
+ * tokens of earlier leases. */
 static void the_fence_counter_is_set_at_the_opening(void **state)
 {
     struct peer *a;
@@ -97,8 +97,8 @@ static void the_fence_counter_is_set_at_the_opening(void **state)
     assert_true(A->fence > UINT64_C(1500000000000000));
 }
 
-/* The record is asked about at a connection alone. Without heartbeats it would be lost
- * after a day, and each connection from then on would begin a wait. */
+/* The record is only read at a connection. Without heartbeats it would expire after a
+ * day, and each connection from then on would begin a wait. */
 static void heartbeats_keep_the_record(void **state)
 {
     struct peer *a;
@@ -331,7 +331,7 @@ static void a_read_write_lock_is_released_to_no_waiter(void **state)
     assert_true(B->fence > A->fence);
 }
 
-/* An adoption is a grant: the write of another one may be lost. */
+/* An adoption is a grant: the write of another adoption may be lost. */
 static void a_token_is_adopted_when_the_gate_opens(void **state)
 {
     static const enum lw_mode modes[] = {LW_MUTEX, LW_EXCLUSIVE, LW_SHARED};
@@ -374,7 +374,7 @@ static void a_token_is_adopted_when_the_gate_opens(void **state)
     }
 }
 
-/* Until the server has removed what an expired hold left in the hash. */
+/* Returns true once the server has removed an expired hold from the hash. */
 static bool has_one_hold(void)
 {
     return strncmp(redis_text("HGET x mode"), "2 1 ", 4) == 0;
@@ -416,7 +416,7 @@ static void a_renewal_lets_in_no_waiter(void **state)
     assert_true(B->fence > A->fence);
 }
 
-/* The message of a client without the guard, or of one that released before. */
+/* The message is from a client without the guard, or from one that released before. */
 static void a_hand_over_is_believed_when_the_gate_opens(void **state)
 {
     struct peer *a, *b;
@@ -436,7 +436,7 @@ static void a_hand_over_is_believed_when_the_gate_opens(void **state)
     UNTIL(redis_int("ZCARD %s", queue_of("x")) == 0);
     stage_expect_nothing(CLOSED_MS / 4);
     assert_closed();
-    assert_int_equal(redis_int("EXISTS x"), 1); /* it is B's, and B does not hold it */
+    assert_int_equal(redis_int("EXISTS x"), 1); /* it is B's, but not granted yet */
     EXPECT("B granted");
     assert_open();
     assert_true(B->fence > A->fence);
@@ -518,7 +518,7 @@ static struct peer *user(const char *rules)
                                      .request_timeout_ms = 200, .backoff_max_ms = 100));
 }
 
-/* The account may do everything again. (The fence counter is another matter.) */
+/* Permits the account everything again. (The fence counter is another matter.) */
 static void serves_when_permitted(struct peer *peer)
 {
     redis_ok("ACL SETUSER app +@all allkeys");
@@ -637,7 +637,7 @@ static void a_reply_that_no_server_gives_ends_the_connection(void **state)
         a = guarded_at("a", fake->url);
         UNTIL(fake->accepted > accepted + 3);
         assert_int_equal(a->ups, 0);
-        assert_int_equal(peer_stats(a).guard_left_ms, 0); /* without a connection */
+        assert_int_equal(peer_stats(a).guard_left_ms, 0); /* it has no connection */
         guard_reply = FAKE_REAL;
         UNTIL(a->up);
         open_at_once(a);
@@ -669,7 +669,7 @@ static bool is_warned(int to_write, int max_lag_s, const char *text, uint32_t gu
     redis_ok("CLIENT KILL TYPE normal");
     UNTIL(peer->ups == 2);
     assert_true(lw_inspect(peer->client, "x", on_inspected, NULL) == LW_OK);
-    EXPECT("inspected OK"); /* a reply behind that of the settings */
+    EXPECT("inspected OK"); /* its reply comes after that of the settings */
     is = logged_times(peer, text) == 1;
     assert_true(is || logged_times(peer, text) == 0);
     peer_close(peer);
@@ -685,7 +685,7 @@ static void settings_of_replicas_are_warned_of_once(void **state)
 
     (void)state;
     close_for(0);
-    stage.notes_may_stay = true; /* a master without replicas takes no writes */
+    stage.notes_may_stay = true; /* a master without replicas refuses writes */
     stage_at_exit(stop_sentinel);
     sentinel_start(&sentinel, server_listen(&stage.server), "");
     assert_true(is_warned(0, 10, none, GUARD_MS));

@@ -11,9 +11,9 @@
 #include "players.h"
 
 #define GUARD_MS 15000
-#define LEASE_MS 3000 /* the longest that it allows */
+#define LEASE_MS 3000 /* the longest lease that it allows */
 
-/* Clients that connect from now on are granted locks in so many ms; 0: at once. */
+/* Has clients that connect from now on wait `ms` for a lock; 0: they do not wait. */
 void close_for(int ms);
 void assert_open(void);
 void assert_closed(void);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * max_inflight: however few commands may be unanswered at a time, everything goes on,
- * also when those who asked for an answer are gone. Needs nothing beyond test/lib. Must
- * not know what a client sends when it connects.
+ * max_inflight: however few commands may be outstanding at a time, all requests complete,
+ * also if the callers that waited for replies are gone. Independent of what a client
+ * sends when it connects.
  *
- * Happy path: with one command at a time a client comes up, holds and lets go.
+ * Usual course: with one command at a time a client comes up, holds a lock and releases
+ * it.
  */
 #include "monitor.h"
 #include "players.h"
@@ -69,8 +70,8 @@ static void no_more_than_the_limit_are_unanswered(void **state)
 static struct proxy *slow_way;
 static struct hold *many[MANY];
 
-/* One command at a time, 20 ms each: those who ask in one turn keep the link busy for
- * longer than a lease of a second lasts. */
+/* Starts a client with one command at a time, 20 ms each. Requests from one turn of the
+ * event loop keep its link busy for longer than a lease of a second. */
 static struct peer *slow_peer(void)
 {
     struct peer *a;
@@ -132,7 +133,7 @@ static void a_release_does_not_wait_for_those_who_ask(void **state)
     many_are_granted();
 }
 
-/* A stranger's key is free again before the many have all asked. */
+/* The foreign key expires before the many have all been requested. */
 static void who_waits_asks_again_before_those_who_ask(void **state)
 {
     struct peer *a = slow_peer();
@@ -148,7 +149,8 @@ static void who_waits_asks_again_before_those_who_ask(void **state)
     many_are_granted();
 }
 
-/* Nobody draws a number, so that only the heartbeat can find that the counter is gone. */
+/* No request draws a fencing token, so only the heartbeat can find that the counter is
+ * gone. */
 static void the_fence_is_seeded_before_those_who_ask(void **state)
 {
     struct peer *a = slow_peer();
@@ -161,10 +163,8 @@ static void the_fence_is_seeded_before_those_who_ask(void **state)
     many_are_granted();
 }
 
-/* The renewal's answer has nobody to go to; the release waits for the room that it
- * makes. */
-/* Handles that ask again as soon as they let go: each release could be a turn, a command
- * that keeps as well as asks. */
+/* Handles that request the lock again as soon as they have released it. Each release may
+ * become a re-acquire, a single command that also requests. */
 static struct {
     struct lw_client *client;
     long grants;
@@ -221,6 +221,8 @@ static void turns_of_many_names_keep_nobody_out(void **state)
     UNTIL(churn.open == 0);
 }
 
+/* The caller of the renewal is gone when its reply comes. The release waits for the room
+ * that the reply makes. */
 static void an_answer_that_nobody_waits_for_makes_room(void **state)
 {
     struct peer *a = narrow(1);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that answers nonsense, hangs up at any command, or says nothing, and strangers
- * who publish on the client's channel. No crash, no false grant, every operation
- * completes once. Needs nothing beyond test/lib. Must not know how replies are checked.
+ * A server that replies nonsense, hangs up at any command, or does not reply, and foreign
+ * messages on the client's channel. There is no crash and no false grant, and every
+ * operation completes once. Independent of how replies are checked.
  *
- * Happy path: a lie in the middle, then the truth; the lock is granted and released.
+ * Usual course: there is one wrong reply among true ones; the lock is granted and
+ * released.
  */
 #include "fake_redis.h"
 #include "players.h"
@@ -14,9 +15,9 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *lie;    /* in place of the answer to */
-static const char *lie_to; /* this command, */
-static int lies, truths;   /* so many times, after so many true ones */
+static const char *lie;    /* the wrong reply */
+static const char *lie_to; /* the command that gets it; NULL: any */
+static int lies, truths;   /* how many wrong replies come, after how many true ones */
 
 static const char *liar(struct fake_redis *fake, int argc, char **argv)
 {
@@ -43,7 +44,7 @@ static struct peer *quick_peer(const char *label, const char *url)
                                    .request_timeout_ms = 400));
 }
 
-/* Granted, extended, released, whatever was said in between. */
+/* Acquires, extends and releases the lock, whatever the replies in between. */
 static void hold_once(struct peer *a, const char *what)
 {
     struct hold *A = ask_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 20000));
@@ -64,7 +65,7 @@ static void hold_once(struct peer *a, const char *what)
     drop(A);
 }
 
-/* Twice: the first fence of a connection comes without an INCR. */
+/* Holds the lock twice: the first fencing token of a connection comes without an INCR. */
 static void live_through(const char *what, struct fake_redis *fake)
 {
     stage.history[0] = '\0';
@@ -187,11 +188,12 @@ static void I6_server_says_nothing_to_every_command(void **state)
     at_every_command("");
 }
 
-/* The reply is lost, the command was executed: sent again it has the effect of once. */
+/* The command was executed, and its reply is lost. Sending it again has no further
+ * effect. */
 static void I6_reply_lost_at_every_command(void **state)
 {
     (void)state;
-    stage.notes_may_stay = true; /* the clients are freed without a word */
+    stage.notes_may_stay = true; /* clients are freed while disconnected */
     for (int i = 0; i < 12; i++) {
         struct proxy *proxy = proxy_start(stage.server.path, false);
         struct peer *a = quick_peer("a", proxy->url), *b = peer_ready("b", NULL);
@@ -217,7 +219,7 @@ static void I6_reply_lost_at_every_command(void **state)
         UNTIL(A->released != PENDING && B->result != PENDING);
         assert_int_equal(A->released, LW_OK);
         assert_int_equal(B->result, LW_OK);
-        assert_held_by_redis(B); /* the second release did not hit the next owner */
+        assert_held_by_redis(B); /* the repeated release did not affect the next owner */
         drop(B);
         UNTIL(redis_int("EXISTS x") == 0);
         peer_free(a);
@@ -229,7 +231,7 @@ static void I6_reply_lost_at_every_command(void **state)
 
 /* ---- messages that nobody of ours sent ---- */
 
-/* The @ in the text stands for the token. */
+/* Publishes the text, with the token in place of the @. */
 static void publish(const char *uuid, const char *text, const char *token)
 {
     const char *at = strchr(text, '@');

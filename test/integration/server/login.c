@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who a client says it is: AUTH, SELECT, the connection's name, and what is said of
- * passwords. Needs nothing beyond test/lib. Must not know the order of greetings.
+ * How a client authenticates: AUTH, SELECT, the connection's name, and where passwords
+ * appear. Independent of the order of the handshake.
  *
- * Happy path: a server that wants a password has it, and nobody else hears of it.
+ * Usual course: a server that requires a password gets it, and no log or error contains
+ * it.
  */
 #include "monitor.h"
 #include "proxy.h"
@@ -60,7 +61,7 @@ static void user_and_password_of_the_url_with_escapes(void **state)
     redis_ok("ACL SETUSER default on");
 }
 
-/* Each part has its own place: what the options do not say is the URL's. */
+/* Username and password are independent: one that the options lack comes from the URL. */
 static void user_of_the_url_and_password_of_the_options(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, true);
@@ -93,7 +94,7 @@ static void wrong_password_is_told_and_tried_again(void **state)
     assert_int_equal(a->ups, 0);
     assert_silent_about(a, "hunter2");
     struct hold *A = ask(a, "A", "x", -1);
-    redis_ok("ACL SETUSER app >hunter2"); /* a rotation, so to speak */
+    redis_ok("ACL SETUSER app >hunter2"); /* as in a rotation */
     EXPECT("A granted");
     assert_held_by_redis(A);
     assert_silent_about(a, "hunter2");

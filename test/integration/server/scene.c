@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* server/scene.h's helpers: an acquisition, seen in Redis, and its release; what is told.
- */
+/* See server/scene.h. */
 #include "server/scene.h"
 
 #include <string.h>

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of a server's answers share. Must not know what the server does.
- *
- * Happy path: a client has come up; works(peer).
+ * Shared by the tests of a server's replies. Independent of what the server does.
  */
 #ifndef TEST_SERVER_SCENE_H
 #define TEST_SERVER_SCENE_H
 #include "players.h"
 
-/* lw_lock_errstr has this text. */
+/* Checks that lw_lock_errstr contains this text. */
 void assert_says(const struct hold *hold, const char *text);
 
 #endif

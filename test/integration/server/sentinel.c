@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A master that a real sentinel watches over, and its replica: it is found, it is
- * followed when they change roles by order or when it dies, and what was held and waited
- * for goes on at the new one. Needs nothing beyond test/lib. What sentinels do that a
- * real one will not do on demand is in test/unit/sentinel.c. Where another installation
- * gets the address of a sentinel that was learnt, nobody follows it.
+ * A master that a real sentinel monitors, and its replica. Clients find the master and
+ * follow it through failovers, planned or because it died; holders and waiters go on at
+ * the new master. Behaviour of sentinels that a real one does not show on demand is in
+ * test/unit/sentinel.c. If a sentinel of another installation gets the address of a
+ * discovered sentinel, no client follows it.
  *
- * Happy path: watch(), peer_start_at("a", url), SENTINEL FAILOVER.
+ * Usual course: watch(), peer_start_at("a", url), SENTINEL FAILOVER.
  */
 #include "groups.h"
 #include "monitor.h"
@@ -37,11 +37,11 @@ static void all_leave(bool in_good_order)
     if (foreign.running) {
         server_stop(&foreign);
     }
-    server_restart(&stage.server); /* the stage's connection may have been ended, too */
+    server_restart(&stage.server); /* the stage's connection may have been closed, too */
 }
 
-/* How often its answer has that text. By a connection for this alone, which may end in
- * the middle: sentinels have a server that changes its role end all others. */
+/* Counts `text` in the replica's reply. Uses a connection of its own, which may end at
+ * any moment: sentinels have a server that changes its role close all others. */
 static int replica_says(const char *command, const char *text)
 {
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
@@ -100,7 +100,8 @@ static void watch(void)
     watch_with("");
 }
 
-/* WAIT is about what its own connection has written. */
+/* Waits until the replica has all writes. WAIT covers only writes of its own connection.
+ */
 static void replicate(void)
 {
     redis_ok("SET last 1");
@@ -118,7 +119,7 @@ static struct peer *start(const char *label)
     return peer;
 }
 
-/* Both of its connections, at the replica that was. */
+/* Returns true if both connections of the client are at the former replica. */
 static bool is_at_the_replica(const struct peer *peer)
 {
     char name[64];
@@ -127,7 +128,7 @@ static bool is_at_the_replica(const struct peer *peer)
     return peer->up && replica_says("CLIENT LIST", name) == 2;
 }
 
-/* -1 where that is not known. */
+/* Checks which master is followed. Returns for how long it has been, or -1 if unknown. */
 static int64_t followed_for(const struct peer *peer, int port)
 {
     struct lw_master master = LW_MASTER_INIT;
@@ -139,7 +140,7 @@ static int64_t followed_for(const struct peer *peer, int port)
     return master.for_ms;
 }
 
-static char answered[64]; /* who did, and what it is */
+static char answered[64]; /* the server that replied, and its role */
 
 static void on_inspected(struct lw_client *client, int status,
                          const struct lw_inspection *found, const char *why, void *arg)
@@ -186,7 +187,7 @@ static void a_switch_begins_the_master_s_time_anew(void **state)
     struct peer *a = start("a");
     int64_t begun = now_ms(), for_ms;
 
-    /* since the sentinel began, as it has it */
+    /* the time since the sentinel started, as it reports */
     UNTIL(followed_for(a, master_port) > 1000);
     sentinel_fail_over(&sentinel);
     UNTIL(is_at_the_replica(a));
@@ -255,7 +256,7 @@ static void a_detached_lock_is_adopted_at_the_new_master(void **state)
     stage_clear_trace();
 }
 
-/* Returns how many wait at the replica, from 1 to 9. */
+/* Returns how many waiters the replica's queue has, from 1 to 9; 0 for another number. */
 static int count_waiters(void)
 {
     int count = 9;
@@ -269,8 +270,8 @@ static int count_waiters(void)
     return count;
 }
 
-/* The queue is lost with the master, and another client has come first. B has had its
- * place, and so is not refused. */
+/* The queue is lost with the master, and another client is the first in the new one. B
+ * had its place before, and so is not refused. */
 static void a_limit_goes_on_at_the_new_master(void **state)
 {
     (void)state;
@@ -321,7 +322,7 @@ static void the_master_dies_and_its_replica_goes_on(void **state)
     assert_int_equal(peer_stats(a).failovers, 1);
 }
 
-/* As if the last writes had not reached the replica: it has none of the hold. */
+/* The replica lacks the hold, as if the last writes had not reached it. */
 static void a_hold_that_the_new_master_does_not_know_is_lost(void **state)
 {
     (void)state;
@@ -345,7 +346,7 @@ static void a_hold_that_the_new_master_does_not_know_is_lost(void **state)
     assert_int_equal(peer_stats(a).lost_taken, 1);
 }
 
-/* It thaws as a master, and for a while takes whatever it is told. */
+/* The old master resumes as a master, and for a while accepts all commands. */
 static void a_master_that_stood_still_is_left_though_it_lives_on(void **state)
 {
     (void)state;
@@ -366,7 +367,7 @@ static void a_master_that_stood_still_is_left_though_it_lives_on(void **state)
     assert_true(is_at_the_replica(a) && is_at_the_replica(b));
 }
 
-/* Its third connection, which hears Redisson's channels, is led as well. */
+/* The third connection, which is subscribed to Redisson's channels, follows as well. */
 static void who_waits_as_redisson_does_is_woken_at_the_new_master(void **state)
 {
     (void)state;
@@ -391,7 +392,7 @@ static void who_waits_as_redisson_does_is_woken_at_the_new_master(void **state)
 /* ---- several names at once ---- */
 
 static struct crowd crowd;
-static bool kills; /* the master; else it is replaced by order */
+static bool kills; /* kills the master, instead of a planned failover */
 
 static bool is_replaced(void)
 {
@@ -412,7 +413,7 @@ static bool is_replaced(void)
     return crowd.granted < grants + 300;
 }
 
-/* What the last writes lost is excused, a standstill is not. */
+/* An overlap because the last writes are lost is excused; a standstill is not. */
 static void crowd_of_sets(bool by_kill)
 {
     watch();
@@ -450,8 +451,9 @@ static bool names_the_old_one(const struct sentinel *one)
     return atoi(sentinel_says(one, "MASTER", "port")) == master_port;
 }
 
-/* While a replica does not follow the new master, the sentinel that leads the failover
- * names the old one by the new epoch; and that one still calls itself a master. */
+/* While a replica does not follow the new master yet, the sentinel that leads the
+ * failover reports the old master with the new epoch. That server still calls itself a
+ * master. */
 static void who_leads_a_failover_leads_nobody_to_the_old_master(void **state)
 {
     char url[160];
@@ -461,7 +463,7 @@ static void who_leads_a_failover_leads_nobody_to_the_old_master(void **state)
     server_start(&frozen, "--repl-diskless-sync-delay 0 --replica-priority 0");
     freeReplyObject(server_command(&frozen, "REPLICAOF 127.0.0.1 %d", master_port));
     UNTIL(redis_int("WAIT 2 100") == 2);
-    sentinel_stop(&sentinel); /* another one looks at once */
+    sentinel_stop(&sentinel); /* a new sentinel finds both replicas at once */
     sentinel_start(&sentinel, master_port, "");
     sentinel_start(&second, master_port, "");
     is_patient(&sentinel);
@@ -482,7 +484,7 @@ static void who_leads_a_failover_leads_nobody_to_the_old_master(void **state)
     UNTIL(a->up);
     assert_true(replica_says("CLIENT LIST", " name=test-a ") > 0);
     assert_int_equal(peer_stats(a).failovers, 0);
-    assert_true(names_the_old_one(&sentinel)); /* as it did all the time */
+    assert_true(names_the_old_one(&sentinel)); /* still */
 }
 
 static size_t elements(const char *command)
@@ -503,7 +505,7 @@ static bool somebody_subscribes(void)
     return yes;
 }
 
-/* The account that lockwire(7) gives for sentinels. */
+/* Uses the account that lockwire(7) gives for sentinels. */
 static void an_account_at_the_sentinel_is_enough(void **state)
 {
     (void)state;
@@ -551,7 +553,8 @@ static struct peer *start_that_learns(const char *password)
     return peer;
 }
 
-/* a knows of the second one by the first, which alone is listed. */
+/* Starts the second sentinel. Client a discovers it by the first, which alone is listed.
+ */
 static struct peer *learn_the_second(const char *more, const char *password)
 {
     sentinel_start(&second, master_port, more);
@@ -564,7 +567,8 @@ static struct peer *learn_the_second(const char *more, const char *password)
     return start_that_learns(password);
 }
 
-/* Another installation's, with the same name for the service and a later epoch. */
+/* Replaces the second sentinel by one of another installation, at the same address, with
+ * the same service name and a later epoch. */
 static void replace_the_second(const char *foreign_password)
 {
     char path[128];
@@ -632,7 +636,8 @@ static void a_foreign_sentinel_at_a_learnt_address_leads_nowhere(void **state)
     freeReplyObject(seen);
 }
 
-/* By its master's password nobody got in, nor back. */
+/* The foreign master has another password. A client that followed could not log in there,
+ * and could not come back. */
 static void a_foreign_sentinel_keeps_nobody_from_the_master(void **state)
 {
     (void)state;
@@ -644,8 +649,8 @@ static void a_foreign_sentinel_keeps_nobody_from_the_master(void **state)
     stays_at_the_master(a);
 }
 
-/* The only one that is listed stands still meanwhile: the new master's replication id
- * shows whose replica it was. */
+/* The only listed sentinel stands still during the failover. The new master's replication
+ * id proves whose replica it was. */
 static void what_a_learnt_one_says_is_proved_at_the_new_master(void **state)
 {
     (void)state;
@@ -666,12 +671,12 @@ static void what_a_learnt_one_says_is_proved_at_the_new_master(void **state)
 
 static void is_quick(const struct sentinel *one)
 {
-    /* before Redis 7, which has no such command, it takes ten seconds */
+    /* Redis before 7 lacks this command, and takes ten seconds */
     freeReplyObject(redisCommand(one->admin, "SENTINEL DEBUG info-period 200"));
 }
 
-/* With its first replica a master takes another replication id than it had when the
- * client connected. The client asks for it again at heartbeats. */
+/* A master that gets its first replica changes the replication id that the client has
+ * read. The client asks for it again at heartbeats. */
 static void the_id_of_a_master_that_had_no_replica_is_asked_for_again(void **state)
 {
     struct peer *a;
@@ -689,7 +694,7 @@ static void the_id_of_a_master_that_had_no_replica_is_asked_for_again(void **sta
     UNTIL(strcmp(sentinel_says(&second, "REPLICAS", "master-link-status"), "ok") == 0);
     monitor_start();
     UNTIL(monitor_saw("replication"));
-    A = take(a, "A", "x"); /* its reply comes behind that one */
+    A = take(a, "A", "x"); /* its reply comes after that one */
     EXPECT("A granted");
     monitor_stop();
     replicate();
@@ -701,7 +706,7 @@ static void the_id_of_a_master_that_had_no_replica_is_asked_for_again(void **sta
     assert_int_equal(peer_stats(a).failovers, 1);
 }
 
-/* They answer nothing before AUTH. */
+/* These sentinels reply to nothing before AUTH. */
 static void sentinels_with_a_password_are_learnt(void **state)
 {
     static const char more[] = "requirepass secret\nsentinel sentinel-pass secret\n";

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a server says reaches the operator's log, errstr and every `why` without control
- * bytes and bounded, however it says it: terminal escapes and megabytes, as errors of
- * each command and as content. And a word in such a text is no error's code. Needs
- * nothing beyond test/lib and the modes' scene. Must not know which function sees to it.
+ * Texts from a server reach the log, errstr and every `why` without control bytes and
+ * with bounded length, whatever they contain: terminal escapes and megabytes, as errors
+ * of each command and as content. And an error code inside such a text is not taken as
+ * the error's code. Independent of which function escapes them.
  *
- * Happy path: a fake server says something vile; it is told, and harmless.
+ * Usual course: a fake server sends a malicious text, which is reported in harmless form.
  */
 #include "fake_redis.h"
 #include "inspect/scene.h"
@@ -15,15 +15,15 @@
 #include <string.h>
 #include <strings.h>
 
-/* No line's end: hiredis 1.2 takes an error with one for no error. Content has it,
- * below. */
+/* Without a line end: hiredis 1.2 does not accept an error with one as an error. Content
+ * with a line end is tested below. */
 #define VILE "vile\x1b[2J\x1b]0;title\x07\x08\x7f\x9b\xc2\x9b."
 #define TOLD "vile\\x1b[2J\\x1b]0;title\\x07\\x08\\x7f\\x9b\\xc2\\x9b."
-#define MEGABYTE ((size_t)1 << 20) /* more of one reply is not read */
-#define LINE_MOST 520              /* of the log; it is the longest */
+#define MEGABYTE ((size_t)1 << 20) /* the most that is read of one reply */
+#define LINE_MOST 520              /* of the log, which has the longest lines */
 
-static const char *lie, *lie_to; /* the answer to this command */
-static int kills;                /* of connections that were */
+static const char *lie, *lie_to; /* the reply to this command */
+static int kills;                /* of earlier connections */
 
 static const char *liar(struct fake_redis *fake, int argc, char **argv)
 {
@@ -32,7 +32,7 @@ static const char *liar(struct fake_redis *fake, int argc, char **argv)
     return lie_to != NULL && strcasecmp(argv[0], lie_to) == 0 ? lie : FAKE_REAL;
 }
 
-/* An error of so many bytes, its line's end not counted; until the next call. */
+/* Returns an error of `length` bytes, without its line end; valid until the next call. */
 static const char *long_error(const char *start, size_t length)
 {
     static char text[2 * MEGABYTE + 3];
@@ -50,7 +50,7 @@ static struct peer *start(const char *url)
                                    .backoff_max_ms = 40, .request_timeout_ms = 2000));
 }
 
-/* Lines without control bytes, none too long. */
+/* Checks that lines have no control bytes and are not too long. */
 static void assert_harmless(const char *text, const char *what)
 {
     size_t length = 0;
@@ -63,7 +63,7 @@ static void assert_harmless(const char *text, const char *what)
     }
 }
 
-/* Of a handle: one line. */
+/* Checks errstr of a handle, which is one line. */
 static void assert_told_harmlessly(const struct hold *hold)
 {
     const char *text = lw_lock_errstr(hold->lock);
@@ -74,7 +74,7 @@ static void assert_told_harmlessly(const struct hold *hold)
     assert_harmless(text, "errstr");
 }
 
-static char heard[65536]; /* all that the last live_through was told */
+static char heard[65536]; /* all texts that the last live_through received */
 
 static void hear(const char *text)
 {
@@ -83,7 +83,8 @@ static void hear(const char *text)
     (void)snprintf(heard + used, sizeof(heard) - used, "%s\n", text);
 }
 
-/* Makes a call of each kind; the acquisitions wait for at most `wait_ms`. */
+/* Calls all functions that send a command. Each call completes, with whatever result. The
+ * acquisitions wait for at most `wait_ms`. */
 static void live_for(const char *url, uint32_t wait_ms)
 {
     struct peer *a = start(url);
@@ -156,7 +157,7 @@ static void an_error_is_told_without_control_bytes(void **state)
         lie_to = commands[i / 3];
         if (i % 3 == 0) {
             live_until_told(fake->url, TOLD);
-        } else { /* not each of these is told */
+        } else { /* other errors are not always reported */
             live_through(fake->url);
         }
     }
@@ -238,7 +239,7 @@ static void what_nobody_asked_for_is_told_without_control_bytes(void **state)
 
     (void)state;
     UNTIL(a->up);
-    lie = VILE_ERROR VILE_ERROR VILE_ERROR VILE_ERROR; /* more than it asks */
+    lie = VILE_ERROR VILE_ERROR VILE_ERROR VILE_ERROR; /* more replies than requests */
     lie_to = "SET";
     ask_with(a, "A", "x", asking(.flags = LW_NO_FENCE));
     EXPECT("A EREDIS");
@@ -248,7 +249,7 @@ static void what_nobody_asked_for_is_told_without_control_bytes(void **state)
     lie_to = NULL;
 }
 
-/* Its last words are why there is no connection. */
+/* Hangs up after an error, which becomes the reason that the connection is down. */
 static const char *dying(struct fake_redis *fake, int argc, char **argv)
 {
     (void)fake;
@@ -274,7 +275,7 @@ static void a_cluster_s_seed_is_told_of_without_control_bytes(void **state)
 
 /* ---- words ---- */
 
-/* The server quotes the name, and the name has a code in it. */
+/* The server's error quotes the name, which contains an error code. */
 static void a_code_in_a_name_is_no_code(void **state)
 {
     struct server other;
@@ -292,7 +293,7 @@ static void a_code_in_a_name_is_no_code(void **state)
     server_stop(&other);
 }
 
-/* Only at the beginning of a line is it a field; this server's id is "". */
+/* A field begins only at the beginning of a line. Here the server's run id is empty. */
 static void a_field_s_name_in_another_field_is_no_field(void **state)
 {
     static const char path[] =
@@ -309,7 +310,7 @@ static void a_field_s_name_in_another_field_is_no_field(void **state)
     UNTIL(a->up);
     fake_hang_up(fake);
     UNTIL(a->ups == 2);
-    assert_int_equal(kills, 0); /* of a server that is not known again */
+    assert_int_equal(kills, 0); /* the client cannot know that it is the same server */
     lie_to = NULL;
 }
 
