@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fencing tokens: I2, every grant's number is larger than that of every earlier grant of
- * the name, whatever happened to the keys. Needs nothing beyond test/lib. Must not know
- * how numbers are drawn.
+ * Fencing tokens. I2: the token of every grant is larger than those of all earlier grants
+ * of the name, whatever happened to the keys. Independent of how tokens are drawn.
  *
- * Happy path: grants one after the other, by every way a grant can come, numbers
- * compared.
+ * Usual course: grants come one after another, in every way that there is, and their
+ * tokens are compared.
  */
 #include "monitor.h"
 #include "players.h"
@@ -38,7 +37,7 @@ static void grant(struct peer *peer)
     later_than_the_last(A);
     let_go(A);
     UNTIL(A->released == LW_OK);
-    assert_true(lw_lock_fence(A->lock) == A->fence); /* told to the end */
+    assert_true(lw_lock_fence(A->lock) == A->fence); /* also after the release */
     drop(A);
     stage_clear_trace();
 }
@@ -161,7 +160,7 @@ static void I2_increases_after_an_empty_restart(void **state)
     grant(a);
 }
 
-/* As after a failover that lost the last writes: the counter is an older one. */
+/* The counter is an older one, as after a failover that lost the last writes. */
 static void I2_increases_after_a_reconnect_although_the_counter_went_back(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.backoff_max_ms = 100));
@@ -233,7 +232,7 @@ static void counter_has_a_ttl_of_a_day(void **state)
     assert_int_in_range(redis_int("PTTL lockwire:fence"), 86000000, 86400000);
 }
 
-/* A plain try finds the counter lost, and its client is gone before the answer. */
+/* A plain try finds the counter lost, and its client is freed before the reply. */
 static void a_client_dies_with_the_counter_it_made(struct peer *c, struct proxy *proxy)
 {
     redis_ok("DEL lockwire:fence");

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lock that is held: renewal by itself and by lw_renew, what the holder may believe,
- * and each way to lose it. Needs nothing beyond test/lib. Must not know when exactly
- * renewals go.
+ * A lock that is held: automatic renewals and lw_renew, how long the holder may rely on
+ * the lock, and each way to lose it. Independent of when exactly renewals are sent.
  *
- * Happy path: granted, renewed for as long as it is held, released.
+ * Usual course: the lock is granted, renewed for as long as it is held, and released.
  */
 #include "monitor.h"
 #include "players.h"
@@ -12,7 +11,8 @@
 
 #include <stdio.h>
 
-/* Looks every few ms: I1, what the holder believes never exceeds what Redis has. */
+/* Waits for `ms`, or until the lock is lost. Checks I1 every 20 ms: the holder never
+ * relies on the lock for longer than Redis stores it. */
 static void hold_for(struct hold *hold, int64_t ms)
 {
     for (int64_t end = now_ms() + ms; now_ms() < end;) {
@@ -102,7 +102,7 @@ static void no_renew_is_extended_by_hand(void **state)
     assert_true(A->lost_ms - A->asked_ms >= 2400 + 1400);
 }
 
-/* ---- lost ---- */
+/* ---- losses ---- */
 
 static void deleted_key_is_noticed_within_a_renewal_interval(void **state)
 {
@@ -168,8 +168,8 @@ static void I1_stopped_server_loses_no_later_than_the_deadline(void **state)
     stage.keys_may_stay = true;
 }
 
-/* A slow answer makes the belief shorter, for a grant, for a renewal and for a
- * hand-over. */
+/* A slow reply shortens the time for which a holder may rely on the lock, after a grant,
+ * a renewal and a hand-over. */
 static void I1_belief_counts_from_the_sending(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -194,7 +194,7 @@ static void I1_belief_counts_from_the_sending(void **state)
     EXPECT("A released OK");
     struct hold *B = take(b, "B", "x"), *C = ask(a, "C", "x", -1);
     wait_queued("x", 1);
-    stage_run_for(500); /* the answer that says so has come, too */
+    stage_run_for(500); /* until the reply that C waits has come, too */
     let_go(B);
     EXPECT("B granted; B released OK; C granted");
     assert_held_by_redis(C);
@@ -215,8 +215,7 @@ static void margin_tells_before_the_deadline(void **state)
                    (long long)(deadline - A->lost_ms));
     }
     stage_skip_if_lag(200);
-    assert_int_in_range(A->remaining_at_lost, 200,
-                        605); /* time is left to put things in order */
+    assert_int_in_range(A->remaining_at_lost, 200, 605); /* time is left to step down */
     assert_int_equal(lw_lock_state(A->lock), LW_LOST);
     UNTIL(lw_lock_remaining_ms(A->lock) == 0);
     let_go_refused(A, LW_ENOTHELD);
@@ -289,7 +288,7 @@ static void renew_longer_reaches_redis(void **state)
     EXPECT("A granted");
     extend(A, 60000);
     assert_int_in_range(lw_lock_remaining_ms(A->lock), 1,
-                        2000); /* not before the answer */
+                        2000); /* not before the reply */
     EXPECT("A renewed OK");
     assert_int_in_range(lw_lock_remaining_ms(A->lock), 30000, 59400);
     assert_int_in_range(redis_int("PTTL x"), 30000, 60000);

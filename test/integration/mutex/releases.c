@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a mutex is released: without a look at the queue where its value says that nobody
- * waits, by whatever the server has for that; and how soon one is found that waits
- * unseen. Needs nothing beyond test/lib. Must not know the scripts.
+ * How a mutex is released. If its value shows no waiters, the release does not read the
+ * queue, and uses the best command that the server has. Also how soon an unseen waiter is
+ * found. Independent of the scripts.
  *
- * Happy path: granted by the plain try, released by one command on one key.
+ * Usual course: the lock is granted by a plain try, and released by one command on one
+ * key.
  */
 #include "fake_redis.h"
 #include "monitor.h"
@@ -14,7 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Granted, and released at once. */
+/* Acquires the lock, and releases it at once. */
 static void pass_through(struct peer *peer, const char *name)
 {
     struct hold *hold = take(peer, "A", name);
@@ -25,7 +26,7 @@ static void pass_through(struct peer *peer, const char *name)
     drop(hold);
 }
 
-/* How often the monitor saw this text. */
+/* Returns how often the monitor saw this text. */
 static int sightings(const char *text)
 {
     int count = 0;
@@ -36,13 +37,13 @@ static int sightings(const char *text)
     return count;
 }
 
-/* One in 32 looks nevertheless: of 640 twenty, in the mean. */
+/* One release in 32 reads the queue nevertheless: twenty of 640, on average. */
 static void releases_look_at_the_name_alone_but_for_some(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.local_turns = 1));
 
     (void)state;
-    for (int i = 0; i < 40; i++) { /* from now on the server knows the scripts */
+    for (int i = 0; i < 40; i++) { /* from here on the server knows the scripts */
         pass_through(a, "x");
     }
     monitor_start();
@@ -95,8 +96,8 @@ static void the_first_contended_release_hands_over(void **state)
     assert_int_equal(peer_stats(b).handed_over, 5);
 }
 
-/* B had waited, and left: the value says still that somebody may wait, so that it takes
- * the second command to release it, and that goes out behind C's. */
+/* B waited, and has left. The value is still marked, so that the release takes a second
+ * command, which is sent after the request of C. */
 static void who_tries_in_the_turn_of_a_release_is_not_kept_out_by_it(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.local_turns = 1));
@@ -123,7 +124,7 @@ static void who_tries_in_the_turn_of_a_release_is_not_kept_out_by_it(void **stat
 /* The tickets of the requests for x, "-" for a request without one. */
 static char tickets[256];
 
-/* Its clients cannot bind their subscriptions, and release only by EVAL. */
+/* Has clients that cannot bind their subscriptions, and that release only by EVAL. */
 static const char *behind(struct fake_redis *fake, int argc, char **argv)
 {
     const char *ticket;
@@ -146,9 +147,9 @@ static const char *behind(struct fake_redis *fake, int argc, char **argv)
 }
 
 /* C waits, but cannot join the queue yet. Its request is refused because of A, whose
- * release is sent again behind it, so C asks again at once: with the ticket of that
- * reply, since the release may come behind this request as well, and waiters of other
- * clients may join before that. */
+ * release is sent again after it, so C sends its request again at once. It has the ticket
+ * of that reply, since the release may come after this request as well, and waiters of
+ * other clients may join before that. */
 static void who_waits_behind_a_release_of_its_own_client_keeps_its_place(void **state)
 {
     struct fake_redis *fake = fake_start(behind);
@@ -158,7 +159,7 @@ static void who_waits_behind_a_release_of_its_own_client_keeps_its_place(void **
     (void)state;
     UNTIL(a->up);
     stage_clear_trace();
-    /* again if the machine was so slow that the client forgot who had the name */
+    /* repeated if the machine was so slow that the client forgot the holder */
     for (int i = 0; i < 20 && !seen; i++) {
         struct hold *A = take(a, "A", "x"), *B, *C;
         EXPECT("A granted");
@@ -177,9 +178,9 @@ static void who_waits_behind_a_release_of_its_own_client_keeps_its_place(void **
     assert_int_equal(strncmp(tickets, "- 1", 3), 0);
 }
 
-/* The holder's key vanished while B waited, and those who come take the name by a plain
- * SET: their releases do not look, as nothing says that somebody waits, but one does
- * before long. B's own poll would come after three seconds. */
+/* The holder's key vanished while B waited, and newcomers take the name by a plain SET.
+ * Their releases do not read the queue, as the value shows no waiters, but one of them
+ * does before long. B's own poll would come after three seconds. */
 static void who_waits_unseen_is_found_by_one_of_those_who_come(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.local_turns = 1));
@@ -212,10 +213,10 @@ static void who_waits_unseen_is_found_by_one_of_those_who_come(void **state)
     EXPECT("A released ENOTHELD");
 }
 
-/* ---- servers that can compare and delete, or say so ---- */
+/* ---- servers that have a compare-and-delete, or report one ---- */
 
-static const char *abilities, *refusal; /* what is answered to COMMAND INFO, and then */
-static int asked;                       /* how often */
+static const char *abilities, *refusal; /* replies to COMMAND INFO, to the command */
+static int asked;                       /* how often the command came */
 
 static const char *able(struct fake_redis *fake, int argc, char **argv)
 {
@@ -242,7 +243,8 @@ static const char *able(struct fake_redis *fake, int argc, char **argv)
 #define KNOWS_DELIFEQ "*2\r\n*2\r\n$7\r\ndelifeq\r\n:3\r\n*-1\r\n"
 #define KNOWS_DELEX "*2\r\n*-1\r\n*2\r\n$5\r\ndelex\r\n:-2\r\n"
 
-/* So often that some of its releases do not look at the queue. */
+/* Releases so often that some releases do not read the queue. Returns how often the
+ * server got its command. */
 static int times_asked(const char *answer, const char *refused)
 {
     abilities = answer;
@@ -301,8 +303,8 @@ static void a_command_that_is_refused_gives_way_to_the_script(void **state)
     }
 }
 
-/* Whatever has that name there, it is not what we know: one connection ends, in case what
- * came was not for us. */
+/* A command with such a reply is not the one that we know. One connection ends, in case
+ * the reply belongs to another request. */
 static void a_command_that_answers_something_else_is_asked_once(void **state)
 {
     static const char *const answers[] = {"$-1\r\n", ":2\r\n", "+OK\r\n", "*0\r\n"};
@@ -314,7 +316,8 @@ static void a_command_that_answers_something_else_is_asked_once(void **state)
     }
 }
 
-/* Not done, as where it is marked: the script looks. */
+/* The reply means that nothing was deleted, as for a marked value. The script then reads
+ * the queue. */
 static void a_command_that_finds_another_value_gives_way_once(void **state)
 {
     (void)state;

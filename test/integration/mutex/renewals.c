@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Renewals of many locks, and of those that are not to be renewed. Needs nothing beyond
- * test/lib. Must not know how batches are made.
+ * Renewals of many locks, and of locks that are not to be renewed. Independent of how
+ * batches are made.
  *
- * Happy path: more than a thousand locks are held by one client; a few dozen commands
- * renew them all.
+ * Usual course: one client holds more than a thousand locks; a few dozen commands renew
+ * them all.
  */
 #include "monitor.h"
 #include "players.h"
@@ -74,7 +74,7 @@ static void many_come_and_go_again(void **state)
     assert_int_equal(peer_stats(a).lost_deadline, 0);
 }
 
-/* One answer for all: who lost what it holds does not take the others along. */
+/* A batch has one reply. A lock that is lost in it does not affect the others. */
 static void what_was_lost_in_a_batch_is_lost_alone(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.backoff_min_ms = 1));
@@ -95,7 +95,7 @@ static void what_was_lost_in_a_batch_is_lost_alone(void **state)
     monitor_start();
     redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
     EXPECT_SET("B lost ENOTHELD; C lost ENOTHELD; D lost ENOTHELD");
-    assert_int_equal(monitor_count("evalsha"), 2); /* the renewal, and the counter's */
+    assert_int_equal(monitor_count("evalsha"), 2); /* the renewal, and the seed */
     UNTIL(peer_stats(a).renewed == 2);
     assert_int_in_range(redis_int("PTTL z"), 40001, 60000);
     assert_int_equal(lw_lock_state(A->lock), LW_HELD);
@@ -104,7 +104,8 @@ static void what_was_lost_in_a_batch_is_lost_alone(void **state)
     redis_ok("DEL y {y}");
 }
 
-/* A new connection asks after every hold, and makes none longer that is not to be. */
+/* A new connection verifies every hold, but extends no lease that is not to be renewed.
+ */
 static void what_is_not_renewed_is_verified_all_the_same(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.backoff_min_ms = 1, .local_turns = 1));

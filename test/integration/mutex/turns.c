@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Local turns: the handles of one client for one mutex stand in a queue inside the
- * client, and one grant of Redis serves up to local_turns of them. Needs nothing beyond
- * test/lib. Must not know how a turn is kept.
+ * Local hand-over: the handles of one client for one mutex wait in a queue inside the
+ * client, and one grant of Redis serves up to local_turns of them. Independent of how
+ * handles are queued.
  *
- * Happy path: many handles of one client wait, each is granted in order with a number of
- * its own, Redis hears of every sixteenth.
+ * Usual course: many handles of one client wait, and each is granted in order with a
+ * fencing token of its own; only every sixteenth sends a command.
  */
 #include "known.h"
 #include "monitor.h"
@@ -30,7 +30,7 @@ static void ask_many(struct peer *peer, struct hold **all, int count, const char
     }
 }
 
-/* Each is granted in order and lets go at once; fences increase. */
+/* Each handle is granted in order and releases at once; fencing tokens increase. */
 static void serve_in_order(struct hold **all, int count)
 {
     uint64_t last = 0;
@@ -67,7 +67,7 @@ static void one_grant_of_redis_serves_sixteen(void **state)
     serve_in_order(all, 48);
     int commands = monitor_count("");
     if (commands >
-        8) { /* three turns or a turn more, a release; the first one had one number */
+        8) { /* 3 or 4 re-acquires, a release; the first grant drew one token */
         stage_fail("%d commands for 48 grants:\n%s", commands, monitor_text());
     }
     assert_int_equal(peer_stats(a).granted, 48);
@@ -170,7 +170,7 @@ static void other_process_is_served_within_sixteen_grants(void **state)
     }
     let_go(first);
     UNTIL(other->result == LW_OK);
-    if (of_others_waited > 15) { /* the first one was of the same grant */
+    if (of_others_waited > 15) { /* `first` was served by the same grant */
         stage_fail("%d grants went before", of_others_waited);
     }
     let_go(other);
@@ -191,10 +191,10 @@ static void giving_up_behind_a_sibling_costs_no_command(void **state)
     struct hold *G = take(a, "G", "g"), *H = ask(a, "H", "g", -1);
     let_go(G);
     EXPECT("G granted; G released OK; H granted");
-    let_go(H); /* from now on the server knows the scripts */
+    let_go(H); /* from here on the server knows the scripts */
     EXPECT("H released OK");
     struct hold *P = take(a, "P", "x"), *A = ask(a, "A", "x", -1);
-    let_go(P); /* a plain grant has one number, the next one has sixteen */
+    let_go(P); /* a plain grant draws one token, the next one sixteen */
     EXPECT("P granted; P released OK; A granted");
     monitor_start();
     struct hold *T = ask(a, "T", "x", 150), *D = ask(a, "D", "x", -1);
@@ -276,7 +276,7 @@ static void free_while_held_passes_on(void **state)
     assert_held_by_redis(B);
 }
 
-/* ---- numbers, and the link ---- */
+/* ---- fencing tokens, and the link ---- */
 
 static void handle_that_wants_a_number_gets_one_whoever_asked_before(void **state)
 {
@@ -287,11 +287,11 @@ static void handle_that_wants_a_number_gets_one_whoever_asked_before(void **stat
     peer_wait_ready(a);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     struct hold *N = ask_with(a, "N", "x", asking(.wait_ms = -1, .flags = LW_NO_FENCE));
-    UNTIL(redis_int("EXISTS x") == 1); /* granted, without a number; nobody knows yet */
+    UNTIL(redis_int("EXISTS x") == 1); /* without a token; its reply is held back */
     struct hold *F = ask(a, "F", "x", -1);
     drop(N);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
-    EXPECT("F granted"); /* players.h looks at its number */
+    EXPECT("F granted"); /* players.h checks its fencing token */
     assert_true(lw_lock_fence(F->lock) > 0);
     assert_held_by_redis(F);
 }

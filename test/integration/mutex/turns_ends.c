@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Local turns where a hold ends otherwise than by its release: lost, at the end of
- * max_hold_ms, with a lease that is its own. Needs nothing beyond test/lib. Must not know
- * how a turn is kept.
+ * Local hand-over if a hold does not end by its release: it is lost, or max_hold_ms has
+ * passed. Also handles with different leases. Independent of how handles are queued.
  *
- * Happy path: A holds and others of its client wait; A's hold ends, and only A is told.
+ * Usual course: A holds, and other handles of its client wait; A's hold ends, and only
+ * A's `lost` is called.
  */
 #include "players.h"
 
@@ -23,7 +23,7 @@ static void lost_goes_to_the_holder_alone(void **state)
     struct hold *B = ask(a, "B", "x", -1);
     ask(a, "C", "x", -1);
     redis_ok("DEL x");
-    EXPECT("A lost ENOTHELD; B granted"); /* those who wait queue anew */
+    EXPECT("A lost ENOTHELD; B granted"); /* the waiters queue again */
     assert_held_by_redis(B);
     assert_true(B->fence > A->fence);
     let_go(B);
@@ -120,7 +120,7 @@ static void successor_without_renewal_gets_a_whole_lease(void **state)
     assert_held_by_redis(B);
 }
 
-/* The grant was requested with the lease of a handle that has left since. */
+/* The grant was requested with the lease of a handle that has left in the meantime. */
 static void grant_of_another_s_lease_is_made_whole(void **state)
 {
     struct peer *a = turning("a");
@@ -143,7 +143,7 @@ static void lock_passes_only_before_the_deadline(void **state)
     struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 400, .flags = LW_NO_RENEW));
     EXPECT("A granted");
     ask(a, "B", "x", -1);
-    stage_stall(500); /* past D, and nobody was told yet */
+    stage_stall(500); /* past the deadline, before `lost` is called */
     let_go(A);
     UNTIL(A->released != PENDING && stage_has("B granted")); /* B by a grant of its own */
     stage_clear_trace();

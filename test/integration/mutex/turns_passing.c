@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Local turns where the successor is not renewed, gives up meanwhile, or the lock or the
- * link goes while it passes. Needs nothing beyond test/lib. Must not know how a turn is
- * kept.
+ * Local hand-over if the next handle is not renewed or gives up, or if the lock or the
+ * link is lost during it. Independent of how handles are queued.
  *
- * Happy path: B holds with sixteen numbers, C waits and wants no renewal; C gets a whole
- * lease before it is granted, and the next number.
+ * Usual course: B holds with sixteen fencing tokens, and C waits and wants no renewal; C
+ * gets a whole lease before it is granted, and the next token.
  */
 #include "monitor.h"
 #include "players.h"
@@ -25,7 +24,8 @@ static struct hold *unrenewed(const char *label)
                     asking(.wait_ms = -1, .lease_ms = LEASE_MS, .flags = LW_NO_RENEW));
 }
 
-/* The server knows the scripts from now on: no command is sent a second time for that. */
+/* Starts the client. From here on the server knows the scripts, so that no command is
+ * sent a second time for that. */
 static void start_turning(void)
 {
     proxy = proxy_start(stage.server.path, false);
@@ -40,7 +40,7 @@ static void start_turning(void)
     EXPECT("W released OK");
 }
 
-/* B holds by a script's grant, which has the numbers to pass on; C waits. */
+/* B holds by a script's grant, which has drawn tokens for further handles; C waits. */
 static void b_holds_and_c_waits(uint32_t lease_of_B)
 {
     start_turning();
@@ -51,8 +51,8 @@ static void b_holds_and_c_waits(uint32_t lease_of_B)
     C = unrenewed("C");
 }
 
-/* It would be lost before its renewal is answered: a turn asks Redis for a whole
- * lease. */
+/* C would lose the lock before its renewal is answered. A re-acquire requests a whole
+ * lease from Redis instead. */
 static void what_is_left_of_a_lease_is_not_passed(void **state)
 {
     uint64_t passed;
@@ -136,7 +136,7 @@ static void who_gives_up_during_that_leaves_it_to_the_next(void **state)
     assert_true(D->fence > B->fence);
 }
 
-/* The lease that was asked for is C's: D's margin takes more than there is of it. */
+/* The requested lease is C's; D's margin is longer than that. */
 static void a_next_one_for_whom_it_is_too_short_gets_a_grant_of_its_own(void **state)
 {
     (void)state;
@@ -177,14 +177,15 @@ static void a_lock_that_is_gone_makes_it_a_grant_of_its_own(void **state)
     assert_int_equal(peer_stats(a).passed, 0);
 }
 
-/* a may connect again only when somebody else has the lock of the server that lost it. */
+/* Restarts the server without data. Client a may connect again only when another client
+ * has acquired the lock there. */
 static struct hold *the_server_loses_all(void)
 {
     struct hold *D;
 
     b_holds_and_c_waits(LEASE_MS);
     drop(C);
-    C = ask(a, "C", "x", -1); /* renewed by itself, it needs no command first */
+    C = ask(a, "C", "x", -1); /* it is renewed, and so needs no command first */
     proxy_refuse(proxy, true);
     server_kill(&stage.server);
     UNTIL(!a->up);
@@ -208,7 +209,7 @@ static void numbers_of_a_lost_server_are_not_passed(void **state)
 
     (void)state;
     D = the_server_loses_all();
-    a->on_link = let_B_go; /* before it is known that the lock is not B's any more */
+    a->on_link = let_B_go; /* before the client finds out that B has lost the lock */
     proxy_refuse(proxy, false);
     EXPECT("B released ENOTHELD");
     stage_expect_nothing(50);
@@ -232,7 +233,7 @@ static void numbers_are_not_passed_while_there_is_no_server(void **state)
     assert_true(C->fence > D->fence);
 }
 
-/* What is in flight was sent with B's lease, which may be shorter than C's. */
+/* The renewal in flight was sent with B's lease, which may be shorter than C's. */
 static void a_renewal_in_flight_makes_it_a_grant_of_its_own(void **state)
 {
     (void)state;
@@ -247,23 +248,24 @@ static void a_renewal_in_flight_makes_it_a_grant_of_its_own(void **state)
     assert_int_in_range(lw_lock_remaining_ms(C->lock), LEASE_MS / 2, LEASE_MS);
 }
 
-/* A turn's answer is lost and its handle gone when the lock is handed to it. The message
- * counts for nothing while there is no command link whose server could have sent it: the
- * next ask tells that the release before it was done, and the lock is let go again. */
+/* The reply to a re-acquire is lost, and its handle is gone when the lock is handed over
+ * to it. The message does not count while there is no command link whose server could
+ * have sent it. The next request finds that the release before it was done, and the lock
+ * is released. */
 static void a_hand_over_to_a_turn_that_nobody_wants_is_let_go(void **state)
 {
     (void)state;
     start_turning();
     struct peer *c = peer_ready("c", NULL);
     struct hold *Y = take(c, "Y", "y"), *A = take(a, "A", "x");
-    ask(a, "E", "y", 0); /* its answer tells the server's time */
+    ask(a, "E", "y", 0); /* its reply has the server's time */
     EXPECT("Y granted; A granted; E EBUSY");
     struct hold *X = ask(c, "X", "x", -1), *W = ask(a, "W", "x", -1);
     wait_queued("x", 1);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     let_go(A);
     EXPECT("X granted");
-    wait_queued("x", 1); /* the turn */
+    wait_queued("x", 1); /* the re-acquire */
     proxy_refuse(proxy, true);
     proxy_cut(proxy, COMMANDS);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
@@ -277,9 +279,9 @@ static void a_hand_over_to_a_turn_that_nobody_wants_is_let_go(void **state)
     assert_int_equal(lw_lock_state(Y->lock), LW_HELD);
 }
 
-/* The lock is granted by an answer before the message comes that says so: until the token
- * is being ended by a turn, which the server is sent twice, since it does not know that
- * script. */
+/* A reply grants the lock before the hand-over message comes. The message comes while a
+ * re-acquire ends the token. The re-acquire is sent twice, since the server does not know
+ * its script. */
 static void a_late_message_gives_back_nothing_that_a_turn_ends(void **state)
 {
     (void)state;
@@ -298,9 +300,9 @@ static void a_late_message_gives_back_nothing_that_a_turn_ends(void **state)
     proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, true);
     EXPECT("X granted; Y granted");
     let_go(X);
-    EXPECT("X released OK; W granted"); /* by its own asking */
+    EXPECT("X released OK; W granted"); /* by its own poll */
     let_go(W);
-    EXPECT("W released OK; V granted"); /* its second turn, the last */
+    EXPECT("W released OK; V granted"); /* the second of its two local turns */
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     long long sent = proxy->bytes[COMMANDS][TO_SERVER];
     let_go(V);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting by direct hand-over, without turns: order, cost, time-outs, leaving. Needs
- * nothing beyond test/lib. Must not know how the queue is kept, but for its key's name.
+ * Waiting by direct hand-over, without local turns: order, cost, time-outs, leaving.
+ * Independent of how the queue is kept, except for its key's name.
  *
- * Happy path: one holds, others wait in the queue, each release grants the next one.
+ * Usual course: one handle holds, others wait in the queue, and each release grants the
+ * next one.
  */
 #include "monitor.h"
 #include "players.h"
@@ -29,7 +30,8 @@ static void uncontended_lock_costs_no_script(void **state)
     assert_int_in_range(monitor_count(""), 3, 4); /* a script may be new to the server */
 }
 
-/* It may have been done: who asks again does so by the very text that may stand there. */
+/* The try may have been executed. The request is therefore sent again with the same
+ * token, which may be stored already. */
 static void a_try_without_an_answer_is_asked_for_by_the_same_token(void **state)
 {
     struct proxy *way = proxy_start(stage.server.path, false);
@@ -52,8 +54,8 @@ static void a_try_without_an_answer_is_asked_for_by_the_same_token(void **state)
     EXPECT("A released OK");
 }
 
-/* Nothing of it is there: it may have another text, one that makes no list of the queue.
- */
+/* A refused try has stored nothing, so the request may use another token. It is so long
+ * that Redis does not store the queue as a list. */
 static void who_queues_after_its_try_has_a_long_token(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -69,7 +71,8 @@ static void who_queues_after_its_try_has_a_long_token(void **state)
     EXPECT_SET("A released OK; B granted");
 }
 
-/* Who tries once joins no queue: it is left to who does to have that live on. */
+/* A request that tries once does not join the queue. It leaves extending the queue's life
+ * to the first request that joins. */
 static void first_who_joins_has_the_queue_live_on(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -136,7 +139,7 @@ static void siblings_wait_for_each_other_without_turns(void **state)
     assert_held_by_redis(B);
 }
 
-/* The first one's SET NX is refused: it queues before those that were asked for after
+/* The SET NX of the first request is refused. It queues before those that were made after
  * it. */
 static void siblings_asked_for_at_once_keep_their_order(void **state)
 {
@@ -362,7 +365,7 @@ static void I6_grant_that_comes_after_a_free_is_given_back(void **state)
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
 
     (void)state;
-    for (int i = 0; i < 30; i++) { /* freed at every stage of the way */
+    for (int i = 0; i < 30; i++) { /* freed at every stage of the request */
         struct hold *A = ask(a, "A", "x", -1);
         for (int turns = 0; turns < i % 10; turns++) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting when others die or hang, when messages are lost or forbidden, and when
- * connections are cut. Needs nothing beyond test/lib. Must not know how the library
- * notices.
+ * Waiting while other waiters die or hang, while messages are lost or forbidden, and
+ * while connections are cut. Independent of how the library finds out.
  *
- * Happy path: somebody waits, something breaks, whoever lives is granted in order.
+ * Usual course: a handle waits, there is a fault, and the remaining waiters are granted
+ * in order.
  */
 #include "monitor.h"
 #include "players.h"
@@ -42,7 +42,7 @@ static void I5_forty_dead_waiters_are_skipped(void **state)
     struct hold *A = take(a, "A", "x");
 
     (void)state;
-    /* More heads than one script looks at, written as their clients would. */
+    /* More waiters than one script inspects, written as their clients would. */
     for (int i = 0; i < 40; i++) {
         redis_ok("ZADD %s %d 00000000-0000-4000-8000-00000000c0de:%d:60000-",
                  queue_of("x"), 1000 + i, i + 1);
@@ -77,7 +77,7 @@ static void I5_hung_waiter_costs_its_claim_window(void **state)
     if (B->result_ms - before > 1050 + 3 * stage.worst_lag_ms + 300) {
         stage_fail("I5: it cost %lld ms", (long long)(B->result_ms - before));
     }
-    /* Awake again, it must not believe the message of long ago: I1. */
+    /* When it continues it must not believe the old message: I1. */
     process_signal(hung, SIGCONT);
     wait_queued("x", 1);
     stage_expect_nothing(100);
@@ -88,8 +88,8 @@ static void I5_hung_waiter_costs_its_claim_window(void **state)
     EXPECT("P: D released OK");
 }
 
-/* Who is next was not told how long the holder's lease runs, and asks as if that were its
- * own claim window: long before it would behind a holder without TTL. */
+/* The first waiter was not given the remaining TTL of the holder's lease. It polls as if
+ * that were its own claim window, long before it would behind a holder without TTL. */
 static void holder_and_head_die_together(void **state)
 {
     struct peer *b = peer_ready("b", NULL);
@@ -145,13 +145,14 @@ static void I3_message_lost_but_the_window_is_long(void **state)
     proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, true);
     let_go(A);
     EXPECT("A released OK");
-    UNTIL(redis_int("EXISTS x") == 1); /* handed over; the key is already its own */
+    UNTIL(redis_int("EXISTS x") == 1); /* handed over: the key has B's token already */
     EXPECT("B granted");
     assert_held_by_redis(B);
     proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, false);
 }
 
-/* Its subscription ends in the moment of the release: the releaser may find nobody. */
+/* The waiter's subscription ends at the moment of the release: the release may find no
+ * subscriber. */
 static void I3_subscription_killed_at_the_release(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -204,7 +205,8 @@ static void I3_command_link_cut_while_waiting_regains_its_place(void **state)
     place_is_kept(false);
 }
 
-/* By then it is known who listens, so each ask may join: no second one is needed. */
+/* By then the client knows that it is subscribed, so each request may join: no second one
+ * is needed. */
 static void who_waits_asks_once_when_the_command_link_comes_up_again(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -220,15 +222,15 @@ static void who_waits_asks_once_when_the_command_link_comes_up_again(void **stat
     }
     monitor_start();
     redis_ok("CLIENT KILL ID %lld", id);
-    UNTIL(monitor_count("evalsha") >= 1 + 20); /* the counter's seed, too */
+    UNTIL(monitor_count("evalsha") >= 1 + 20); /* and the counter's seed */
     ask(b, "N", "another", 0);
     UNTIL(monitor_saw("another"));
     assert_int_equal(monitor_count("evalsha"), 1 + 20);
     stage_clear_trace();
 }
 
-/* It answers who connects and who reads; a script's answer comes after the pause, if at
- * all. */
+/* The server answers new connections and reads. A script's reply comes after the pause,
+ * if at all. */
 static void a_server_that_takes_no_writes_for_a_while_costs_no_waiter_its_place(
     void **state)
 {
@@ -269,7 +271,7 @@ static void lost_queue_is_rebuilt_in_the_old_order(void **state)
     ask(c, "C", "x", -1);
     wait_queued("x", 2);
     redis_ok("DEL %s", queue_of("x"));
-    wait_queued("x", 2); /* each asks again by itself, with its old ticket */
+    wait_queued("x", 2); /* each sends its request again by itself, with its old ticket */
     let_go(A);
     EXPECT_SET("A released OK; B granted");
     let_go(B);
@@ -338,7 +340,7 @@ static void who_may_not_publish_leaves_the_waiters_in_place(void **state)
     wait_queued("x", 1);
     let_go(A);
     EXPECT("A released OK");
-    EXPECT("B granted"); /* by its own asking */
+    EXPECT("B granted"); /* by its own poll */
     assert_held_by_redis(B);
 }
 

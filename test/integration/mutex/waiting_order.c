@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting in order of arrival from the first request on, though the first ones ask before
- * their client may join the queue. Needs nothing beyond test/lib. Must not know how a
- * place is kept.
+ * Waiting in order of arrival from the first request on, though the first ones are sent
+ * before their client may join the queue. Independent of how a place is kept.
  *
- * Happy path: all ask, the subscription comes in the midst of it, all join; then each one
- * is granted in its turn.
+ * Usual course: all handles request the lock, the subscription comes up in the midst of
+ * it, and all join the queue; then each one is granted in its turn.
  */
 #include "monitor.h"
 #include "players.h"
@@ -36,7 +35,7 @@ static void in_its_turn(struct hold *hold, enum moment moment)
     }
 }
 
-/* Those from `first` to `last`, counted from 1. */
+/* Requests the lock for handles number `first` to `last`, counted from 1. */
 static void ask_for(enum lw_mode mode, int first, int last)
 {
     char label[16];
@@ -49,7 +48,7 @@ static void ask_for(enum lw_mode mode, int first, int last)
     }
 }
 
-/* Somebody else holds x; a's subscription is held back. */
+/* Another client holds x; the subscription of a is held back. */
 static void open_the_scene(enum lw_mode mode, uint32_t max_inflight)
 {
     way = proxy_start(stage.server.path, false);
@@ -73,8 +72,8 @@ static void all_are_granted_in_order(enum lw_mode mode, int count)
     assert_int_equal(granted, count);
 }
 
-/* A third of them have asked when the subscription stands, some are on their way, some
- * wait to be sent. */
+/* When the subscription comes up, a third of the requests have been sent, some of these
+ * are not answered, and the others wait to be sent. */
 static void the_subscription_comes_while_they_ask(enum lw_mode mode, int count)
 {
     open_the_scene(mode, (uint32_t)count / 20);
@@ -99,7 +98,7 @@ static void who_asked_before_the_first_subscription_goes_first_exclusive(void **
     the_subscription_comes_while_they_ask(LW_EXCLUSIVE, MOST / 10);
 }
 
-/* The link is full of asks that did not join when it turns out that they may. */
+/* The link is full of requests that did not join when the client learns that they may. */
 static void they_may_join_while_the_first_are_unanswered(void)
 {
     proxy_hold(way, COMMANDS, TO_CLIENT, true);
@@ -123,7 +122,7 @@ static void who_comes_while_the_first_are_unanswered_goes_last(void **state)
     they_may_join_while_the_first_are_unanswered();
 }
 
-/* Only the first one has asked, by a plain try; the others stand behind it. */
+/* Only the first handle has sent a request, a plain try; the others wait behind it. */
 static void who_stands_behind_a_try_goes_behind_who_tries(void **state)
 {
     (void)state;
@@ -132,7 +131,7 @@ static void who_stands_behind_a_try_goes_behind_who_tries(void **state)
     they_may_join_while_the_first_are_unanswered();
 }
 
-/* What stands unsent in line is written when it is sent: it is not asked for twice. */
+/* A request that waits to be sent is encoded when it is sent: it is not sent twice. */
 static void an_ask_that_is_not_sent_yet_is_sent_once(void **state)
 {
     (void)state;

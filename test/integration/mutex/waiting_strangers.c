@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keys that are not ours: foreign `SET NX` holders with and without TTL, keys of another
- * type, companion keys of the wrong type. Needs nothing beyond test/lib. Such keys begin
- * with "stranger". Must not know how often the library asks.
+ * Foreign keys: `SET NX` holders with and without TTL, keys of another type, companion
+ * keys of the wrong type. Their names begin with "stranger". Independent of how often the
+ * library polls.
  *
- * Happy path: a stranger holds; try-once is busy, a waiter is granted when it has gone;
- * its key is not touched.
+ * Usual course: a foreign client holds the lock; a try is busy, a waiter is granted when
+ * the foreign key has gone; that key is not touched.
  */
 #include "players.h"
 
@@ -44,7 +44,7 @@ static void foreign_lease_that_ends_grants_the_waiter(void **state)
     EXPECT("A granted");
     assert_true(A->result_ms - before >= 690);
     stage_skip_if_lag(50);
-    /* The head asks exactly when the lease ends. */
+    /* The first waiter polls exactly when the lease ends. */
     assert_int_in_range(A->result_ms - before, 690, 1000);
 }
 
@@ -82,7 +82,8 @@ static void foreign_holder_without_ttl_is_waited_for(void **state)
     assert_held_by_redis(B);
 }
 
-/* Some say "for ever" by the largest time there is, or give seconds as milliseconds. */
+/* Some programs set the largest time that there is, to keep a lock indefinitely, or
+ * confuse units of time. */
 static void a_foreign_lease_of_ages_is_a_lease(void **state)
 {
     static const char *const ends[] = {"9200000000000000000", "9999999999999000",
@@ -145,7 +146,7 @@ static void of_another_type(const char *type, const char *command)
     if (!peer_logged(a, type) || !peer_logged(a, NAME)) {
         stage_fail("the log says neither \"%s\" nor where: %s", type, a->log);
     }
-    EXPECT("B granted"); /* when the stranger's key has expired by itself */
+    EXPECT("B granted"); /* when the foreign key has expired by itself */
     assert_held_by_redis(B);
     let_go(B);
     EXPECT("B released OK");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Edges of a quorum's mutex: local hand-overs between handles with different options,
- * renewals by the caller while votes are lost, a hold that nobody renews, what a minority
- * costs, and calls in callbacks. Depends on the public header and test/lib. */
+ * Edge cases of a quorum's mutex: local hand-overs between handles with different
+ * options, renewals by the caller while votes are lost, a hold that is not renewed, the
+ * cost of a minority, and calls in callbacks. Depends on the public header and test/lib.
+ */
 #include "scene.h"
 
 #include "guard_record.h"
@@ -10,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* To the servers 1 and 2, a majority. */
+/* Sends a command to the servers 1 and 2, a majority. */
 static void say(const char *command)
 {
     freeReplyObject(server_command(&quorum_server[1], command));
@@ -28,8 +29,8 @@ static struct peer *turns_peer(const char *label)
 
 /* ---- local hand-overs ---- */
 
-/* So that a grant has all the numbers that a script draws: none is the next of another.
- */
+/* Sets the counters far apart, so that no server's token is the next one of another's. A
+ * grant then has all the tokens that a script draws. */
 static void part_counters(void)
 {
     freeReplyObject(
@@ -38,7 +39,7 @@ static void part_counters(void)
         server_command(&quorum_server[2], "INCRBY lockwire:fence 2000000000"));
 }
 
-/* The votes that it takes over were not to be renewed beyond the first handle's hold. */
+/* B takes over votes that were not to be renewed beyond A's max_hold_ms. */
 static void a_limit_ends_with_its_handle(void **state)
 {
     struct peer *a, *b;
@@ -50,7 +51,7 @@ static void a_limit_ends_with_its_handle(void **state)
     b = turns_peer("b");
     first = quorum_take(b, "0", "x");
     (void)ask(a, "C", "x", 0);
-    EXPECT("C EBUSY"); /* so that the next grant has numbers for both */
+    EXPECT("C EBUSY"); /* so that the next grant has tokens for both */
     let_go(first);
     EXPECT("0 released OK");
     part_counters();
@@ -68,7 +69,7 @@ static void a_limit_ends_with_its_handle(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* Until a server replies the votes end as they did, as a lease of a single server does.
+/* Until a server replies the votes keep their end, as the lease of a single server does.
  */
 static void a_shorter_lease_ends_no_votes(void **state)
 {
@@ -122,8 +123,8 @@ static void a_lost_vote_is_not_counted_as_renewed(void **state)
     EXPECT("A released OK");
 }
 
-/* Servers that have lost their votes are asked again, but not so as to extend the lease.
- */
+/* The client sends requests to servers that have lost their votes, but these do not
+ * extend the lease. */
 static void a_hold_without_renewal_ends_with_its_lease(void **state)
 {
     struct peer *a;
@@ -149,7 +150,7 @@ static void a_hold_without_renewal_ends_with_its_lease(void **state)
 
 /* ---- a minority ---- */
 
-/* Another program has the others for a long time. */
+/* A foreign client holds the majority for a long time. */
 static void a_useless_minority_costs_little(void **state)
 {
     struct peer *a;
@@ -172,8 +173,8 @@ static void a_useless_minority_costs_little(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* Clients that may not queue at every server: each is the only one in the queue of the
- * server that it has. */
+/* Each client may queue at only one server that runs, and is the only one in the queue
+ * there. */
 static void two_minorities_do_not_wait_for_each_other(void **state)
 {
     static const char users[2][80] = {"ACL SETUSER alice on >a ~* &* +@all",

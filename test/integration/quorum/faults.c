@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults of the servers of a quorum: what the holder, the waiter and the release notice
- * of a minority and of a majority that is killed, stopped, emptied or restarted. Depends
- * on the public header and test/lib. */
+ * Faults of the servers of a quorum: what holders, waiters and releases notice if a
+ * minority or a majority is killed, stopped, emptied or restarted. Depends on the public
+ * header and test/lib.
+ */
 #include "scene.h"
 
 #include <stdio.h>
@@ -58,7 +59,7 @@ static void a_stopped_server_is_not_noticed(void **state)
     let_go(A);
     EXPECT_SET("A released OK; B granted");
     server_resume(&quorum_server[1]);
-    UNTIL(quorum_count("x") == 3); /* it is asked still */
+    UNTIL(quorum_count("x") == 3); /* B still requests it */
     let_go(B);
     EXPECT("B released OK");
     UNTIL(quorum_count("x") == 0);
@@ -68,7 +69,7 @@ static void a_server_that_restarts_empty_is_asked_again(void **state)
 {
     struct peer *a, *b;
     struct hold *A, *B;
-    char first[40], last[40]; /* the uuids of its clients there */
+    char first[40], last[40]; /* the uuids of client a there */
 
     (void)state;
     quorum_start(3);
@@ -157,7 +158,8 @@ static void without_a_majority_every_server_is_listed(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* The link callback has all of them, too, with a shorter reason each if they are many. */
+/* The link callback lists all of them, too, each with a shorter reason if they are many.
+ */
 static void each_of_seven_servers_is_listed(void **state)
 {
     struct peer *a;
@@ -220,7 +222,7 @@ static void waiters_outlast_the_absence_of_a_majority(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* A minority that cannot become a majority is not kept from others. */
+/* A minority that cannot become a majority is released for others. */
 static void a_minority_is_given_back(void **state)
 {
     struct peer *a;
@@ -246,7 +248,7 @@ static void a_minority_is_given_back(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* Servers that have just started grant no locks, and say so. */
+/* Servers that have just started grant no locks, and the client reports it. */
 static void new_servers_grant_nothing_for_the_guard_time(void **state)
 {
     struct peer *a;
@@ -269,7 +271,7 @@ static void new_servers_grant_nothing_for_the_guard_time(void **state)
     assert_int_equal(quorum_count("x"), 0);
 }
 
-/* Two replies that arrive at once are judged together. */
+/* Two replies that arrive at once are evaluated together. */
 static void keys_that_are_taken_at_once_are_told(void **state)
 {
     struct peer *a;

@@ -4,7 +4,8 @@
  * handed over, renewed, lost, released, with one server slow or dead. Depends on the
  * public header and test/lib.
  *
- * Every grant is checked: its number is larger than that of the one before. */
+ * Every grant is checked: its fencing token is larger than the one before.
+ */
 #include "scene.h"
 
 #include <stdio.h>
@@ -51,7 +52,7 @@ static void a_held_lock_is_busy(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* Tickets of different clients may be wrong by the time that a request took. */
+/* The tickets of different clients may be wrong by the time that a request took. */
 #define LATER_MS 400
 
 static void waiters_are_served_in_their_order(void **state)
@@ -83,7 +84,7 @@ static void waiters_are_served_in_their_order(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* The reply of a request that was delayed tells the server's time, later than it is. */
+/* A delayed request makes the client's estimate of the server's clock too late. */
 static void a_client_that_was_delayed_is_not_overtaken(void **state)
 {
     struct peer *a, *b, *c;
@@ -117,7 +118,7 @@ static void a_client_that_was_delayed_is_not_overtaken(void **state)
     EXPECT("C released OK");
 }
 
-/* Claims with the same ticket are in the order of their tokens at every server. */
+/* At every server, claims with the same ticket are in the order of their tokens. */
 static void tokens_of_a_claim_differ_in_one_digit(void **state)
 {
     const size_t digits = 36;
@@ -224,7 +225,7 @@ static void waiting_handles_leave_all_queues(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* The numbers that the servers draw are far apart. */
+/* The servers' fence counters are far apart. */
 static void fencing_tokens_grow_whichever_servers_grant(void **state)
 {
     static const char raise[] = "INCRBY lockwire:fence 1000000000";
@@ -249,7 +250,7 @@ static void fencing_tokens_grow_whichever_servers_grant(void **state)
     }
 }
 
-/* ---- many ---- */
+/* ---- many clients ---- */
 
 #define CROWD 12
 #define ROUNDS 10
@@ -364,7 +365,7 @@ static void a_client_closes_with_all_its_members(void **state)
     (void)A, (void)B;
 }
 
-/* As for a single server: what a freed client holds ends with its lease. */
+/* As with a single server, the lock of a freed client stays held until its lease ends. */
 static void a_freed_client_releases_nothing(void **state)
 {
     struct peer *a;
@@ -380,7 +381,8 @@ static void a_freed_client_releases_nothing(void **state)
     assert_int_equal(quorum_count("x"), 3);
 }
 
-/* In the child the client and its members are inert; the parent does not notice. */
+/* Checks that the client and its members are inert in the child. The parent does not
+ * notice. */
 static int act_as_child(struct hold *A, bool runs)
 {
     if (runs && (event_reinit(stage.base) != 0 ||

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a quorum refuses: servers that are no independent masters, modes and calls that it
- * does not have, options that do not fit. Each refusal says what is wrong and where.
- * Depends on the public header and test/lib. */
+ * What a quorum refuses: servers that are not independent masters, modes and calls that
+ * it does not support, options that do not fit. Each refusal has the reason and the
+ * server. Depends on the public header and test/lib.
+ */
 #include "guard_record.h"
 #include "groups.h"
 #include "scene.h"
@@ -10,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The client's log has this text, behind the name of the server with this index. */
+/* Waits until the client's log has this text after the name of the server with this
+ * index. */
 static void wait_for_log(struct peer *peer, int server, const char *text)
 {
     char line[256];
@@ -25,7 +27,7 @@ static struct peer *start(void)
     return quorum_peer("a", client_of(.backoff_max_ms = 100));
 }
 
-/* By its run id, whatever it is called. */
+/* A server is recognized by its run id, whatever its address. */
 static void one_server_has_one_vote(void **state)
 {
     struct peer *a;
@@ -57,7 +59,7 @@ static bool replicates(int server)
     return replicates;
 }
 
-/* Tries, and returns true if the reason has this text. */
+/* Tries the lock, and returns true if the reason has this text. */
 static bool is_said(struct peer *peer, const char *text)
 {
     struct hold *hold = ask(peer, "A", "x", 0);
@@ -98,7 +100,7 @@ static void a_node_of_a_cluster_has_no_vote(void **state)
     (void)state;
     quorum_start(3);
     if (redis_info("redis_version") < 7) {
-        skip(); /* its bus has the same port for all servers without one of their own */
+        skip(); /* before 7 the bus port is the same for all servers without a TCP port */
     }
     (void)snprintf(args, sizeof(args), "--cluster-enabled yes --cluster-port %d",
                    server_free_port());

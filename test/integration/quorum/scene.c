@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The servers of scene.h. */
+/* See scene.h. */
 #include "scene.h"
 
 #include "guard_record.h"

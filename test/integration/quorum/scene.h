@@ -19,23 +19,25 @@ extern char quorum_url[512];
 
 /* Called, if not NULL, before each server is started. */
 extern void (*quorum_before_start)(int server);
-/* Starts so many servers, which grant locks at once. */
+/* Starts `count` servers, which grant locks at once. */
 void quorum_start(int count);
-/* Writes quorum_url again, for so many servers, from the proxies. */
+/* Writes quorum_url again, for the first `count` proxies. */
 void quorum_list(int count);
-/* A client of the quorum, connected to all servers unless `options` are given. */
+/* Starts a client of the quorum. Unless `options` are given, waits until it is connected
+ * to all servers. */
 struct peer *quorum_peer(const char *label, const struct lw_client_options *options);
-/* Acquires the name, and waits for the grant; the trace is forgotten. */
+/* Acquires the name, waits for the grant, and clears the trace. */
 struct hold *quorum_take(struct peer *peer, const char *label, const char *name);
-/* The value of a key at this server, "" if there is none, until the next call. */
+/* Returns the value of a key at this server, "" if it is absent; valid until the next
+ * call. */
 const char *quorum_value(int server, const char *key);
 /* Returns at how many servers that run the key exists. */
 int quorum_count(const char *key);
 /* Returns how many members wait in the queue of the name at this server. */
 long long quorum_queued(int server, const char *name);
-/* The server ends, and starts again without any data. It grants locks at once. */
+/* Ends the server, and starts it again without any data. It grants locks at once. */
 void quorum_restart_empty(int server);
-/* lw_lock_errstr has this text. */
+/* Checks that lw_lock_errstr contains this text. */
 void quorum_says(const struct hold *hold, const char *text);
 
 #endif

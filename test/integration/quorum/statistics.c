@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lw_client_stats of a quorum: locks count once, whatever the servers do; commands,
- * renewals, hand-overs, reconnections and guarded requests are the sums of all servers;
- * the guard is the majority's. Depends on the public header and test/lib. */
+ * lw_client_stats of a quorum. Locks count once, whatever the servers do. Commands,
+ * renewals, hand-overs, reconnections and guarded requests are the sums of all servers.
+ * The guard is the majority's. Depends on the public header and test/lib.
+ */
 #include "guard_record.h"
 #include "scene.h"
 
@@ -55,7 +56,7 @@ static void locks_count_once(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* Renews until all three servers have: the third one may have granted the lock later. */
+/* Renews until all three servers do: the third one may have granted the lock later. */
 static void renew_at_all_servers(struct hold *hold)
 {
     for (int i = 0; i < 200; i++) {
@@ -71,7 +72,8 @@ static void renew_at_all_servers(struct hold *hold)
     stage_fail("a server does not renew");
 }
 
-/* Each renewal is one command at each server. A client sends a few more, to be known. */
+/* Each renewal is one command at each server. A client sends a few more, for its
+ * identity. */
 static void commands_are_those_of_all_servers(void **state)
 {
     struct peer *a;
@@ -130,7 +132,7 @@ static void begin_again(int server, int ms)
     proxy_refuse(quorum_proxy[server], false);
 }
 
-/* A minority that grants no locks yet is not noticed; a majority is. */
+/* A minority that grants no locks yet has no effect on the guard; a majority has. */
 static void the_guard_is_the_majority_s(void **state)
 {
     struct peer *a;
@@ -159,7 +161,7 @@ static void the_guard_is_the_majority_s(void **state)
     server_kill(&quorum_server[0]);
     server_kill(&quorum_server[1]);
     UNTIL(peer_stats(a).link_up == 0);
-    assert_int_equal(peer_stats(a).guard_left_ms, 0); /* without a majority */
+    assert_int_equal(peer_stats(a).guard_left_ms, 0); /* no majority is up */
 }
 
 int main(void)

@@ -24,7 +24,7 @@
 #define CHANNEL_OF_REDISSON "&redisson_lock__channel:*"
 #define CHANNEL_IN_MANUAL "&redisson_lock\\_\\_channel:\\*" /* as written for scdoc */
 
-/* ---- what the manual says ---- */
+/* ---- the manual ---- */
 
 static struct {
     char text[4096];   /* from BEGINS to the end of the recipe */
@@ -130,7 +130,7 @@ static void make_account(enum grant grant)
     redis_ok("CONFIG RESETSTAT");
 }
 
-/* ---- what was used ---- */
+/* ---- commands that were used ---- */
 
 /* The server's count includes commands of scripts. (The test's own are among them.) */
 static void note_called(void)
@@ -157,7 +157,7 @@ static bool was_called(const char *command)
     return strstr(called, whole) != NULL || strstr(called, first) != NULL;
 }
 
-/* ---- what was refused ---- */
+/* ---- commands that were refused ---- */
 
 static bool refused[WORDS]; /* optional commands that were refused in any test */
 

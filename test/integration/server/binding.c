@@ -17,7 +17,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- two links that end at different servers ---- */
+/* ---- two links to different servers ---- */
 
 static const char *count; /* the reply to NUMSUB; FAKE_REAL: the server's own */
 static int counts;

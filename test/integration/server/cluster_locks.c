@@ -207,7 +207,7 @@ static void numbers_rise_although_the_last_ones_are_lost(void **state)
     }
 }
 
-/* ---- looked at, broken ---- */
+/* ---- lw_inspect and lw_break ---- */
 
 static void it_is_looked_at_and_broken(void **state)
 {
@@ -611,7 +611,7 @@ static void sets_are_acquired_when_a_master_has_died(void **state)
     assert_true(crowd.granted >= 500);
 }
 
-/* ---- slots on their way ---- */
+/* ---- slots that move ---- */
 
 /* Renews and releases a hold while its slot moves, when `carried` keys have moved: none,
  * some, or all (-1). */

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- who is the master ---- */
+/* ---- changes of the master ---- */
 
 /* A replica that takes over gets the slots. The former master follows it, and redirects
  * all clients to it. */
@@ -74,7 +74,7 @@ static void a_dead_masters_replica_takes_over(void **state)
     assert_string_equal(answer_of(owner, "GET " NAME), redirect("MOVED", slot, replica));
 }
 
-/* The same for a master that stood still. It continues as a master until it hears of its
+/* The same for a master that hung. It continues as a master until it hears of its
  * successor. */
 static void a_stopped_masters_replica_takes_over(void **state)
 {
@@ -134,7 +134,7 @@ static void a_slot_of_nobodys_is_not_served(void **state)
                         "CLUSTERDOWN Hash slot not served");
 }
 
-/* ---- nodes come and go ---- */
+/* ---- nodes are added and removed ---- */
 
 /* A node without slots is not in the slot map, and redirects like any other node. A
  * master that loses its last slot becomes a replica of the slot's new owner (since Redis
@@ -159,7 +159,7 @@ static void a_node_is_added_and_forgotten(void **state)
     cluster_check();
 }
 
-/* ---- by which name nodes are called ---- */
+/* ---- the hosts that nodes announce ---- */
 
 static const redisReply *first_master(redisReply **slots)
 {

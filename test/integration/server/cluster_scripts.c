@@ -43,7 +43,7 @@ static struct {
     bool called[LW__SCRIPT_COUNT];
 } scene;
 
-/* ---- the account, and what the server says of it ---- */
+/* ---- the account, and its refusals ---- */
 
 static void grant(size_t count, const char *const *keys)
 {
@@ -124,7 +124,7 @@ static void run(enum lw__script_id script, size_t keys, ...)
     scene.called[script] = true;
 }
 
-/* ---- clients, whose processes are counted, and told ---- */
+/* ---- clients with subscribers, which scripts count and send messages to ---- */
 
 static const char *uuid(int client)
 {
@@ -215,7 +215,7 @@ static void start(void)
     cluster_set(3, 0, "");
 }
 
-/* ---- that it can fail ---- */
+/* ---- the test can fail ---- */
 
 static void another_key_is_seen(void **state)
 {
@@ -249,7 +249,7 @@ static void another_slot_is_refused(void **state)
     freeReplyObject(reply);
 }
 
-/* ---- each script on its main ways ---- */
+/* ---- each script on its main paths ---- */
 
 static void seed(const char *fence)
 {

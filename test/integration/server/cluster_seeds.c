@@ -143,7 +143,7 @@ static void a_wrong_password_is_told(void **state)
     end(hold_of(start_with("b", cluster_url(), "secret"), "A", "x", &kinds[0], 0));
 }
 
-/* ---- clusters that are not well ---- */
+/* ---- incomplete clusters ---- */
 
 static int slots_assigned(int node)
 {
@@ -239,7 +239,7 @@ static void a_cluster_that_calls_itself_down_says_so(void **state)
     end(B);
 }
 
-/* ---- nodes that are of no cluster, or of another ---- */
+/* ---- nodes that are in no cluster, or in another one ---- */
 
 /* Makes the node forget the cluster. It keeps its address, which the cluster's other
  * nodes know, and may get slots of its own. */
@@ -337,7 +337,7 @@ static void an_address_that_went_to_another_cluster_is_not_used(void **state)
     serves(a, name_at(1, 0));
 }
 
-/* ---- a node by itself ---- */
+/* ---- a node without its cluster ---- */
 
 static void a_node_behind_the_url_of_one_server_says_which(void **state)
 {

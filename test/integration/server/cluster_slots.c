@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- where a name is ---- */
+/* ---- the slot of a name ---- */
 
 static bool all_list_a_replica(int node)
 {

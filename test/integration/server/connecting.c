@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ---- where the server is ---- */
+/* ---- finding the server ---- */
 
 static void tcp_by_address(void **state)
 {

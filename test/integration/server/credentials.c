@@ -87,7 +87,7 @@ static void cut(const struct peer *peer, bool subscription)
           peer_link_id(peer, subscription) != 0);
 }
 
-/* ---- what is given ---- */
+/* ---- valid credentials ---- */
 
 static void each_connection_asks_and_logs_in(void **state)
 {
@@ -178,7 +178,7 @@ static void redissons_listener_asks_as_well(void **state)
     EXPECT_SET("A released OK; B granted");
 }
 
-/* ---- what is not ---- */
+/* ---- missing credentials ---- */
 
 static void a_failure_backs_off_and_says_so(void **state)
 {
@@ -254,7 +254,7 @@ static void what_cannot_be_sent_is_a_failure(void **state)
     assert_silent_about(a, "hunter2");
 }
 
-/* ---- what else may happen there ---- */
+/* ---- other events in the callback ---- */
 
 static void free_it(struct peer *peer, struct lw_credentials *ret)
 {
@@ -362,7 +362,7 @@ static void a_loss_comes_before_the_next_question(void **state)
     stage_clear_trace();
 }
 
-/* ---- what stays in memory ---- */
+/* ---- copies in memory ---- */
 
 static const struct secret_password *given;
 static int seen_when_given;

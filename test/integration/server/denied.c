@@ -29,7 +29,7 @@ static void NOAUTH_counts_as_link_down_with_the_reason(void **state)
     assert_held_by_redis(A);
 }
 
-/* ---- NOPERM: at once, for good ---- */
+/* ---- NOPERM: at once, permanently ---- */
 
 static struct peer *user(const char *rules)
 {
@@ -101,7 +101,7 @@ static void NOPERM_comes_while_it_waits(void **state)
     stage.keys_may_stay = true; /* it could not leave the queue */
 }
 
-/* ---- what is refused is told, in the server's words ---- */
+/* ---- refusals are reported in the server's words ---- */
 
 static int logged_times(const struct peer *peer, const char *text)
 {

@@ -72,7 +72,7 @@ static void LOADING_on_a_link_that_was_up_takes_it_down(void **state)
     assert_held_by_redis(A);
 }
 
-/* ---- an error that says that nothing was done ---- */
+/* ---- errors that mean that nothing was done ---- */
 
 static const char *undone;
 
@@ -122,7 +122,7 @@ static void what_was_turned_down_is_not_given_back(void **state)
     }
 }
 
-/* ---- no answer at all ---- */
+/* ---- no reply ---- */
 
 static const char *silent(struct fake_redis *fake, int argc, char **argv)
 {
@@ -247,7 +247,7 @@ static void a_replica_is_down_until_it_is_promoted(void **state)
     assert_int_equal(a->ups, 2);
 }
 
-/* ---- OOM: holders renew and release all the same ---- */
+/* ---- OOM: holders can still renew and release ---- */
 
 static void OOM_lets_a_holder_renew_and_release(void **state)
 {
@@ -323,7 +323,7 @@ static void OOM_hands_over_to_who_queued_before(void **state)
     assert_held_by_redis(B);
 }
 
-/* ---- NOREPLICAS: not even a release goes ---- */
+/* ---- NOREPLICAS: even releases are refused ---- */
 
 static void NOREPLICAS_makes_a_release_unknown_and_a_holder_keep_its_lease(void **state)
 {

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ---- greetings ---- */
+/* ---- handshakes ---- */
 
 static void a_refused_greeting_that_is_not_needed_is_no_hindrance(void **state)
 {

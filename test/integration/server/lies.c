@@ -159,7 +159,7 @@ static void nonsense_for_SUBSCRIBE_is_survived(void **state)
     nonsense_in_answer_to("SUBSCRIBE", 0);
 }
 
-/* ---- hanging up, and saying nothing, at every command ---- */
+/* ---- hanging up, and not replying, at every command ---- */
 
 static void at_every_command(const char *what)
 {
@@ -229,7 +229,7 @@ static void I6_reply_lost_at_every_command(void **state)
     stage_clear_trace();
 }
 
-/* ---- messages that nobody of ours sent ---- */
+/* ---- foreign messages ---- */
 
 /* Publishes the text, with the token in place of the @. */
 static void publish(const char *uuid, const char *text, const char *token)

@@ -22,7 +22,7 @@ static void assert_silent_about(const struct peer *peer, const char *secret)
     }
 }
 
-/* ---- who we are ---- */
+/* ---- authentication, database and name ---- */
 
 static void password_alone(void **state)
 {

@@ -530,7 +530,7 @@ static void an_account_at_the_sentinel_is_enough(void **state)
     UNTIL(elements("ACL LOG") > 0);
 }
 
-/* ---- sentinels that are learnt ---- */
+/* ---- discovered sentinels ---- */
 
 static bool has_subscriber(const struct sentinel *one)
 {

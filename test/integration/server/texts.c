@@ -273,7 +273,7 @@ static void a_cluster_s_seed_is_told_of_without_control_bytes(void **state)
     assert_null(strchr(why, '\n'));
 }
 
-/* ---- words ---- */
+/* ---- codes and fields inside texts ---- */
 
 /* The server's error quotes the name, which contains an error code. */
 static void a_code_in_a_name_is_no_code(void **state)
