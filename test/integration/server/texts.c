@@ -74,7 +74,7 @@ static void assert_told_harmlessly(const struct hold *hold)
     assert_harmless(text, "errstr");
 }
 
-static char heard[65536]; /* all texts that the last live_through received */
+static char heard[65536]; /* all texts that the last live_for received */
 
 static void hear(const char *text)
 {
