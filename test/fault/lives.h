@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The same life again and again, each time with another allocation failing, until one
- * passes in which none did; after each nothing may be left, in memory or in Redis. Must
- * not know what is lived.
+ * Repeats the same life, each time with another allocation failing, until no allocation
+ * failed in it. After each life nothing may be left, in memory or in Redis. Independent
+ * of what the life does.
  *
  * LOCKWIRE_MEMORY="once 17" or "always 17" runs that single life.
  *
- * Happy path: count the allocations of an undisturbed life, then a life for each of them.
+ * Usual course: an undisturbed life, then a life for each of its allocations.
  */
 #ifndef TEST_LIVES_H
 #define TEST_LIVES_H
@@ -14,11 +14,11 @@
 
 #include <stdbool.h>
 
-/* With `always` all allocations after that one fail as well. Each `step`-th gets a life.
- */
+/* With `always` all allocations after the failing one fail as well. Every `step`-th
+ * allocation gets a life. */
 void lives(life_function *live, const char *url, bool always, long step);
-/* In the stage's server: no key stays for ever. After each life, and wherever else it may
- * have left some. */
+/* Checks that no key in the stage's server lacks a TTL. Called after each life, and
+ * wherever else a life may have left keys. */
 void lives_check_keys(void);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Processes that contend for one lock, each with a client of its own and several handles
- * at once, and do with it what the canary needs, unfenced: read a shared number, wait,
- * and write it plus one, or as one of several readers see that nobody did. They do the
- * same with a register that their fences protect (resource.h), for those who judge the
- * history. A hold may also end by a detach: then, mostly, its token is left in the shared
- * page for another process, whose hold goes on where the first one ended, so that the
- * canary watches over the time in between as well. Owns the processes, the shared page
- * and their histories (history.h). Must not know which fault strikes.
+ * at once. A holder uses the unfenced canary: it reads a shared number, waits, and writes
+ * the number plus one; a reader checks that the number has not changed. It does the same
+ * with a register that fencing tokens protect (resource.h), for the checkers of the
+ * history. A hold may also end by a detach. Then its token is mostly left in the shared
+ * page for another process, whose hold continues the first one, so that the canary covers
+ * the time in between as well. This file owns the processes, the shared page and their
+ * histories (history.h). Independent of the fault that strikes.
  *
- * Happy path: workers_start, UNTIL(workers_grants() > n), workers_stop,
+ * Usual course: workers_start, UNTIL(workers_grants() > n), workers_stop,
  * workers_lost_updates.
  */
 #ifndef TEST_WORKERS_H
@@ -20,43 +20,45 @@
 #include <sys/types.h>
 
 #define WORKERS 4
-#define HANDLES 3 /* of each, at once */
+#define HANDLES 3 /* of each process, at once */
 #define DRIVER WORKERS_MAX
-#define WORKERS_MAX 32 /* with those that took a dead one's place */
+#define WORKERS_MAX 32 /* including the processes that replace dead ones */
 #define LEASE_MS 600
 
-/* What each asks for, and for how long it holds; 0 in a field: as below. */
+/* What each process requests, and for how long it holds. A field that is 0 means: */
 struct wishes {
     int64_t wait_ms;          /* 2000 */
     uint32_t lease_ms;        /* LEASE_MS */
     uint32_t claim_ms;        /* 300 */
-    uint32_t long_hold_every; /* 16: one in so many takes not 1 to 3 ms, but */
-    uint32_t long_hold_ms;    /* 250: it outlasts a renewal */
-    uint32_t touch_ms;        /* as long as it lasts: so often, or (0) at its end alone */
+    uint32_t long_hold_every; /* 16: one in so many holds takes, instead of 1 to 3 ms, */
+    uint32_t long_hold_ms;    /* 250 ms, longer than the time between renewals */
+    uint32_t touch_ms;        /* interval of uses while it lasts; 0: at its end only */
     uint32_t detach_every;    /* 0: none; one in so many holds ends by lw_detach */
 };
 
-/* They ask as the holder and as the waiter of this cell's way, in turn. `unlocked`: they
- * take the lock for granted, for the test of this test. */
+/* Starts the processes, which request the lock in the holder's and in the waiter's mode
+ * of this cell's way, in turn. With `unlocked` they do not lock at all, which tests the
+ * test. */
 void workers_start(const char *dir, const char *url, struct wishes wishes, bool unlocked);
 pid_t workers_pid(int index);
-void workers_replace(int index); /* kill -9, and another one in its place */
+void workers_replace(int index); /* kill -9, and starts another one */
 void workers_fork(void);         /* each forks at its next grant; the child frees all */
-void workers_loss(bool begins);  /* declared, for the checker */
-/* The same, as it turned out afterwards; by history.h's clock. */
+void workers_loss(bool begins);  /* records its beginning or end, for the checker */
+/* Records a loss that is known only afterwards; by history.h's clock. */
 void workers_lost_between(int64_t begin_us, int64_t end_us);
-/* They end what they have in hand and close their clients. */
+/* Has the processes finish their present operations and close their clients. */
 void workers_stop(void);
 void workers_kill_all(void);
 
 uint64_t workers_grants(void);
 uint64_t workers_forks(void); /* children that freed what they had inherited */
-/* Updates that were made and are not in the number: 0 while the lock excludes. */
+/* Returns the number of updates that were made but are missing from the shared number: 0
+ * if the lock excludes. */
 int64_t workers_lost_updates(void);
-/* Readers that saw the number change while they held. */
+/* Returns the number of readers that saw the number change while they held. */
 uint64_t workers_disturbed_reads(void);
-/* Where the environment's LOCKWIRE_HISTORY_DIR says so, the history is kept there for
- * other judges, as <test>.jsonl. */
+/* Checks the history. If LOCKWIRE_HISTORY_DIR is set in the environment, the history is
+ * stored there for other checkers, as <test>.jsonl. */
 struct verdict workers_check(void);
 
 #endif

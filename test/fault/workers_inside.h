@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the processes of workers.h share with who started them. */
+/* What workers.h's processes share with the process that started them. */
 #ifndef TEST_WORKERS_INSIDE_H
 #define TEST_WORKERS_INSIDE_H
 #include "resource.h"
@@ -8,16 +8,16 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#define WORKERS_LOCK "x" /* its name */
-#define LETTERS 64       /* a process that is killed may leave one of them in use */
+#define WORKERS_LOCK "x" /* the lock's name */
+#define LETTERS 64       /* a killed process may leave one of them in use */
 
 /* A token for another process. */
 struct letter {
     _Atomic uint32_t state;
     enum lw_mode mode;
-    uint32_t client, operation; /* whose hold it is */
-    uint64_t read;              /* the canary's number, as it was at that hold's grant */
-    bool again;                 /* a second process may take it as well */
+    uint32_t client, operation; /* of the detached hold */
+    uint64_t read;              /* the canary's number at that hold's grant */
+    bool again;                 /* a second process may take the letter as well */
     char token[96];
 };
 enum { LETTER_NONE, LETTER_IN_USE, LETTER_THERE };
@@ -45,7 +45,7 @@ extern struct crew {
 
 int64_t workers_lease_us(void);
 
-/* The life of a process, from its fork on; `self`: its client's number. */
+/* Runs a process from its fork on; `self` is the number of its client. */
 _Noreturn void worker_run(uint32_t self, pid_t parent);
 
 #endif
