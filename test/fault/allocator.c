@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* allocator.h's allocator: the counts, and what the linker and libevent call. */
+/* allocator.h's allocator: the counts, and the functions that the linker and libevent
+ * call. */
 #include "allocator.h"
 
 #include <errno.h>

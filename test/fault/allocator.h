@@ -4,9 +4,10 @@
  * strdup and free in all objects of its executable (by the linker's --wrap: lockwire's
  * own and a static hiredis'), and libevent's by its own hook. So it works under the
  * sanitizers too. It counts the allocations while armed, and those that are not freed.
- * Independent of what is tested.
+ * Independent of the tests.
  *
- * Usual course: allocator_install, allocator_arm(n, false), the test, allocator_disarm.
+ * Usual course: allocator_install, allocator_arm(n, false), the test,
+ * allocator_disarm.
  */
 #ifndef TEST_ALLOCATOR_H
 #define TEST_ALLOCATOR_H

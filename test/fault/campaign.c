@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * campaign.h's campaigns. Must not know what a fault does.
+ * campaign.h's campaigns. Independent of what a fault does.
  *
- * Happy path: workers, then some times: strike, a while, mend, until they go on; the
- * verdict.
+ * Usual course: the workers start; then several times strike, a pause, mend, and a wait
+ * until they make progress; finally the verdict.
  */
 #include "campaign.h"
 
@@ -11,17 +11,17 @@
 #include <unistd.h>
 
 #define STRIKES 6
-#define SHORTER 3 /* so many times */
+#define SHORTER 3 /* the divisor of the number of strikes in smoke mode */
 #define STRIKE_MS 250
 #define PROGRESS 30 /* grants between two strikes */
 
 struct proxy *proxy;
 const char *campaign_url;
 int swaps;
-static int losses; /* that were told */
+static int losses; /* that campaign_lost recorded */
 static char dir[64];
 
-/* Whatever ends the test, and may have it played again. */
+/* Removes the directory however the test ends, since it may be played again. */
 static void remove_dir(bool in_good_order)
 {
     char path[128];
@@ -66,19 +66,19 @@ static void strike_and_mend(const struct fault *fault, int round)
     go_on();
 }
 
-/* Where both kinds take part, they have. */
+/* Returns true if readers have held together, in the ways that have both modes. */
 static bool readers_read_together(const struct verdict *verdict)
 {
     return way->holder == way->waiter || verdict->together > 0;
 }
 
-/* Redisson's locks have no numbers. */
+/* Redisson's locks have no fencing tokens. */
 static size_t wrong_fences(const struct verdict *verdict)
 {
     return way->holder == LW_REDISSON ? 0 : verdict->fences;
 }
 
-/* For the log, also of runs that are good. */
+/* Prints the counts to the log, also for runs that succeed. */
 static void tell(const struct verdict *verdict, int strikes)
 {
     (void)fprintf(stderr, "%s: %d strikes, %d swaps, %zu grants, ", stage.test, strikes,
@@ -104,7 +104,8 @@ static void judge(const struct fault *fault, int strikes)
     struct verdict verdict = workers_check();
 
     tell(&verdict, strikes);
-    /* No slow machine's fault, so not played again: none believes beyond its deadline. */
+    /* A slow machine is no excuse, so the test is not played again: a client never relies
+     * on a lock beyond its deadline. */
     if (verdict.overlaps || verdict.doubled || verdict.repeated ||
         wrong_fences(&verdict)) {
         stage_complain("I1 or I2: %zu overlaps, %zu numbers given twice, %zu that do not "
@@ -161,7 +162,7 @@ void campaign(const struct fault *fault)
         fault->check();
     }
     judge(fault, fault->strike != NULL ? strikes : 0);
-    stage.keys_may_stay = true; /* what was left at an unknown outcome ends by itself */
+    stage.keys_may_stay = true; /* a lock left by an unknown outcome expires */
 }
 
 void campaign_lost(int64_t since_us)

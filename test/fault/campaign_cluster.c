@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The campaigns on a cluster of three masters, each with a replica: the slot for whose
- * lock all contend moves, fast and step by step, also to nodes that come and go; its
- * master is replaced by order in each of the three ways, dies, or stands still and thaws.
+ * The campaigns on a cluster of three masters with a replica each. The slot of the
+ * contended lock moves, fast or step by step, also to nodes that come and go. Its master
+ * is replaced by order in each of the three ways, dies, or is stopped and continues.
  *
- * Where the replica has everything when its master is left, nothing is forgiven: a slot
- * that moves, an orderly failover, a master that took no more writes before its end. In
- * every other round it takes writes until then; what its replica did not read of them is
- * lost, and overlaps from then on until the new one serves are forgiven. Everybody is
- * served in the end.
+ * If the replica has everything when its master is replaced, no overlap is forgiven: a
+ * slot that moves, an orderly failover, a master that accepted no more writes before its
+ * end. In every other round the master accepts writes until its end. Those that its
+ * replica has not read are lost, and overlaps are forgiven from then on until the new
+ * master serves. All waiters are served in the end.
  *
- * Or its master is parted from all other nodes, and clients still reach it: it goes on
- * granting until it finds itself alone, those who do not hear of it promote its replica,
- * to whom clients must turn while the old one still calls itself the master, and it comes
- * back as a replica. What it wrote came to its replica, or was lost as above. Or clients
- * are on its side, and reach nobody else. Or the first addresses in the clients' URL are
- * bad ones, and clients start at the worst moments.
+ * Or the master is parted from all other nodes, but not from the clients. It continues to
+ * grant locks until it notices. The other nodes promote its replica, and clients must
+ * switch to it while the old master still reports itself as the master. Then the old
+ * master comes back as a replica. Its last writes have reached the replica, or are lost
+ * as above. Or clients are on its side, and reach no other node. Or the first addresses
+ * in the clients' URL are bad ones, and clients start at the worst moments.
  *
- * Happy path: CAMPAIGN(name, .scene = masters, .strike = what befalls the slot or its
- * master, .mend = what brings it back)
+ * Usual course: CAMPAIGN(name, .scene = masters, .strike = what happens to the slot or
+ * its master, .mend = what repairs it)
  */
 #include "campaign.h"
 #include "gated.h"
@@ -28,9 +28,9 @@
 #define NAME "x"
 #define MASTERS 3
 #define FREEZE_MS 60000 /* longer than any failover here */
-#define STEP_MS 150     /* how long a slot has some keys here and some there */
+#define STEP_MS 150     /* for how long some of the slot's keys are at each node */
 #define SOME 10         /* grants, so that something was written */
-#define IDLE_MS 100     /* nobody is granted in so long: one holds for long */
+#define IDLE_MS 100     /* without a grant for so long: a long hold is in progress */
 #define MOVES 3         /* of each strike */
 
 static int slot, old, added;
@@ -61,7 +61,8 @@ static void move_fast(int round)
     }
 }
 
-/* Nothing there yet, one key after the other, all but not told. */
+/* Moves the slot in steps, with pauses: no key has moved, one key after the other, all
+ * keys; only then is the new owner announced. */
 static void move_slowly(int round)
 {
     uint64_t before = workers_grants();
@@ -81,7 +82,7 @@ static void move_slowly(int round)
                   (unsigned long long)(workers_grants() - before));
 }
 
-/* As one step, by servers that can. */
+/* Moves the slot in a single step; skips the test if the servers cannot. */
 static void move_as_a_whole(int round)
 {
     (void)round;
@@ -128,7 +129,7 @@ static long long offset_of(int node)
     return info_of(node, "master_repl_offset:");
 }
 
-/* It takes no writes any more, and its replica has all that it took. */
+/* Pauses writes at the node, and waits until its replica has all earlier ones. */
 static void freeze(int node)
 {
     freeReplyObject(
@@ -149,7 +150,8 @@ static void promoted(void)
     swaps++;
 }
 
-/* How long nobody was granted: by then all leases of before are over. */
+/* Logs for how long no request was granted. It looks for grants only after all earlier
+ * leases have expired. */
 static void tell_outage(int64_t since_ms, const char *what)
 {
     UNTIL(now_ms() > since_ms + LEASE_MS);
@@ -227,7 +229,7 @@ static void come_back(int round)
     cluster_stand();
 }
 
-/* What it takes as it thaws counts as well. */
+/* In odd rounds the writes that the master accepts as it continues are lost as well. */
 static void stop_master(int round)
 {
     int64_t stopped_ms;
@@ -255,7 +257,7 @@ static void thaw(int round)
 /* ---- a master that is parted from the others ---- */
 
 static int64_t parted_ms;
-static int alone; /* a node */
+static int alone; /* the node that the others do not know */
 
 static void with_gates(void)
 {
@@ -264,7 +266,7 @@ static void with_gates(void)
     campaign_url = cluster_url();
 }
 
-/* Or until that is over. */
+/* Waits until a long hold is in progress; with `over`, until it has ended. */
 static void until_long_hold(bool over)
 {
     uint64_t before;
@@ -293,8 +295,8 @@ static void more_grants(void)
     UNTIL(workers_grants() > before + SOME);
 }
 
-/* It takes itself for the master still, and takes nothing; returns how much it has
- * written by then. */
+/* Waits until the parted node accepts no more writes, while it still considers itself the
+ * master. Returns its replication offset then. */
 static long long until_alone(void)
 {
     uint64_t before = workers_grants();
@@ -307,8 +309,9 @@ static long long until_alone(void)
     return offset_of(old);
 }
 
-/* By those who do not hear of it, nor it of them; returns how much of what it has written
- * they have never read. */
+/* Waits until the other nodes have replaced the old master, without news in either
+ * direction. `offset` is the old master's; returns how many bytes of it they never
+ * read. */
 static long long until_replaced(long long offset)
 {
     long long lost;
@@ -324,7 +327,7 @@ static long long until_replaced(long long offset)
     return lost;
 }
 
-/* Who is granted from then on, is so at the new one: the old one takes nothing. */
+/* Checks that requests are granted at the new master: the old one accepts nothing. */
 static void lead_on(void)
 {
     tell_outage(parted_ms, "the partition");
@@ -332,11 +335,12 @@ static void lead_on(void)
     assert_true(cluster_is_down_by(old));
 }
 
-/* Even rounds: while one holds who wants to until long after the new one leads. Odd ones:
- * while it grants, and it may be that somebody holds for so long by such a grant.
+/* Even rounds: during a hold that lasts until long after the new master leads. Odd
+ * rounds: while locks are granted, and such a grant may begin a long hold.
  *
- * What it writes comes to its replica as long as that is one; only who is promoted before
- * the other one finds itself alone has not all. */
+ * The replication stream is not cut: what the old master writes reaches its replica until
+ * the replica is promoted. It lacks writes only if it is promoted before the old master
+ * notices that it is alone. */
 static void part_master(int round)
 {
     long long offset;
@@ -350,7 +354,7 @@ static void part_master(int round)
     lead_on();
 }
 
-/* Who holds by what is lost believes so still when the new one leads. */
+/* A holder whose grant is lost still relies on it when the new master leads. */
 static void part_master_and_replica(int round)
 {
     long long offset;
@@ -363,9 +367,9 @@ static void part_master_and_replica(int round)
     lead_on();
 }
 
-/* Nobody at the first one, a server that is no cluster's, and a node that no other knows
- * and that serves the slot; then the slot's master and its replica, one of which is the
- * former master when clients start. */
+/* The first seed has no listener, the second is a server outside any cluster, the third
+ * is a node that the others do not know and that serves the slot. Then follow the slot's
+ * master and its replica, one of which is the former master when clients start. */
 static void with_bad_first_seeds(void)
 {
     static char url[512];
@@ -383,9 +387,9 @@ static void with_bad_first_seeds(void)
     campaign_url = url;
 }
 
-/* Some clients start while nobody serves the slot, which all nodes but the one that
- * stands alone say; the others when the new master leads. They know nothing but the
- * URL. */
+/* Half of the clients start while no node serves the slot, as all nodes report except
+ * the one that is alone; the others start when the new master leads. They know only
+ * the URL. */
 static void part_master_and_start_clients(int round)
 {
     long long offset;
@@ -406,7 +410,8 @@ static void part_master_and_start_clients(int round)
     lead_on();
 }
 
-/* Else a client was led there and acquired a lock that nobody else knows of. */
+/* Checks that no client was directed to the lone node and acquired a lock there that no
+ * other node knows of. */
 static void nobody_was_alone(void)
 {
     redisReply *reply = server_command(cluster_server(alone), "DBSIZE");
@@ -422,11 +427,11 @@ static void join(int round)
     gated_part_streams(old, false);
     gated_part(old, false);
     cluster_stand();
-    cluster_check(); /* the other one leads, unless that was too slow for a moment */
+    cluster_check(); /* the new master leads, unless it was too slow for a moment */
 }
 
-/* Nobody is granted anything until they reach the others again, so that nothing is to be
- * forgiven, although all that it wrote is lost. */
+/* No request is granted until the clients reach the other nodes again. So no overlap is
+ * forgiven, although all writes of the old master are lost. */
 static void part_master_with_clients(int round)
 {
     int64_t alone_ms;
@@ -451,7 +456,7 @@ static void join_with_clients(int round)
     join(round);
 }
 
-/* Whoever waits is served, however long that takes. */
+/* All waiters are served, however long that takes. */
 #define CLUSTER .check = cluster_check, .wishes = {.wait_ms = STAGE_WAIT_MS}
 
 CAMPAIGN(slot_moves_fast, .scene = masters, .strike = move_fast, CLUSTER)
@@ -472,7 +477,8 @@ CAMPAIGN(master_killed, .scene = with_replicas, .strike = kill_master, .mend = c
          CLUSTER)
 CAMPAIGN(master_stopped_that_thaws, .scene = with_replicas, .strike = stop_master,
          .mend = thaw, CLUSTER)
-/* Who wait longer by what some hold, in no order with servers that have no SPUBLISH. */
+/* The waits are longer, since some holds are long, and servers without SPUBLISH do not
+ * serve waiters in order. */
 #define PARTED .scene = with_gates, .check = cluster_check, PARTED_WISHES
 #define PARTED_WISHES                                                                    \
     .mend = join, .wishes.wait_ms = 2 * STAGE_WAIT_MS, .wishes.long_hold_every = 48,     \

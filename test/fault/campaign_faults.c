@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The campaigns against one server and its links: each fault of the table that can strike
- * again and again (campaign.h). Where state is lost on purpose (an empty restart,
- * FLUSHALL, eviction) or a process is stopped for longer than its lease, the fence alone
- * is what protects, and the canary is not asked.
+ * The campaigns against one server and its links, with each fault of the table that can
+ * strike repeatedly (campaign.h). If state is lost on purpose (an empty restart,
+ * FLUSHALL, eviction) or a process is stopped for longer than its lease, only fencing
+ * protects, and the canary is not checked.
  *
- * Happy path: CAMPAIGN(name, .strike = what breaks it, .mend = what ends that)
+ * Usual course: CAMPAIGN(name, .strike = what breaks something, .mend = what repairs
+ * it)
  */
 #include "campaign.h"
 
@@ -135,7 +136,7 @@ static void want_no_replicas(int round)
     redis_ok("CONFIG SET min-replicas-to-write 0");
 }
 
-/* One of the commands that this way's scripts write with, in turn. */
+/* Returns one of the commands with which this way's scripts write, in turn. */
 static const char *refused_command(int round)
 {
     static const char *const mutex[] = {"set", "zrem"};
@@ -152,7 +153,7 @@ static const char *refused_command(int round)
     }
 }
 
-/* A script may have done half of its work when the server refuses a command. */
+/* A script may be half done when the server refuses one of its commands. */
 static void refuse_writes(int round)
 {
     redis_ok("ACL SETUSER default -%s", refused_command(round));
@@ -163,14 +164,14 @@ static void permit_writes(int round)
     redis_ok("ACL SETUSER default +%s", refused_command(round));
 }
 
-/* The scripts' keys, too: all of them have a TTL. */
+/* Evicts all keys, also those of the scripts: all have a TTL. */
 static void evict_all(int round)
 {
     redis_ok("CONFIG SET maxmemory-policy %s",
              round % 2 ? "volatile-ttl" : "allkeys-lru");
     redis_ok("CONFIG SET maxmemory 1");
     freeReplyObject(
-        server_try(&stage.server, "SET filler 1 PX 1")); /* evicts, if refused */
+        server_try(&stage.server, "SET filler 1 PX 1")); /* evicts even if refused */
     redis_ok("CONFIG SET maxmemory 0");
     redis_ok("CONFIG SET maxmemory-policy noeviction");
 }
@@ -245,7 +246,8 @@ CAMPAIGN(killed_server_with_aof, .strike = restart)
 CAMPAIGN(lost_state, .strike = lose_all, .loses_state = true)
 CAMPAIGN(full_memory, .strike = fill_memory, .mend = free_memory)
 CAMPAIGN(no_replicas, .strike = want_replicas, .mend = want_no_replicas)
-/* Holds last, and a strike is longer than a lease: beliefs without a lock meet others. */
+/* Holds are long, and a strike outlasts a lease: a holder without a renewed lease would
+ * overlap with the next one. */
 CAMPAIGN(refused_writes, .strike = refuse_writes, .mend = permit_writes, .strikes = 6,
          .while_ms = 1000, .wishes = {.long_hold_every = 2, .long_hold_ms = 60})
 CAMPAIGN(evicted_keys, .strike = evict_all, .loses_state = true)

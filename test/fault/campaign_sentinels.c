@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The campaigns on a master that three sentinels replace: it dies, it stands still and
- * thaws, it is replaced by order while all contend; clients are parted from it or from
- * the sentinels, and it from the other servers; sentinels are away, or one lags. Whoever
- * was the master comes back each time, as a master, until it is told whom to follow.
+ * The campaigns on a master that three sentinels replace. It dies, is stopped and
+ * continues, or is replaced by order while all processes contend. Clients are parted from
+ * it or from the sentinels, and it from the other servers. Sentinels are away, or one
+ * lags. The old master comes back each time as a master, until it is made a replica.
  *
  * If the replicas have everything when the old master is left, no overlap is forgiven.
  * Otherwise overlaps are forgiven from the first write that may be lost until no client
  * is at the old master. The new master's fencing tokens are larger all the same. All
  * waiters are served in the end.
  *
- * Happy path: CAMPAIGN(name, .scene = sentinels, .strike = what replaces the master,
+ * Usual course: CAMPAIGN(name, .scene = sentinels, .strike = what replaces the master,
  * .mend = what brings it back)
  */
 #include "campaign.h"
@@ -23,7 +23,7 @@
 #define LAGGING_MS 400
 #define AWAY_MS 1000
 
-static int old; /* who was the master before the last strike */
+static int old; /* the master before the last strike */
 
 static void scene(void)
 {
@@ -40,19 +40,19 @@ static void more_grants(void)
 
 /* ---- what was lost ---- */
 
-/* To its replicas: bytes. */
+/* Returns the number of bytes that the server has written to its replicas. */
 static long long written(int server)
 {
     return trio_info(server, "replication", "master_repl_offset:");
 }
 
-/* Until nobody is at the old master. */
+/* Waits until no client is connected to the old master. */
 static void until_left(void)
 {
     UNTIL(trio_clients(old) == 0);
 }
 
-/* `last`: the largest number that it gave. */
+/* Forgives overlaps since since_us. `last` is the old master's largest fencing token. */
 static void forgive(int64_t since_us, long long last)
 {
     campaign_lost(since_us);
@@ -74,7 +74,8 @@ static void forgive_old(int64_t since_us)
 
 /* ---- the ends of a master ---- */
 
-/* How long nobody was granted: by then all leases of before are over. */
+/* Logs for how long no request was granted. It looks for grants only after all earlier
+ * leases have expired. */
 static void tell_outage(int64_t since_ms)
 {
     UNTIL(now_ms() > since_ms + LEASE_MS);
@@ -110,7 +111,7 @@ static void kill_frozen(int round)
     switched();
 }
 
-/* What it writes for a moment comes to no replica. */
+/* The last writes before the master is killed reach no replica. */
 static void kill_unheard(int round)
 {
     int64_t since_us, killed_ms;
@@ -121,9 +122,9 @@ static void kill_unheard(int round)
     since_us = history_now_us();
     trio_part_servers(trio_gate(old), true);
     offset = written(old);
-    /* What it writes from here on is lost, since no replica can read it. A grant may be
-     * handed over locally, without a command. On a slow machine the old master may be
-     * replaced before the next write; then there is none. */
+    /* The old master's writes from here on are lost, since no replica can read them. A
+     * grant may be handed over locally, without a command. On a slow machine the old
+     * master may be replaced before its next write. */
     UNTIL(written(old) > offset || !trio_is_as_before());
     more_grants();
     trio_check();
@@ -144,7 +145,8 @@ static void come_back(int round)
     trio_stand();
 }
 
-/* Odd rounds: while it writes, and what it takes as it thaws counts as well. */
+/* In odd rounds the master accepts writes until it is stopped, and again as it continues;
+ * both may be lost. */
 static void stop(int round)
 {
     int64_t since_us, stopped_ms;
@@ -168,7 +170,8 @@ static void thaw(int round)
 {
     (void)round;
     server_resume(trio_server(old));
-    (void)trio_takes(old, "CLIENT UNPAUSE"); /* frozen or not, it works like any master */
+    /* Frozen or not, it now works like any master. */
+    (void)trio_takes(old, "CLIENT UNPAUSE");
     trio_stand();
     assert_int_equal(trio_clients(old), 0);
 }
@@ -192,8 +195,8 @@ static void stand(int round)
 
 /* ---- partitions ---- */
 
-/* Even rounds: it is replaced meanwhile, and hears what was on its way to it when it is
- * too late. */
+/* In even rounds the master is replaced in the meantime, and receives held-back commands
+ * when it is too late. */
 static void part_clients_from_master(int round)
 {
     begin();
@@ -215,7 +218,8 @@ static void join_clients_and_master(int round)
     trio_stand();
 }
 
-/* Even rounds: from all; odd ones: from all but one, of which they hear. */
+/* Even rounds: from all sentinels; odd ones: from all except one, which reports the
+ * change. */
 static void part_clients_from_sentinels(int round)
 {
     int64_t since_us;
@@ -285,7 +289,8 @@ static void delay(int sentinel, int64_t ms)
     proxy_delay(trio_sentinel_gate(sentinel), SUBSCRIPTION, TO_CLIENT, ms);
 }
 
-/* Even rounds: it stands still, and knows the old master only when it goes on. */
+/* In even rounds the sentinel is stopped, and knows only the old master when it
+ * continues. */
 static void lag(int round)
 {
     int lagging = round % TRIO;
@@ -310,7 +315,7 @@ static void catch_up(int round)
     trio_stand();
 }
 
-/* Whoever waits is served, however long that takes. */
+/* All waiters are served, however long that takes. */
 #define SENTINELS                                                                        \
     .scene = scene, .check = trio_check, .strikes = 3,                                   \
     .wishes = {.wait_ms = STAGE_WAIT_MS}

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The campaigns on two servers: roles that change in good order under load while
- * connections stay open, a balancer that leads the two links of a client to different
- * servers, clocks apart, late messages, subscriptions that only a server still believes
- * in. No write is ever lost, so nothing is forgiven, nobody is told a number twice, and
- * everybody is served.
+ * The campaigns on two servers: orderly role changes under load while connections stay
+ * open, a balancer that leads the two links of a client to different servers, clocks that
+ * differ, late messages, and subscriptions that only the server still considers open. No
+ * write is ever lost. So no overlap is forgiven, no fencing token is repeated, and all
+ * waiters are served.
  *
- * A key's end is a moment of the leader's clock: where the roles change between clocks,
- * every lease and claim is longer by far than the clocks are apart.
+ * A key expires by the leader's clock. If the roles change between clocks, every lease
+ * and claim time is much longer than the difference of the clocks.
  *
- * Happy path: CAMPAIGN(name, .scene = who stands where, .strike = what changes it)
+ * Usual course: CAMPAIGN(name, .scene = the roles of the servers, .strike = what changes
+ * them)
  */
 #include "campaign.h"
 #include "pair.h"
 
 #define APART_S 2
-/* A hold that nobody gave is seen if it lasts until the one that somebody was given
- * begins: for as long as it takes to connect anew. */
+/* A hold without a grant is noticed if it lasts until the next granted hold begins, which
+ * takes as long as a reconnection. */
 #define PATIENT .wait_ms = STAGE_WAIT_MS, .long_hold_every = 8, .long_hold_ms = 120
 
 static void lead_on(void)
@@ -62,7 +63,7 @@ static void fail_over(void)
     lead_on();
 }
 
-/* Every third time there and back, so that some links never hear of it. */
+/* Swaps the roles; every third time there and back, so that some links never notice. */
 static void swap_often(int round)
 {
     swap();
@@ -79,7 +80,7 @@ static void fail_over_often(int round)
     }
 }
 
-/* So that the balancer deals anew. */
+/* Makes the balancer distribute the clients again. */
 static void cut(int round)
 {
     proxy_cut(proxy, round % 2 ? COMMANDS : SUBSCRIPTION);
@@ -103,8 +104,9 @@ static void in_time(int round)
     proxy_delay(proxy, SUBSCRIPTION, TO_CLIENT, 0);
 }
 
-/* The clients leave their subscriptions at the leader for such at the follower, where
- * they stay when it has led for a while; and the leader never hears of that. */
+/* The clients leave their subscriptions at the leader for new ones at the follower, and
+ * keep these when the follower has led for a while. The leader never learns that they
+ * left. */
 static void desert(int round)
 {
     int before = proxy->subscriptions;

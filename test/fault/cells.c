@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cells.h's scenes and judgements. */
+/* cells.h's scenes and checks. */
 #include "cells.h"
 
 #include "cluster.h"
@@ -21,10 +21,10 @@ static const struct way ways[] = {
 const struct way *way;
 bool smoke;
 
-/* ---- the tests: each cell in each way that is asked for ---- */
+/* ---- the tests: each cell in each requested way ---- */
 
 struct played {
-    struct stage_test test; /* first: the stage knows it by this */
+    struct stage_test test; /* must be first, for the stage */
     const struct cell *cell;
     const struct way *way;
     bool smoke;
@@ -36,7 +36,7 @@ static void play(void **state)
     const struct played *played = *state;
 
     way = played->way;
-    /* A client that closes during an outage leaves the note on who it is to its TTL. */
+    /* The identity note of a client that closes during an outage stays until its TTL. */
     stage.notes_may_stay = true;
     played->cell->function();
 }
@@ -189,7 +189,7 @@ bool is_held_by(const char *token)
     return redis_int("HEXISTS x h:%s", token) == 1;
 }
 
-/* ---- the judgement ---- */
+/* ---- the checks ---- */
 
 int64_t late_ms(void)
 {

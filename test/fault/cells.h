@@ -93,8 +93,8 @@ int64_t late_ms(void);
 /* Expects that the hold is lost at the latest one lease after `since_ms`, when it could
  * be renewed for the last time. */
 void expect_O1(struct hold *owner, int64_t since_ms, uint32_t lease_ms);
-/* Expects that the hold is lost with LW_ENOTHELD long before its next scheduled renewal.
- */
+/* Expects that the hold is lost with LW_ENOTHELD long before its next scheduled
+ * renewal. */
 void expect_O2(struct hold *owner);
 /* Expects that the client renews the hold once more, and still holds the lock. */
 void expect_kept(struct hold *owner, uint64_t renewed_before);

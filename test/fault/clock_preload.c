@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Preloaded into a process whose wall clock shall jump, or run at another rate: changes
- * every reading of it as a shared file says (clock_slots.h). Other clocks are left alone.
- * Must not know whose clock it is.
+ * Preloaded into a process whose wall clock is to jump, or to run at another rate.
+ * Changes every reading of that clock by a shared file (clock_slots.h). Other clocks are
+ * unchanged. Independent of the process.
  *
- * Happy path: LD_PRELOAD, LOCKWIRE_TEST_CLOCK=<file of slots>,
+ * Usual course: LD_PRELOAD, LOCKWIRE_TEST_CLOCK=<file of slots>,
  * LOCKWIRE_TEST_CLOCK_SLOT=0, write 60 into the file.
  */
 #include "clock_slots.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server whose clock was never set, as on a machine that boots without a battery: it
- * stands in 1970, and fencing tokens begin at its time. What needs none works; who wants
- * one is told of the clock, on a link that stays up, and has it as soon as the clock is
- * right. The environment's LOCKWIRE_CLOCK_PRELOAD is the path of clock_preload.c's
- * module.
+ * A server whose clock was never set, as on a machine that boots without a battery: its
+ * time is in 1970, and fencing tokens start from that. Requests without a fencing token
+ * succeed. Requests for one fail with an error about the clock, on a link that stays up,
+ * and succeed as soon as the clock is right. LOCKWIRE_CLOCK_PRELOAD in the environment is
+ * the path of clock_preload.c's module.
  *
- * Happy path: set_clock(), somebody asks.
+ * Usual course: set_clock(), then a request.
  */
 #include "clocks.h"
 #include "players.h"
@@ -137,7 +137,7 @@ static void who_waits_has_it_when_the_clock_is_set(void **state)
     assert_stayed_up(a);
 }
 
-/* The server kept its data, and so the counter that an earlier clock began. */
+/* The server kept its data, and so the counter that started from an earlier clock. */
 static void a_counter_that_was_kept_goes_on(void **state)
 {
     set_clock(UNSET);
@@ -155,7 +155,7 @@ static void a_counter_that_was_kept_goes_on(void **state)
     assert_false(peer_logged(a, "clock"));
 }
 
-/* What was granted before that was known is given back. */
+/* A grant from before the loss was noticed is released. */
 static void a_counter_lost_meanwhile_is_the_clock_s_fault_too(void **state)
 {
     static const enum lw_mode modes[] = {LW_MUTEX, LW_EXCLUSIVE};
@@ -178,7 +178,7 @@ static void a_counter_lost_meanwhile_is_the_clock_s_fault_too(void **state)
     }
 }
 
-/* It stands in the hash since the clock was wrong; the same owner enters again. */
+/* The hash has a token from when the clock was wrong; the same owner enters again. */
 static void a_number_of_the_unset_clock_is_not_repeated(void **state)
 {
     set_clock(time(NULL));

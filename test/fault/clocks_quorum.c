@@ -19,13 +19,13 @@
 
 #define LEASE_MS 6000
 
-/* Each server has the slot of its number. */
+/* Gives each server the slot with its index. */
 static void before_start(int server)
 {
     clocks_slot_of_children(server);
 }
 
-/* The clock of each server is ahead by so many seconds; NULL: by none. */
+/* Starts the servers with clocks that are ahead by these seconds; NULL: by none. */
 static void start(int count, const int64_t *ahead_s)
 {
     memset((void *)clock_slots, 0, CLOCK_SLOTS * sizeof(*clock_slots));
@@ -106,8 +106,8 @@ static void crowd_moves(struct hold *hold, enum moment moment)
     event_add(member->timer, &(struct timeval){0, HOLD_US});
 }
 
-/* With `parted` the second half does not reach the first server, and has its tickets from
- * the second. */
+/* Starts the crowd. With `parted` its second half does not reach the first server, and
+ * takes its tickets from the second. */
 static void crowd_begin(bool parted)
 {
     memset(&crowd, 0, sizeof(crowd));
@@ -129,7 +129,7 @@ static void crowd_begin(bool parted)
     for (int i = 0; i < CROWD; i++) {
         crowd_ask(&crowd.members[i]);
     }
-    UNTIL(crowd.served >= CROWD); /* all have asked everywhere */
+    UNTIL(crowd.served >= CROWD); /* all have sent requests to all servers */
 }
 
 static void crowd_end(void)
@@ -207,8 +207,8 @@ static void a_crowd_is_served_while_the_first_server_steps(void **state)
 
 /* ---- a majority ---- */
 
-/* Without the stranger the holder might request its votes again before both are missed.
- */
+/* Without the foreign holder the holder might request its votes again before it misses
+ * both. */
 static void a_majority_that_steps_ahead_loses_the_lock(void **state)
 {
     struct peer *a, *b;
@@ -276,7 +276,7 @@ static void clocks_that_differ_by_10_ms_keep_the_order(void **state)
     c = quorum_peer("c", NULL);
     A = quorum_take(a, "A", "x");
     B = ask(b, "B", "x", -1);
-    stage_run_for(100); /* later by more than a ticket may be wrong */
+    stage_run_for(100); /* more than the error of a ticket */
     C = ask(c, "C", "x", -1);
     UNTIL(quorum_queued(0, "x") == 2 && quorum_queued(1, "x") == 2 &&
           quorum_queued(2, "x") == 2);
@@ -325,7 +325,7 @@ static void a_crowd_is_served_by_clocks_that_differ(void **state)
     crowd_end();
 }
 
-/* Returns the one of the three that holds, or NULL. */
+/* Returns the waiter that holds the lock, or NULL. */
 static struct hold *holder_of(struct hold *const waiters[3])
 {
     struct hold *holder = NULL;
@@ -444,7 +444,7 @@ static void a_crowd_is_served_at_different_rates(void **state)
     crowd_end();
 }
 
-/* ---- the client's own ---- */
+/* ---- the client's own clock ---- */
 
 static void let_own_clock_step(int64_t seconds)
 {

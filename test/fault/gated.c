@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gated.h's gates. Must not know who is a client.
+ * gated.h's gates. Independent of the clients.
  *
- * Happy path: gates in front of ports at which nobody listens yet, nodes that tell the
- * gates' ports, rules.
+ * Usual course: gates in front of ports at which no node listens yet, nodes that announce
+ * the gates' ports, rules.
  */
 #include "gated.h"
 #include "proxy.h"
 
 #include <stdio.h>
 
-#define HOST 10 /* of 127.0.0.<n>: where the first node comes from */
+#define HOST 10 /* of 127.0.0.<n>, the source address of the first node */
 #define CLIENTS 1
 
 static struct {
@@ -34,7 +34,8 @@ void gated_set(int masters, int replicas)
     cluster_set_told(masters, replicas, "", tell);
 }
 
-/* A gate is in front of who is connected to; both connect. */
+/* A gate is in front of the node that accepts a connection, and each node connects to the
+ * other one. */
 static void part(struct proxy *const *all, int node, bool on)
 {
     for (int other = 0; other < cluster_count(); other++) {

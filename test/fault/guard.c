@@ -5,12 +5,12 @@
  * without the guard are the canary: if they did not overlap, the other tests would prove
  * nothing.
  *
- * Client a is led by no sentinel, as if it were cut off from them: it stays at the old
- * master, and goes on to acquire locks there. Client b waits for each of them, and
- * follows the sentinels to the new master, which does not know them.
+ * Client a uses no sentinel, as if it were cut off from them: it stays at the old master,
+ * and continues to acquire locks there. Client b waits for each of them, and follows the
+ * sentinels to the new master, which does not know them.
  *
- * Fails if two hold a lock with the guard, if no two do without it, and if a waiter is
- * not granted its lock in the end. */
+ * Fails if two owners hold a lock with the guard, if no two do without it, and if a
+ * waiter is not granted its lock in the end. */
 #include "guard_record.h"
 #include "players.h"
 #include "trio.h"
@@ -19,8 +19,8 @@
 #include <string.h>
 
 #define GUARD_MS 20000
-#define LEASE_MS 8000 /* the longest that it allows */
-#define NAMES 40      /* to acquire them takes longer than the old master grants any */
+#define LEASE_MS 8000 /* the longest that GUARD_MS allows */
+#define NAMES 40      /* acquiring all takes longer than the old master grants any */
 #define EVERY_MS 400
 
 static struct {
@@ -119,8 +119,8 @@ static void end_scene(void)
     }
 }
 
-/* The old master and its clients are parted from all others. It goes on for as long as
- * min-replicas-max-lag lets it. */
+/* The old master and its clients are parted from all others. It continues for as long as
+ * min-replicas-max-lag allows. */
 static void part(bool guarded)
 {
     set_scene(guarded);

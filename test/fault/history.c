@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* history.h's files, as text too, and its checker: merge, then one pass with the claims
- * in hand. */
+/* history.h's files, also as text, and the checker: it merges the files, and makes one
+ * pass over the records with a table of the present claims. */
 #include "history.h"
 
 #include <fcntl.h>
@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #define CLIENTS_MAX 64
-#define ASKING_MAX 8 /* at once, of one client */
+#define ASKING_MAX 8 /* requests of one client */
 
 struct lane {
     struct record *records;
     size_t count, next;
-    int open; /* results that may still come for its operations: begun, not ended */
+    int open; /* operations without a result: begun, not ended */
     struct record asking[ASKING_MAX];
 };
 
@@ -139,22 +139,22 @@ void history_write(const char *dir, uint32_t count, int64_t lease_us, const char
 
 /* ---- one pass over the merged records ---- */
 
-#define CLAIMS_MAX 256 /* holds that nobody has ended, also those of the dead */
+#define CLAIMS_MAX 256 /* holds without a recorded end, also of dead processes */
 
 struct claim {
     struct record grant;
     int64_t until_us; /* as far as known */
-    bool superseded; /* another one that excludes it was granted, and no loss tells why */
-    struct record by; /* the first such */
+    bool superseded;  /* a hold that it excludes was granted, and no loss explains it */
+    struct record by; /* the first such hold */
     bool is_detached;
-    int64_t adoption_us; /* when the first one was begun */
+    int64_t adoption_us; /* when its first adoption began */
 };
 
 struct check {
     struct verdict verdict;
     struct claim claims[CLAIMS_MAX];
     size_t count;
-    uint64_t read_fence, write_fence; /* the largest yet */
+    uint64_t read_fence, write_fence; /* the largest so far */
     int64_t loss_begin_us, loss_end_us, lease_us;
 };
 
@@ -171,7 +171,7 @@ static void found(struct verdict *verdict, const char *what, const struct record
     }
 }
 
-/* Redis may have granted the one before the loss, and the other one after it. */
+/* Returns true if Redis may have granted `one` before the loss, and `other` after it. */
 static bool may_straddle(const struct check *check, const struct record *one,
                          const struct record *other)
 {
@@ -179,7 +179,8 @@ static bool may_straddle(const struct check *check, const struct record *one,
            other->time_us > check->loss_begin_us;
 }
 
-/* Another one is granted that excludes this one, in whose eyes it may be over. */
+/* Records a grant that excludes `claim`, whose process may no longer rely on its own
+ * hold. */
 static void supersede(struct check *check, struct claim *claim,
                       const struct record *record)
 {
@@ -200,7 +201,7 @@ static void supersede(struct check *check, struct claim *claim,
     claim->superseded = true;
 }
 
-/* One granted before the loss may come to know it after others were granted. */
+/* A grant from before the loss may be recorded after other holds were granted. */
 static void fell(struct check *check, uint64_t before, const struct record *record)
 {
     if (may_straddle(check, record, record)) {
@@ -212,9 +213,9 @@ static void fell(struct check *check, uint64_t before, const struct record *reco
           record);
 }
 
-/* A number is larger than all that were given to those whom its grant excludes. Who was
- * not run between its grant and this record, and so believes in it no more, says
- * nothing. */
+/* Checks that a fencing token is larger than those of all earlier holds that its hold
+ * excludes. A process that did not run between its grant and this record, and so does not
+ * rely on the hold, is not checked. */
 static void check_fence(struct check *check, const struct record *record)
 {
     uint64_t *mine = record->shared ? &check->read_fence : &check->write_fence;
@@ -245,7 +246,7 @@ static void granted(struct check *check, const struct record *record)
         } else {
             supersede(check, claim, record);
         }
-        /* One that is over by far belongs to a process that was killed. */
+        /* A claim that ended long ago belongs to a killed process. */
         if (claim->until_us + 100 * check->lease_us > record->time_us) {
             check->claims[kept++] = *claim;
         }
@@ -274,7 +275,8 @@ static struct claim *claim_of(struct check *check, const struct record *record)
     return find_claim(check, record->client, record->operation);
 }
 
-/* One who still believes although another was granted meanwhile that excludes it. */
+/* Counts an overlap if a process still relies on its hold although another one that it
+ * excludes was granted in the meantime. */
 static void touched(struct check *check, const struct record *record)
 {
     struct claim *claim = claim_of(check, record);
@@ -305,8 +307,8 @@ static int64_t earlier_of(int64_t one, int64_t other)
     return one < other ? one : other;
 }
 
-/* Recorded at the call, and again when the server has confirmed it: another one may have
- * been granted in between. */
+/* A detach is recorded at the call, and again when the server has confirmed it. Another
+ * hold may have been granted in between. */
 static void detached(struct check *check, const struct record *record)
 {
     struct claim *claim = claim_of(check, record);
@@ -323,7 +325,7 @@ static void detached(struct check *check, const struct record *record)
     }
 }
 
-/* An adopter that gives up releases the hold if it got it. */
+/* An adopter that gives up releases the hold if it was granted. */
 static void adoption_begun(struct check *check, const struct record *record)
 {
     struct claim *claim = find_claim(check, record->of_client, record->of_operation);
@@ -334,7 +336,8 @@ static void adoption_begun(struct check *check, const struct record *record)
     }
 }
 
-/* An adopter that was not run since its grant, and no longer believes, says nothing. */
+/* An adopter that did not run since its grant, and no longer relies on the hold, is not
+ * checked. */
 static void adopted(struct check *check, const struct record *record)
 {
     struct claim *claim = find_claim(check, record->of_client, record->of_operation);
@@ -413,7 +416,7 @@ static void take(struct check *check, struct lane *lane, const struct record *re
     }
 }
 
-/* ---- all numbers at once ---- */
+/* ---- all fencing tokens together ---- */
 
 static int compare(const void *one, const void *other)
 {
@@ -428,7 +431,8 @@ static bool has_number(const struct record *record)
     return record->what == GRANTED && record->fence != 0;
 }
 
-/* Readers' too, whose numbers the check of their order leaves open. */
+/* Finds repeated fencing tokens, also among readers, whose tokens check_fence does not
+ * order. */
 static void check_numbers(struct verdict *verdict, const struct lane *lanes,
                           uint32_t count)
 {

@@ -9,10 +9,11 @@
  * its process was known to rely on it, if that comes first. Readers may claim the lock
  * together; all other claims exclude each other.
  *
- * A detached hold is claimed by its token, without any process that relies on it, until
- * the time that its process recorded, or until an adoption of it begins, which may end it
- * at any time. An adoption that is granted takes the place of the hold. So no other hold
- * that excludes it may have been granted between the two, and no hold is adopted twice.
+ * A detached hold is claimed by its token, without any process that relies on it,
+ * until the time that its process recorded, or until an adoption of it begins, which
+ * may end it at any time. An adoption that is granted takes the place of the hold. So
+ * no other hold that excludes it may have been granted between the two, and no hold is
+ * adopted twice.
  *
  * An overlap is forgiven if state was lost on purpose between the two grants. One of them
  * must have been granted before the loss ended, as far as its deadline shows (a lease at

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checker of the fault campaign, shown histories that are good and bad: what it must
- * find, and how little it may forgive. Must not know lockwire.
+ * Tests of the fault campaigns' checker with good and bad histories: what it must find,
+ * and how little it may forgive. Independent of lockwire.
  *
- * Happy path: note() some records of two clients, judge(), compare what was found.
+ * Usual course: note() some records of two clients, judge(), and compare the verdict.
  */
 #include "history.h"
 
@@ -120,7 +120,7 @@ static void two_at_once_are_found(void **state)
 static void a_claim_ends_at_its_deadline(void **state)
 {
     (void)state;
-    holds(0, 0, 5000, 1); /* never renewed, as far as anybody knows */
+    holds(0, 0, 5000, 1); /* never renewed, as far as is recorded */
     holds(1, LEASE, 1500, 2);
     judge(0, 0, 0);
 }
@@ -213,7 +213,7 @@ static void readers_may_read_together(void **state)
 {
     (void)state;
     reads(0, 0, 500, 2);
-    reads(1, 100, 600, 1); /* who is told first is left open */
+    reads(1, 100, 600, 1); /* readers may be recorded in any order */
     judge(0, 0, 0);
     assert_int_equal(verdict.together, 1);
 }
@@ -252,7 +252,7 @@ static void detaches(int client, int64_t from, int64_t to, int64_t until, uint64
     note(client, DETACHED, to, until, fence, false);
 }
 
-/* The hold of client 0. */
+/* Records a step of an adoption of client 0's hold. */
 static void note_adoption(int client, enum what what, int64_t time, uint64_t fence)
 {
     struct record record = {.time_us = time,
@@ -301,7 +301,8 @@ static void one_beside_a_detached_hold_is_found(void **state)
     judge(1, 0, 0);
 }
 
-/* At the call until the deadline at most, but the server has confirmed more. */
+/* At the call the detach is recorded until the deadline at most; the server then confirms
+ * a longer time. */
 static void one_before_a_detach_was_confirmed_is_found(void **state)
 {
     (void)state;
@@ -330,7 +331,7 @@ static void one_between_a_detached_hold_and_its_adoption_is_found(void **state)
     judge(1, 0, 0);
 }
 
-/* It has the lock in the meantime, and gives it back. */
+/* The adopter has the lock in the meantime, and releases it. */
 static void an_adoption_that_is_given_up_may_end_the_hold(void **state)
 {
     (void)state;
@@ -408,7 +409,8 @@ static void a_third_one_after_the_loss_is_found(void **state)
     judge(1, 0, 2);
 }
 
-/* Granted by Redis before the loss, told after another one was granted behind it. */
+/* Redis granted the lock before the loss, but the grant is recorded after another one
+ * from after the loss. */
 static void one_told_late_of_a_grant_before_the_loss_is_forgiven(void **state)
 {
     (void)state;

@@ -41,7 +41,7 @@ static void wait_hold_and_lose(void)
         stage_fail("an owner's text that is none");
     }
     step_release(first);
-    step_await_result(second); /* of a mutex on its way, too */
+    step_await_result(second); /* of a mutex even while its slot moves */
     step_meanwhile("m", LIFE_LEFT);
     step_meanwhile("m", LIFE_PASSED);
     step_lose(second, "m");
@@ -50,7 +50,7 @@ static void wait_hold_and_lose(void)
     step_drop(second);
 }
 
-/* It is not renewed, until it is warned. */
+/* The lease is not renewed until `at_risk` is called. */
 static void be_warned(void)
 {
     struct player *player = step_ask(0, "w", UNRENEWED);
@@ -123,7 +123,7 @@ static void share(void)
     step_drop(writer);
 }
 
-/* A sole reader becomes the writer, and again a reader: then others may read. */
+/* The only reader becomes the writer, and a reader again: then others may read. */
 static void upgrade(void)
 {
     struct player *reader = step_ask(0, "up", OWNED(LW_SHARED, "one")), *writer, *other;
@@ -233,7 +233,7 @@ static void inquire(void)
     step_drop(held);
 }
 
-/* It loses, and gains again. */
+/* Keeps a lock, which is lost and gained again. */
 static void keep_it(void)
 {
     step_keep(0, "k", OWNED(LW_EXCLUSIVE, "one"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* life_steps.h's steps, and the judgement of each callback. */
+/* life_steps.h's steps, and the checks in each callback. */
 #include "life_steps.h"
 #include "allocator.h"
 #include "stage.h"
@@ -9,10 +9,10 @@
 
 #define PLAYERS 16
 #define LEASE_MS 400
-#define LONG_LEASE_MS 10000 /* where all must go well, on a slow machine as well */
-#define BRIEF_LEASE_MS 100  /* of what is not renewed, */
-#define BRIEF_LONG_MS 3000  /* where all must go well */
-#define SETTLED_MS 3000     /* at the latest, if at all */
+#define LONG_LEASE_MS 10000 /* if all must go well, on a slow machine as well */
+#define BRIEF_LEASE_MS 100  /* of a lock that is not renewed */
+#define BRIEF_LONG_MS 3000  /* the same, if all must go well */
+#define SETTLED_MS 3000     /* the limit for life_is_settled */
 
 static struct {
     struct event_base *base;
@@ -20,7 +20,7 @@ static struct {
     struct lw_client *clients[2];
     struct player players[PLAYERS];
     bool up[2];                   /* the clients' links */
-    int count, closed, inquiries; /* closes and inquiries: callbacks to come */
+    int count, closed, inquiries; /* closed, inquiries: callbacks outstanding */
     int good;
 } life;
 int life_calls;
@@ -71,7 +71,7 @@ static void check_alone(const struct player *me)
     }
 }
 
-/* No allocation fails or counts in the function, which may be NULL. */
+/* Calls the function, if it is not NULL, while no allocation fails or counts. */
 static void call_paused(void (*function)(const char *name), const char *name)
 {
     bool armed = allocator_pause();
@@ -254,7 +254,7 @@ static uint32_t lease_ms(bool brief)
     return brief ? BRIEF_LEASE_MS : LEASE_MS;
 }
 
-/* Adopts if `token` is not NULL. */
+/* Adopts the lock if `token` is not NULL, else requests it. */
 static struct player *request(int client, const char *name, const char *token,
                               struct lw_acquire_options options)
 {
@@ -300,8 +300,9 @@ void step_await_listener(const struct player *player, const char *channel)
     AWAIT(player->lock == NULL || player->result != PENDING || is_listened_to(channel));
 }
 
-/* Or for the key, which then was acquired again before the loss was noticed. At a quorum
- * the key of one server says little: in an undisturbed life the loss is certain. */
+/* Also ends if the key exists: then the lock was acquired again before the loss was
+ * noticed. At a quorum one server's key proves little; in an undisturbed life the loss is
+ * certain. */
 void step_await_loss(const struct player *player, const char *key)
 {
     bool certain = life_deletes != NULL && step_wait_ms > LEASE_MS;
@@ -330,7 +331,7 @@ void step_renew(struct player *player)
     AWAIT(player->renewals == 0);
 }
 
-/* Of what is held, a release cannot fail: it needs no memory. */
+/* The release of a held lock cannot fail, since it needs no memory. */
 void step_release(struct player *player)
 {
     if (!holds(player)) {
@@ -343,7 +344,7 @@ void step_release(struct player *player)
     AWAIT(player->released != PENDING);
 }
 
-/* A detach needs no memory, either; the text of a token does. */
+/* A detach needs no memory either; the text of a token does. */
 struct player *step_detach_and_adopt(struct player *player, int client,
                                      struct lw_acquire_options options)
 {
@@ -527,7 +528,7 @@ void step_await_settled(const struct player *player)
     step_counts(settled);
 }
 
-/* It is told by the server, or a renewal finds out. */
+/* The server reports the loss, or a renewal discovers it. */
 void step_lose(struct player *player, const char *key)
 {
     step_delete(key);
@@ -554,7 +555,7 @@ void step_look_and_break(int index, const char *name)
     }
 }
 
-/* The server takes any password of this user. */
+/* The server accepts any password of this user. */
 static int on_credentials(struct lw_client *client, struct lw_credentials *ret, void *arg)
 {
     (void)client;
@@ -576,10 +577,10 @@ void step_connect_client(int i, const char *url)
     if (strstr(url, "-sentinel://") != NULL || strstr(url, "-cluster://") != NULL) {
         options.address_map = "nowhere.invalid=localhost"; /* for its allocations */
     }
-    /* Without memory they are in vain. */
+    /* Without memory every request and connection waits for these. */
     options.request_timeout_ms = options.connect_timeout_ms = 3 * (uint32_t)step_wait_ms;
     if (strstr(url, "-quorum://") != NULL && options.request_timeout_ms > 15000) {
-        options.request_timeout_ms = 15000; /* the guard allows leases by it */
+        options.request_timeout_ms = 15000; /* guard_ms limits the leases by it */
     }
     options.close_timeout_ms = (uint32_t)step_wait_ms;
     options.claim_ms = 200;
@@ -620,7 +621,7 @@ void step_begin(int64_t wait_ms)
     memset(&life, 0, sizeof(life));
     step_wait_ms = wait_ms;
     life_calls = 0;
-    bool armed = allocator_pause(); /* the base is the host's */
+    bool armed = allocator_pause(); /* the base belongs to the host program */
     life.base = event_base_new();
     life.tick = event_new(life.base, -1, EV_PERSIST, on_tick, NULL);
     if (life.tick == NULL || event_add(life.tick, &(struct timeval){0, 5000}) < 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lives.h's lives, and what is looked at after each. */
+/* lives.h's lives, and the checks after each. */
 #include "lives.h"
 
 #include "allocator.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SHORT_WAIT_MS 100 /* longer than a hand-over takes; most will be in vain */
+#define SHORT_WAIT_MS 100 /* longer than a hand-over takes; most waits time out */
 
 void lives_check_keys(void)
 {
@@ -61,5 +61,5 @@ void lives(life_function *live, const char *url, bool always, long step)
     do {
         asked = one_life(live, url, at += step, always);
     } while (asked >= at);
-    assert_true(at > 20); /* that many there are at least */
+    assert_true(at > 20); /* a life has at least so many allocations */
 }

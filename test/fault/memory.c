@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The n-th allocation fails, for every n of each kind of life: once, and from the n-th
- * on. Whatever fails, every call is refused with LW_ENOMEM or ends by exactly one
- * callback, a release is accepted, nothing of it leaks, and no key stays without a lease.
- * What fails are the allocations of lockwire, of hiredis and of libevent on their behalf;
- * the host's event_base itself is made before. Must not know how the library allocates.
+ * The n-th allocation fails, for every n of each kind of life: that one alone, or all
+ * from it on. Whatever fails, every call is refused with LW_ENOMEM or ends by exactly one
+ * callback, a release is accepted, no memory leaks, and no key stays without a lease. The
+ * allocations are those of lockwire, of hiredis, and of libevent on their behalf; the
+ * host's event_base is created before. Independent of how the library allocates.
  *
- * What hiredis 0.14.1 cannot promise here stands in spared.c, and nothing else does.
+ * spared.c lists what hiredis 0.14.1 cannot guarantee here; there are no other
+ * exceptions.
  *
- * Happy path: lives(), once for each kind of life and each way to fail.
+ * Usual course: lives(), once for each kind of life and each way to fail.
  */
 #include "allocator.h"
 #include "lives.h"
@@ -38,9 +39,9 @@ LIFE(inquiries)
 LIFE(keep)
 LIFE(several)
 
-/* While resolving, libevent's own allocations do not fail: without memory for its
- * deferred call, evdns (reply_schedule_callback, libevent 2.1.12) drops an answer without
- * telling and frees the request, whose pointer the asker still has to cancel it with. */
+/* While resolving, libevent's own allocations do not fail. Without memory for its
+ * deferred call, evdns (reply_schedule_callback, libevent 2.1.12) silently drops an
+ * answer and frees the request, which the caller may still cancel by its pointer. */
 #define NOWHERE "redis://nowhere.invalid"
 
 static void resolving__one_allocation_fails(void **state)
@@ -88,8 +89,9 @@ static void sentinel__all_allocations_fail(void **state)
     live_by_sentinel(true);
 }
 
-/* ---- a release when there is no memory left at all ----
- * A release that finds none takes the link down, and is sent again on the next one. */
+/* ---- a release without any memory ----
+ * A release that finds no memory takes the link down, and is sent again on the next
+ * link. */
 
 static struct hold *held_and_waited_for(struct hold **ret_waiter)
 {
@@ -97,8 +99,7 @@ static struct hold *held_and_waited_for(struct hold **ret_waiter)
     struct peer *b = peer_ready("b", client_of(.backoff_max_ms = 50));
     struct hold *before = take(a, "", "x"), *holder;
 
-    stage.notes_may_stay =
-        true; /* a link that breaks for want of memory may be down at the end */
+    stage.notes_may_stay = true; /* a link may be down for lack of memory at the end */
     let_go(before);
     UNTIL(before->released == LW_OK);
     holder = take(a, "A", "x");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The n-th allocation fails, as in memory.c, for who lives in a cluster: of a dead seed
- * and two masters, one of which has nothing but the slot of the name in question, while
- * it has that. In the midst of each life that slot begins to move, with the name's key
- * ahead of the others, has moved when the name was let go of (a mutex: was had again, on
- * its way), and comes back behind that.
+ * The n-th allocation fails, as in memory.c, for clients of a cluster: a dead seed and
+ * two masters, one of which has only the slot of the present name, while it has that. In
+ * the course of each life that slot begins to move, with the name's key ahead of the
+ * others. The move ends after the lock was released (after a mutex was acquired again,
+ * during the move). Later the slot moves back.
  *
- * Happy path: lives(), once for each kind of life and each way to fail.
+ * Usual course: lives(), once for each kind of life and each way to fail.
  */
 #include "allocator.h"
 #include "cluster.h"
@@ -21,7 +21,7 @@ static redisContext *own_admin;
 static int dead_seed;
 static life_function *lived;
 
-/* What is asked of the stage's server is asked of this node. */
+/* Directs the queries for the stage's server to this node. */
 static void look_at_node(int node)
 {
     stage.server.admin = cluster_server(node)->admin;
@@ -37,7 +37,7 @@ static void leave(bool in_good_order)
     life_polls = false;
 }
 
-/* Redis 7.0 and later. */
+/* Returns true if the server is Redis 7.0 or later. */
 static bool has_shards(void)
 {
     redisReply *reply = server_command(cluster_server(0), "COMMAND INFO SPUBLISH");
@@ -76,7 +76,7 @@ static void go_home(const char *name, enum life_moment moment)
     cluster_move(cluster_slot(name), 0);
 }
 
-/* Nobody is connected any more to the node that the name came from. */
+/* Returns true if no client is connected to the node that the name came from. */
 static bool is_left(void)
 {
     redisReply *reply = server_command(cluster_server(1), "CLIENT LIST");
@@ -88,7 +88,7 @@ static bool is_left(void)
 
 /* ---- lives ---- */
 
-/* The other node is cleared and looked at, too. */
+/* Also clears and checks the other node. */
 static int live(const char *url, int64_t wait_ms)
 {
     bool armed = allocator_pause();
@@ -151,7 +151,7 @@ LIFE(readwrite)
 LIFE(semaphore)
 LIFE(inquiries)
 
-/* Its node has no slot any more then, which it hears of a second later. */
+/* The node of the name then has no slot left, which the client learns a second later. */
 static void live_until_it_is_let_go(bool always)
 {
     life_meanwhile = go_home;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The n-th allocation fails, for every n of a link's life: connecting, a pair and a
- * single command, forgetting one, a subscription's confirmation and messages, closing.
- * Whatever fails, no answer goes to who did not ask for it, each request is answered or
- * fails once, and nothing leaks. With hiredis 0.14.1 the allocations of spared.c never
+ * single command, forgetting a request, a subscription's confirmation and messages,
+ * closing. Whatever fails, no reply goes to another request, each request is answered or
+ * fails once, and no memory leaks. With hiredis 0.14.1 the allocations of spared.c never
  * fail.
  *
- * Happy path: count the allocations of an undisturbed life, then a life for each of them.
+ * Usual course: an undisturbed life, then a life for each of its allocations.
  */
 #include "../unit/link_scene.h"
 #include "allocator.h"
@@ -27,7 +27,7 @@ static void turn_some(void)
     }
 }
 
-/* Nothing of the test's own fails. */
+/* Serves the bytes; no allocation of the test itself fails. */
 static void serve_spared(const char *bytes)
 {
     bool armed = allocator_pause();
@@ -75,7 +75,7 @@ static void check_commands(bool undisturbed)
         "0:+c",         "1:+a",
         "1:+b",         "2:+a",
         "2:+b",         "2:+c",
-        "out of order", "no command is waiting", /* who sent was told at once */
+        "out of order", "no command is waiting", /* a failed send is reported at once */
     };
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
@@ -125,7 +125,7 @@ static void subscription(bool undisturbed)
     }
 }
 
-/* How many allocations were asked for. */
+/* Returns the number of allocations. */
 static long one_life(void (*live)(bool), long at, bool always)
 {
     long open = allocator_open(), asked;
@@ -153,7 +153,7 @@ static void lives(void (*live)(bool))
         do {
             asked = one_life(live, ++at, always);
         } while (asked >= at);
-        assert_true(at > 5); /* that many there are at least */
+        assert_true(at > 5); /* a life has at least so many allocations */
     }
 }
 

@@ -38,11 +38,11 @@ static void stop_further(bool in_good_order)
     life_deletes = life_granted = NULL;
 }
 
-/* ---- what a life does not know ---- */
+/* ---- the servers that a life does not know ---- */
 
-/* A stranger has the key there for a while: otherwise the holder might be granted one of
- * its votes again before it misses the others. Where that must not happen the while is
- * long enough for a slow machine. */
+/* A foreign holder has the key there for a while. Otherwise the holder might be granted
+ * one of its votes again before it misses the others. In an undisturbed life that must
+ * not happen, and the time is long enough for a slow machine. */
 static void take_further(const char *key)
 {
     for (int i = 0; i < SERVERS - 1; i++) {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The n-th allocation fails, for every n, of what goes on over TLS, OpenSSL's allocations
- * among them: reading the files; shaking hands, a command and its answer; and, of all but
- * OpenSSL's, a whole life of two clients. A life has tens of thousands of OpenSSL's, most
- * of them the same again; so that both clients meet them, too, a small one has every
- * so-manieth fail. Whatever fails, no callback is missing, nothing leaks, and it is told
- * that memory was out.
+ * The n-th allocation fails, for every n, during work over TLS, OpenSSL's allocations
+ * included: reading the files; a handshake, a command and its reply; and, except for
+ * OpenSSL's allocations, a whole life of two clients. A life has tens of thousands of
+ * OpenSSL's, most of them repetitions. In a small life only every SAMPLES-th allocation
+ * fails, OpenSSL's included. Whatever fails, no callback is missing, no memory leaks, and
+ * the reported reason is lack of memory.
  *
- * What OpenSSL keeps for the process it has from the first life on, which nothing
- * disturbs; what it keeps for the thread goes with each life.
+ * An undisturbed first life makes the allocations that OpenSSL keeps for the process;
+ * those that it keeps for the thread are freed after each life.
  *
- * Happy path: CRYPTO_set_mem_functions, before OpenSSL does anything; then as memory.c.
+ * Usual course: CRYPTO_set_mem_functions before OpenSSL does anything; then as in
+ * memory.c.
  */
 #include "allocator.h"
 #include "lives.h"
@@ -28,7 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAMPLES 211 /* of a small life, each so-manieth allocation */
+#define SAMPLES 211 /* in a small life, the step between failing allocations */
 
 static bool spares_openssl;
 
@@ -62,9 +63,10 @@ static void openssl_free(void *memory, const char *file, int line)
     free(memory);
 }
 
-/* ---- what is told ---- */
+/* ---- the reported reasons ---- */
 
-/* A handshake may find no memory for the client's certificate, and go on without. */
+/* Returns true if the server sent the reason: without memory for the client's
+ * certificate, a handshake may continue without it. */
 static bool is_the_servers_word(const char *why)
 {
     return strstr(why, "alert certificate required") != NULL;
@@ -78,8 +80,8 @@ static void judge(int status, const char *why)
     }
 }
 
-/* A client's time-outs are short here, since without memory they are in vain: a busy
- * machine may come too late. */
+/* A client's time-outs are short here, since they all pass without memory. So a busy
+ * machine may exceed them. */
 static void judge_client(int status, const char *why)
 {
     static const char *const late[] = {" within ", " in time"};
@@ -157,7 +159,7 @@ static void on_failed(struct lw__request *request, const char *why)
     judge(LW_OK, why);
 }
 
-/* Where this fails, `down` follows. */
+/* If this fails, `down` follows. */
 static void on_up(void *arg)
 {
     static const struct lw__request_type type = {on_pong, on_failed};
@@ -205,7 +207,8 @@ static void open_link(int port)
     }
 }
 
-/* From the connecting on; what is read and made before has lives of its own. */
+/* Allocations fail from the connect on. Those for the files and objects before it have
+ * lives of their own. */
 static int life_handshake(const char *url, int64_t wait_ms)
 {
     bool armed = allocator_pause();

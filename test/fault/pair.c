@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pair.h's two servers. Must not know who is connected to them.
+ * pair.h's two servers. Independent of their clients.
  *
- * Happy path of a change of roles: the follower is in step, the leader lets no write in,
- * the follower has everything, it leads, the leader follows.
+ * Usual course of a role change: the follower is in sync, the leader accepts no writes,
+ * the follower has everything, it leads, the old leader follows.
  */
 #include "pair.h"
 #include "clocks.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PAUSE_MS 20000 /* ends by CLIENT UNPAUSE, if nothing fails */
+#define PAUSE_MS 20000 /* CLIENT UNPAUSE ends it earlier, if nothing fails */
 
 static struct server second;
 static int ports[2]; /* of the stage's server and of the second */

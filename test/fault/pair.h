@@ -28,8 +28,8 @@ void pair_stand(void);
 void pair_agree(void);
 /* Calls pair_stand, then sends FAILOVER TO the follower, and waits until it leads. */
 void pair_fail_over(void);
-/* Does the same by hand, as scripts do: pauses writes, then REPLICAOF NO ONE, REPLICAOF.
- */
+/* Does the same by hand, as scripts do: pauses writes, then REPLICAOF NO ONE,
+ * REPLICAOF. */
 void pair_swap(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* resource.h's register: each access one exchange of the word. */
+/* resource.h's register. Each access is one exchange of the word. */
 #include "resource.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ uint32_t resource_read(struct resource *resource, uint64_t fence)
     while (largest(word) < number &&
            !atomic_compare_exchange_weak(&resource->word, &word,
                                          word_of(number, value_of(word)))) {
-        ; /* somebody else was faster: `word` is what it left */
+        ; /* another process was faster: `word` is its result */
     }
     return value_of(word);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A row of the fault table: a server that is killed and keeps its data (append-only file,
- * fsync always) takes nothing from anybody.
+ * fsync always). No client loses anything.
  *
- * Happy path of each cell: the scene, kill -9, restart, as if nothing had been.
+ * Usual course of each cell: the scene, kill -9, a restart, and everything is as
+ * before.
  */
 #include "cells.h"
 

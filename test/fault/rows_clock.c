@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rows of the fault table: wall clocks that jump, by a small preload: the server's, or
- * ours (then this program runs itself again, preloaded). Its first argument: "server" or
- * "own". The environment's LOCKWIRE_CLOCK_PRELOAD is the preload's path.
+ * our own (then this program runs itself again, preloaded). The first argument is
+ * "server" or "own". LOCKWIRE_CLOCK_PRELOAD in the environment is the preload's path.
  *
- * Happy path of each cell: the scene, jump(), what is promised.
+ * Usual course of each cell: the scene, jump(), and what is promised.
  */
 #include "cells.h"
 #include "clocks.h"
@@ -65,7 +65,7 @@ CELL(server_clock_behind__owner_kept)
     expect_kept(A, peer_stats(A->peer).renewed);
 }
 
-/* What a dead owner has left lives longer; the waiter still gets it when it is free. */
+/* A dead owner's lock lives longer; the waiter still gets it when it is free. */
 CELL(server_clock_behind__waiter_late_expiry_then_W1)
 {
     struct peer *b = client_at("b", stage.server.url);
@@ -79,7 +79,7 @@ CELL(server_clock_behind__waiter_late_expiry_then_W1)
     expect_W1(B);
 }
 
-/* A hand-over across a jump is not believed by arithmetic alone. */
+/* A hand-over across a jump is not trusted by arithmetic alone. */
 CELL(server_clock_behind__waiter_handed_the_lock_W1)
 {
     struct hold *A = own(client_at("a", stage.server.url), LEASE_MS), *B;
@@ -99,7 +99,7 @@ CELL(server_clock_behind__release_OK)
     expect_released(A, LW_OK);
 }
 
-/* ---- ours ---- */
+/* ---- our own clock ---- */
 
 static int open_own_stage(void **state)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: a cluster, whose slots move, step by step or at once, to a
- * node that has just come as well; whose masters are replaced in each of three ways, die,
- * stand still and thaw, or are parted from the others, but not from clients; and that
- * calls itself down.
+ * Rows of the fault table: a cluster. Its slots move, step by step or at once, also to a
+ * node that has just joined. Its masters are replaced in each of three ways, die, are
+ * stopped and continue, or are parted from the other nodes but not from clients. And the
+ * cluster reports itself down.
  *
- * Happy path of each cell: the scene at the master of the slot, what befalls it, what is
+ * Usual course of each cell: the scene at the slot's master, the fault, and what is
  * promised wherever the slot is then.
  */
 #include "cells.h"
@@ -15,8 +15,8 @@
 #include <string.h>
 
 #define MASTERS 3
-#define PATIENT_MS 40000 /* no answer in so long: longer than any failover here */
-#define MOVING_MS 300    /* as it is while it has some keys here and some there */
+#define PATIENT_MS 40000 /* a request time-out longer than any failover here */
+#define MOVING_MS 300    /* for how long some of the slot's keys are at each node */
 
 static int slot, home;
 
@@ -68,7 +68,7 @@ static struct peer *client(const char *label)
     return client_with(label, REQUEST_MS);
 }
 
-/* One that gives up on nothing while a failover takes place. */
+/* Returns a client whose requests do not time out during a failover. */
 static struct peer *patient(const char *label)
 {
     return client_with(label, PATIENT_MS);
@@ -79,7 +79,7 @@ static int elsewhere(void)
     return (home + 1) % MASTERS;
 }
 
-/* ---- a slot on its way ---- */
+/* ---- a slot that is moving ---- */
 
 static void begin_to_move(void)
 {
@@ -141,7 +141,7 @@ CELL(slot_moving__release_OK)
     expect_W1(B);
 }
 
-/* Nobody else there, and before any script was sent in this slot. */
+/* No other client is there, and no script was sent to this slot before. */
 CELL(slot_moving__newcomer_W1)
 {
     struct hold *A;
@@ -178,7 +178,7 @@ static void expect_adopted_and_W1(struct hold *adopter, struct hold *earlier,
     expect_W1(waiter);
 }
 
-/* While the name and the fence counter are at two nodes, no script reaches both. */
+/* While the name and the fence counter are at different nodes, no script reaches both. */
 CELL(slot_moving__adoption_OK)
 {
     struct hold *A, *B, *D;
@@ -300,7 +300,7 @@ CELL(slot_moved_to_a_new_node_that_goes_again__waiter_W1)
 
 static int replica(void)
 {
-    return (home + MASTERS) % (2 * MASTERS); /* of each other, whoever is it now */
+    return (home + MASTERS) % (2 * MASTERS); /* the other node of the pair */
 }
 
 static long long offset_of(int node)
@@ -313,8 +313,8 @@ static long long offset_of(int node)
     return offset;
 }
 
-/* Until the replica has all that was written until now. (WAIT would have the gates wait,
- * too.) */
+/* Waits until the replica has all earlier writes. (WAIT would block the loop, and so the
+ * gates.) */
 static void replicate(void)
 {
     long long offset = offset_of(home);
@@ -338,7 +338,7 @@ static void kill_it(void)
     cluster_ask_owner(slot);
 }
 
-/* And it thaws, and for a moment takes itself for the master. */
+/* Then the master continues, and for a moment considers itself the master. */
 static void stop_it(void)
 {
     replicate();
@@ -349,7 +349,7 @@ static void stop_it(void)
     cluster_ask_owner(slot);
 }
 
-/* It is there still, for clients alone, and takes itself for the master. */
+/* Clients still reach the old master, which considers itself the master. */
 static void part_it(void)
 {
     replicate();
@@ -376,7 +376,8 @@ static void taken_over(void)
     fail_over("TAKEOVER");
 }
 
-/* Channels that somebody listens to at the slot's master; -1: it cannot be asked. */
+/* Returns the number of channels with subscribers at the slot's master, or -1 if it does
+ * not answer. */
 static long long listened_to(void)
 {
     redisReply *reply =
@@ -387,7 +388,8 @@ static long long listened_to(void)
     return count;
 }
 
-/* Who waits has come to the new master; until then it may be taken for dead there. */
+/* Waits until the waiter has subscribed at the new master: until then it may be
+ * considered dead there. */
 static void until_followed(void)
 {
     int64_t since_ms = now_ms();
@@ -397,9 +399,9 @@ static void until_followed(void)
                   (long long)(now_ms() - since_ms));
 }
 
-#define OWN_MS (10 * LONG_MS) /* by itself it is not renewed while a test waits */
+#define OWN_MS (10 * LONG_MS) /* so long that a test sees no scheduled renewal */
 
-/* By nothing but its heartbeats a client that holds hears of it. */
+/* A client that only holds learns of the change by nothing but its heartbeats. */
 static void owner_is_kept(void (*scene)(void), void (*replace)(void))
 {
     struct hold *A;
@@ -412,7 +414,7 @@ static void owner_is_kept(void (*scene)(void), void (*replace)(void))
     expect_kept(A, renewed);
 }
 
-/* Who comes later stands behind it. */
+/* A later request must be behind the waiter at the new master as well. */
 static void waiter_keeps_its_place(void (*scene)(void), void (*replace)(void))
 {
     struct hold *A, *B, *later;
@@ -478,7 +480,7 @@ CELL(master_killed__adoption_OK)
     expect_adopted_and_W1(ask_to_adopt(patient("d"), A, STAGE_WAIT_MS, 0), A, B);
 }
 
-/* The new master has nothing of it. */
+/* The new master does not know the hold. */
 CELL(master_parted_whose_grant_is_lost__owner_O2)
 {
     struct hold *A;
@@ -495,9 +497,9 @@ CELL(master_parted_whose_grant_is_lost__owner_O2)
     expect_W1(ask_to_wait(b, "B", STAGE_WAIT_MS, 0));
 }
 
-#define PARTED_MS 8000 /* less than for how long the former master used to be asked */
+#define PARTED_MS 8000 /* the former master used to be asked for longer than this */
 
-/* Finds a name whose slot this master or its replica has, whichever leads now. */
+/* Finds a name whose slot is at this master or its replica, whichever leads now. */
 static void name_of_pair(int pair, char ret[16])
 {
     int i = 0;
@@ -507,9 +509,9 @@ static void name_of_pair(int pair, char ret[16])
     } while (cluster_owner(cluster_slot(ret)) % MASTERS != pair);
 }
 
-/* Between its failure and the take-over no master serves, and whoever is asked then is in
- * doubt. After it all others know who leads, and the former one goes on telling that it
- * does. */
+/* Between the failure and the take-over no master serves the slot, and a node that is
+ * asked then does not know. After it all other nodes know the new master, and the former
+ * one still reports itself. */
 CELL(master_parted__owner_of_a_short_lease_is_kept)
 {
     static const char *const labels[] = {"A", "B", "C"};
@@ -532,7 +534,7 @@ CELL(master_parted__owner_of_a_short_lease_is_kept)
     parted_ms = now_ms();
     gated_part(home, true);
     UNTIL(cluster_has_failed(1, home) && cluster_has_failed(2, home));
-    for (int i = 1; i < MASTERS; i++) { /* those who hold there will ask, too */
+    for (int i = 1; i < MASTERS; i++) { /* so that the clients send commands there, too */
         assert_int_equal(lw_renew(holds[i]->lock, 0, NULL, NULL), LW_OK);
     }
     cluster_promoted(replica());
@@ -554,7 +556,7 @@ CELL(master_parted__owner_of_a_short_lease_is_kept)
     stage_clear_trace();
 }
 
-/* It is the first one that a newcomer asks. */
+/* A new client asks the former master first. */
 CELL(master_parted__newcomer_by_its_address_W1)
 {
     char url[200];
@@ -567,7 +569,7 @@ CELL(master_parted__newcomer_by_its_address_W1)
     expect_W1(ask_to_hold(client_to("a", url, REQUEST_MS), "A", 0, LONG_MS));
 }
 
-/* Said to one that is dead, said again to the next one. */
+/* A release that was sent to the dead master is sent again to the next one. */
 CELL(master_killed__release_on_its_way_OK)
 {
     struct hold *A;
@@ -583,7 +585,7 @@ CELL(master_killed__release_on_its_way_OK)
     expect_released(A, LW_OK);
 }
 
-/* ---- a cluster that calls itself down ---- */
+/* ---- a cluster that reports itself down ---- */
 
 static bool is_down(int node)
 {
@@ -594,7 +596,7 @@ static bool is_down(int node)
     return down;
 }
 
-/* Another master than the slot's is away, and has nobody in its place. */
+/* Kills a master other than the slot's, which has no replica. */
 static void call_down(void)
 {
     server_kill(cluster_server(elsewhere()));
@@ -660,7 +662,7 @@ CELL(cluster_down_for_a_while__waiter_W1)
     expect_W1(B);
 }
 
-/* ---- a master away that has no replica ---- */
+/* ---- a dead master that has no replica ---- */
 
 CELL(master_lost__owner_O1)
 {

@@ -2,13 +2,15 @@
 /*
  * Rows of the fault table: a lock that its owner detaches and another client adopts,
  * while links, the server or one of the processes fail. In each cell A detaches, B waits,
- * D adopts. A restart with its data is in rows_aof.c, a failover in rows_failover.c,
- * rows_servers.c and rows_sentinels.c, a slot that moves in rows_cluster.c.
+ * D adopts. A restart that keeps the data is in rows_aof.c, a failover in
+ * rows_failover.c, rows_servers.c and rows_sentinels.c, a slot that moves in
+ * rows_cluster.c.
  *
- * The promises: at most one holder; a lock that the server keeps stays detached for
- * keep_ms at least; a detach or an adoption that is sent twice has the effect of once;
- * each fencing token is larger than the last one; the waiter gets the lock when its time
- * is over (W1); and an adopter learns LW_ENOTHELD if the token holds no more.
+ * The promises: at most one holder; a lock that the server does not lose stays
+ * detached for at least keep_ms; a detach or an adoption that is sent twice has the
+ * effect of one; each fencing token is larger than the last one; the waiter gets the
+ * lock when keep_ms has passed (W1); and an adopter gets LW_ENOTHELD if the token no
+ * longer holds the lock.
  */
 #include "cells.h"
 #include "known.h"
@@ -17,7 +19,7 @@
 #include <signal.h>
 
 #define KEEP_MS 20000      /* longer than any cell */
-#define BRIEF_KEEP_MS 1500 /* so that it ends */
+#define BRIEF_KEEP_MS 1500 /* so that it passes */
 
 static struct proxy *proxy;
 
@@ -44,7 +46,7 @@ static void restart_empty(void)
     server_restart(&stage.server);
 }
 
-/* A has detached the lock, and B waits for it. */
+/* Lets A detach the lock. Returns B, which waits for it. */
 static struct hold *wait_for_detached(struct hold **ret_owner, uint32_t keep_ms)
 {
     *ret_owner = own(client("a"), LONG_MS);
@@ -59,7 +61,7 @@ static bool is_detached(uint32_t keep_ms)
     return left > 0 && left <= (long long)keep_ms;
 }
 
-/* It ends not before end_ms, nor later than slack_ms behind it. */
+/* Expects that the lock expires no earlier than end_ms, and at most slack_ms later. */
 static void expect_end(int64_t end_ms, int64_t slack_ms)
 {
     int64_t before_ms = now_ms();
@@ -70,7 +72,8 @@ static void expect_end(int64_t end_ms, int64_t slack_ms)
     }
 }
 
-/* The adopter releases, and the waiter is granted after all earlier holders. */
+/* Has the adopter release the lock, which the waiter must get with a larger fencing
+ * token. */
 static void expect_handed_on(struct hold *adopter, struct hold *waiter)
 {
     let_go(adopter);
@@ -83,8 +86,8 @@ static void expect_handed_on(struct hold *adopter, struct hold *waiter)
 
 /* ---- reset ---- */
 
-/* So long is the time between the two sendings, at least. Sent with all of its time, the
- * second one would have the lock end so much later. */
+/* The least time between the two detach commands. If the second one had the whole
+ * keep_ms, the lock would expire so much later. */
 #define GAP_MS 400
 
 CELL(reset__detach_OK_though_sent_again)
@@ -123,14 +126,14 @@ CELL(reset__detach_OK_though_the_first_one_was_lost)
     cut_both();
     proxy_swallow(proxy, COMMANDS, TO_SERVER, false);
     UNTIL(A->released != PENDING);
-    if (A->released_ms < detached_ms + 2 * BRIEF_KEEP_MS) { /* else it may have ended */
+    if (A->released_ms < detached_ms + 2 * BRIEF_KEEP_MS) { /* else it may have expired */
         assert_int_equal(A->released, LW_OK);
     }
     expect_W1_after(B, detached_ms + 2 * BRIEF_KEEP_MS);
     assert_true(B->fence > A->fence);
 }
 
-/* What is sent a second time finds the adopter, and leaves its lease alone. */
+/* The second detach finds the adopter, and leaves its lease unchanged. */
 CELL(reset__detach_ENOTHELD_if_adopted_meanwhile)
 {
     struct hold *A, *B, *D;
@@ -171,7 +174,7 @@ CELL(reset__adoption_OK_though_sent_again)
 
 /* ---- black hole, and half of it ---- */
 
-/* The detach is retried when the link is back, and finds the adopter. */
+/* The detach is retried when the link is back, and then finds the adopter. */
 CELL(black_hole__detach_EUNKNOWN_and_the_adopter_is_kept)
 {
     struct hold *A, *B, *D;
@@ -186,7 +189,7 @@ CELL(black_hole__detach_EUNKNOWN_and_the_adopter_is_kept)
     proxy_black_hole(proxy, false);
     cut_both();
     UNTIL(A->peer->up);
-    peer_close(A->peer); /* behind the last reply */
+    peer_close(A->peer); /* after the last reply */
     UNTIL(A->peer->closed);
     assert_false(is_detached(KEEP_MS));
     assert_held_by_redis(D);
@@ -208,13 +211,13 @@ CELL(black_hole__adoption_ETIMEOUT_and_the_lock_stays)
     proxy_black_hole(proxy, false);
     cut_both();
     UNTIL(d->up);
-    peer_close(d); /* behind the release of what may have been adopted */
+    peer_close(d); /* after the release of a possible adoption */
     UNTIL(d->closed);
     assert_held_by_redis(D);
     expect_handed_on(D, B);
 }
 
-/* Adopted, but nobody was told. */
+/* The adoption succeeds, but its reply is lost. */
 CELL(half_open__adoption_ETIMEOUT_is_released)
 {
     struct hold *A, *B, *D;
@@ -316,8 +319,8 @@ CELL(killed_and_empty__detach_ENOTHELD)
     expect_released(A, LW_ENOTHELD);
 }
 
-/* A server that stops has perhaps read what it was sent: executed when it goes on, and
- * sent a second time. */
+/* A server that is stopped may have read the command: it executes the command when it
+ * continues, and the client sends it again. */
 CELL(server_stopped__adoption_OK_afterwards)
 {
     struct hold *A, *B = wait_for_detached(&A, KEEP_MS), *D;
@@ -372,7 +375,7 @@ CELL(script_flush__detach_and_adoption_OK)
     expect_handed_on(D, B);
 }
 
-/* ---- the key goes ---- */
+/* ---- the key is lost ---- */
 
 CELL(deleted__adoption_ENOTHELD)
 {
@@ -404,8 +407,8 @@ static struct process *start_process(void)
                                    .request_timeout_ms = REQUEST_MS, .claim_ms = 1000));
 }
 
-/* P has sent the detach, and is killed before it can know the reply. Returns when, at the
- * latest, it was told to detach. */
+/* Has P detach the lock, and kills it once the server has executed that. Returns the time
+ * right before the order to P. */
 static int64_t kill_after_detach(struct process *p, uint32_t keep_ms)
 {
     int64_t told_ms = now_ms();
@@ -447,7 +450,7 @@ CELL(process_killed_after_detach__waiter_W1_when_it_ends)
     assert_true(B->fence > p->fence);
 }
 
-/* Adopted by a process that dies, for less time than the lock was detached for. */
+/* A process adopts the lock for less time than it was detached for, and dies. */
 CELL(process_killed_while_it_adopts__waiter_W1_when_it_ends)
 {
     struct process *p = start_process();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A row of the fault table: the master dies and its replica is promoted in its place, at
- * the same address; with everything replicated, or without the last writes.
+ * A row of the fault table: the master dies and its replica is promoted, at the same
+ * address; with everything replicated, or without the last writes.
  *
- * Happy path of each cell: the scene at the master, promote(), what is promised at the
- * new one.
+ * Usual course of each cell: the scene at the master, promote(), and what is promised at
+ * the new master.
  */
 #include "cells.h"
 
@@ -35,7 +35,7 @@ static void cut_off_replica(void)
     freeReplyObject(server_command(&replica, "REPLICAOF NO ONE"));
 }
 
-/* The replica takes the master's place in the stage, too. */
+/* Promotes the replica, which replaces the master in the stage as well. */
 static void promote(void)
 {
     cut_off_replica();
@@ -97,7 +97,7 @@ CELL(promoted_without_the_last_writes__owner_O2)
     expect_O2(A);
 }
 
-/* The overlap is documented; the fence tells the two apart. */
+/* The overlap is documented; the fencing tokens tell the two holds apart. */
 CELL(promoted_without_the_last_writes__waiter_W1_with_a_larger_fence)
 {
     struct hold *A = own_without_replica(), *B;
@@ -175,7 +175,7 @@ CELL(promoted_with_all_writes__detached_lock_ends_and_waiter_W1)
     assert_true(B->fence > A->fence);
 }
 
-/* The replica has the lock, and its lease as it was. */
+/* The replica has the lock, with the lease from before the detach. */
 CELL(promoted_without_the_detach__adoption_OK)
 {
     struct hold *A = own_and_replicate(), *D;

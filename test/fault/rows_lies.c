@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Rows of the fault table: a server that lies: garbage, truncated replies, wrong types,
- * huge arrays and bulks, deep nesting, replies nobody asked for, messages on a wrong
- * channel. What the scripts do is real as long as it does not lie.
+ * huge arrays and bulks, deep nesting, replies without a request, messages on a wrong
+ * channel. While it does not lie, a real server executes the scripts.
  *
- * Happy path of each cell: the scene, a while of lies in answer to every script, the
- * truth.
+ * Usual course of each cell: the scene, lies in reply to every script for a while, then
+ * the truth.
  */
 #include "cells.h"
 #include "fake_redis.h"
@@ -15,8 +15,8 @@
 static const char *lie; /* NULL: the truth */
 static struct fake_redis *fake;
 
-/* To every script, to what the server has in place of one, and to the plain try for `x`;
- * not to the note on who a client is, since its answer concerns no lock. */
+/* Lies in reply to every script, to the server's own commands in place of scripts, and to
+ * the plain try for `x`; but not to the identity note, whose reply concerns no lock. */
 static const char *answer(struct fake_redis *server, int argc, char **argv)
 {
     bool script = argc > 0 && (strncasecmp(argv[0], "EVAL", 4) == 0 ||
@@ -51,7 +51,7 @@ static void owner_hears(const char *words)
     lie = NULL;
 }
 
-/* Lied to in between, it is verified as soon as the truth is told again. */
+/* An owner that got lies in between is verified as soon as the server stops lying. */
 static void owner_hears_for_a_while(const char *words)
 {
     struct hold *A = own(at_liar("a"), 6000);
@@ -119,7 +119,7 @@ LIE(huge_array, "*2147483647\r\n")
 LIE(huge_bulk, "$2147483647\r\nabc")
 LIE(deep_nesting, "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n")
 
-/* More replies than were asked for: the link is of no use any more. */
+/* There are more replies than requests, which makes the link unusable. */
 CELL(replies_never_asked_for__waiter_W1)
 {
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS), *B;
@@ -136,8 +136,8 @@ CELL(replies_never_asked_for__waiter_W1)
     expect_W1(B);
 }
 
-/* Messages that are not for us, or say what nobody can have said, are ignored or end the
- * subscription; the owner does not notice. */
+/* Messages that are not for us, or that no client can have published, are ignored or end
+ * the subscription; the owner is not affected. */
 CELL(push_of_another_kind__owner_unaffected)
 {
     static const char *const pushes[] = {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: a server that does not want us: too many clients, a password
- * that was rotated, permissions that were taken away. Connections that stand are
- * unaffected by the first two.
+ * Rows of the fault table: a server that refuses a client: too many clients, a rotated
+ * password, revoked permissions. Open connections are unaffected by the first two.
  *
- * Happy path of each cell: the scene, the refusal, what is promised.
+ * Usual course of each cell: the scene, the refusal, and what is promised.
  */
 #include "cells.h"
 
@@ -66,7 +65,7 @@ CELL(maxclients__owner_without_O1)
     fill_up();
     kill_links(A->peer);
     expect_O1(A, now_ms(), SHORT_MS);
-    if (stage.server.tls_port == 0) { /* which it hangs up before it can tell by TLS */
+    if (stage.server.tls_port == 0) { /* with TLS it closes without this error */
         assert_non_null(strstr(A->peer->whys, "max number of clients"));
     }
     empty_again();
@@ -174,7 +173,7 @@ CELL(permission_taken__owner_O1)
     A = own(user("a"), SHORT_MS);
     redis_ok("ACL SETUSER app -@scripting -@write");
     expect_O1(A, now_ms(), SHORT_MS);
-    UNTIL(redis_int("EXISTS x") == 0); /* its lease ends it */
+    UNTIL(redis_int("EXISTS x") == 0); /* its lease expires */
 }
 
 CELL(permission_taken__waiter_EREDIS_at_once)
@@ -188,7 +187,7 @@ CELL(permission_taken__waiter_EREDIS_at_once)
     assert_int_equal(B->result, LW_EREDIS);
     assert_non_null(strstr(lw_lock_errstr(B->lock), "NOPERM"));
     stage_clear_trace();
-    let_go(A); /* what it may not take out of the queue costs a claim window */
+    let_go(A); /* the entry that B may not remove costs a claim window */
     UNTIL(redis_int("EXISTS x") == 0);
     stage_clear_trace();
 }
@@ -202,7 +201,7 @@ CELL(permission_taken__release_EREDIS)
     redis_ok("ACL SETUSER app -@scripting -@write");
     let_go(A);
     expect_released(A, LW_EREDIS);
-    UNTIL(redis_int("EXISTS x") == 0); /* its lease ends it */
+    UNTIL(redis_int("EXISTS x") == 0); /* its lease expires */
 }
 
 int main(int argc, char **argv)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: what happens between client and server: reset, black hole,
- * half-open, slow, without notifications, links killed by the server. A proxy stands in
- * between for the client at stake.
+ * Rows of the fault table: faults between client and server: reset, black hole,
+ * half-open, slow, without notifications, links killed by the server. The client in
+ * question connects through a proxy.
  *
- * Happy path of each cell: the scene, the fault, what is promised.
+ * Usual course of each cell: the scene, the fault, and what is promised.
  */
 #include "cells.h"
 #include "known.h"
@@ -17,7 +17,7 @@ static struct peer *behind_proxy(const char *label)
     return client_at(label, proxy->url);
 }
 
-/* A waits behind nothing; B, behind the proxy, waits for it. */
+/* A holds the lock without a proxy; returns B, which waits for it behind the proxy. */
 static struct hold *wait_behind_proxy(struct hold **ret_holder, int64_t wait_ms)
 {
     struct peer *b = behind_proxy("b");
@@ -83,7 +83,7 @@ CELL(black_hole__owner_O1)
 
     proxy_black_hole(proxy, true);
     int64_t since = now_ms();
-    UNTIL(!A->peer->up); /* by the request's own timer, before the lease ends */
+    UNTIL(!A->peer->up); /* by the request time-out, before the lease expires */
     assert_true(A->lost == PENDING || A->lost_ms <= now_ms());
     expect_O1(A, since, 3000);
     proxy_black_hole(proxy, false);
@@ -172,7 +172,7 @@ CELL(slow__waiter_late_grant_is_discarded)
     proxy_delay(proxy, COMMANDS, TO_CLIENT, 600);
     B = ask_to_wait(b, "B", 2500, 400);
     UNTIL(B->result != PENDING);
-    assert_int_equal(B->result, LW_ETIMEOUT); /* each answer finds its lease over */
+    assert_int_equal(B->result, LW_ETIMEOUT); /* each reply comes after its lease */
     proxy_delay(proxy, COMMANDS, TO_CLIENT, 0);
     UNTIL(redis_int("EXISTS x") == 0);
     stage_clear_trace();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: what a server refuses while its connections stand: out of
+ * Rows of the fault table: a server that refuses commands on open connections: out of
  * memory, too few replicas, unable to save (MISCONF), demoted to a replica, paused for
- * writes, busy with a script that does not end. A real server, whose file cannot be made,
- * so that no save can succeed.
+ * writes, busy with an endless script. The server is real; it cannot create its dump
+ * file, so that every save fails.
  *
- * Happy path of each cell: the scene, begin(), what is promised, end().
+ * Usual course of each cell: the scene, begin(), what is promised, end().
  */
 #include "cells.h"
 
@@ -14,7 +14,7 @@
 
 #define WHILE_MS 300 /* well within a lease */
 
-/* A folder stands where a save would put its file. */
+/* Creates a directory at the path of the dump file. */
 static int open_stage(void **state)
 {
     char path[sizeof(stage.server.process.dir) + 16];
@@ -68,7 +68,7 @@ static void want_no_replicas(void)
     redis_ok("CONFIG SET min-replicas-to-write 0");
 }
 
-/* ---- MISCONF: nor here ---- */
+/* ---- MISCONF: nor are they here ---- */
 
 static void fail_to_save(void)
 {
@@ -94,7 +94,7 @@ static void promote(void)
     redis_ok("REPLICAOF NO ONE");
 }
 
-/* ---- CLIENT PAUSE WRITE: replies stay away, connections stay ---- */
+/* ---- CLIENT PAUSE WRITE: no replies, but connections stay open ---- */
 
 static void pause_writes(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: what happens to our own process: stalled or stopped for longer
- * than the lease, forked, and handles and clients freed while something is broken.
+ * Rows of the fault table: faults of our own process: stalled or stopped for longer than
+ * the lease, forked, and handles and clients freed while something is broken.
  *
- * Happy path of each cell: the scene, the fault, what is promised.
+ * Usual course of each cell: the scene, the fault, and what is promised.
  */
 #include "cells.h"
 #include "process.h"
@@ -28,9 +28,9 @@ CELL(stalled_past_the_lease__waiter_late_grant_is_given_back)
     struct peer *a = client_at("a", stage.server.url);
     struct hold *B = ask_to_wait(a, "B", 400, 60000);
 
-    event_base_loop(stage.base, EVLOOP_NONBLOCK); /* it is asked for */
+    event_base_loop(stage.base, EVLOOP_NONBLOCK); /* the request is sent */
     UNTIL(redis_int("EXISTS x") == 1 || B->result != PENDING);
-    if (B->result != PENDING) { /* answered at once: nothing was late */
+    if (B->result != PENDING) { /* granted at once: nothing was late */
         assert_int_equal(B->result, LW_OK);
         stage_clear_trace();
         return;
@@ -79,7 +79,7 @@ CELL(process_stopped__waiter_late_grant_is_released)
     process_signal(p, SIGSTOP);
     let_go(A);
     EXPECT("A released OK");
-    UNTIL(now_ms() > asked + 1600); /* its time is over, its claim window is not */
+    UNTIL(now_ms() > asked + 1600); /* W has timed out, but its claim window is open */
     process_signal(p, SIGCONT);
     EXPECT("P: W ETIMEOUT");
     UNTIL(redis_int("EXISTS x") == 0);
@@ -87,7 +87,7 @@ CELL(process_stopped__waiter_late_grant_is_released)
 
 /* ---- fork ---- */
 
-/* In the child the lock counts as not held, and both may only be freed. */
+/* In the child the lock counts as not held, and lock and client may only be freed. */
 static void fork_and_free(struct hold *hold, int release_status)
 {
     int status = 0;
@@ -136,7 +136,7 @@ CELL(fork__release_OK_in_the_parent)
     expect_released(A, LW_OK);
 }
 
-/* ---- freed at every step of a fault: silence ---- */
+/* ---- freed at every step of a fault: no callback follows ---- */
 
 enum fault { STOPPED, KILLED, CUT, HOLE, SLOW, REFUSING, FLUSHED };
 
@@ -161,8 +161,8 @@ static void strike(enum fault fault, struct proxy *proxy, bool on)
     }
 }
 
-/* So many turns of the loop after each of four steps, something is freed. players.h sees
- * to it that nothing is called afterwards. */
+/* Frees the locks or the clients after `step` turns of the loop. There are four turns
+ * after each of three stages of the fault. players.h checks that no callback follows. */
 static void free_at(enum fault fault, int step, bool client)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -194,7 +194,7 @@ static void free_at(enum fault fault, int step, bool client)
         }
     }
     if (!client) {
-        UNTIL(redis_int("EXISTS x") == 0); /* what was freed is released */
+        UNTIL(redis_int("EXISTS x") == 0); /* the freed locks are released */
     }
     stage_run_for(100);
     for (struct peer *peer = a; peer != NULL; peer = peer == a ? b : NULL) {
@@ -203,7 +203,7 @@ static void free_at(enum fault fault, int step, bool client)
     UNTIL(event_base_get_num_events(stage.base, EVENT_BASE_COUNT_ADDED) <= 1 + 1);
     proxy_stop(proxy);
     if (client) {
-        redis_ok("FLUSHALL"); /* what was held by a freed client stays for its lease */
+        redis_ok("FLUSHALL"); /* a freed client's lock stays for its lease */
     }
     stage_clear_trace();
 }

@@ -4,18 +4,18 @@
  * are promised: with all writes in the replicas, or without the last ones; while the old
  * master lives on; and while the sentinels are away.
  *
- * Happy path of each cell: the scene at the first master, what happens to it, what is
- * promised at the next one.
+ * Usual course of each cell: the scene at the first master, the fault, and what is
+ * promised at the next master.
  */
 #include "cells.h"
 #include "trio.h"
 
 #include <stdio.h>
 
-#define PATIENT_MS 40000 /* no answer in so long: longer than any failover here */
+#define PATIENT_MS 40000 /* a request time-out longer than any failover here */
 
-/* One that gives up on nothing while a failover takes place: only what sentinels tell
- * has it leave a server that is silent. */
+/* Returns a client whose requests do not time out during a failover: it leaves a silent
+ * server only because of the sentinels' reports. */
 static struct peer *patient_at(const char *label)
 {
     struct peer *peer =
@@ -28,7 +28,8 @@ static struct peer *patient_at(const char *label)
     return peer;
 }
 
-/* All clients of this test are where the sentinels say, with both of their links. */
+/* Waits until all clients of this test have both links to the server that the sentinels
+ * report. */
 static void until_led(int clients, int old)
 {
     UNTIL(proxy_count(trio_gate(trio_leader()), SUBSCRIPTION) >= clients &&
@@ -48,14 +49,14 @@ static struct hold *own_and_replicate(struct peer *peer)
     return A;
 }
 
-/* What it is granted here, and what is done from here on, no replica hears of. */
+/* Acquires a lock while no replica receives the grant, or any later write. */
 static struct hold *own_unheard(struct peer *peer, uint32_t lease_ms)
 {
     struct hold *A;
 
     trio_part_servers(trio_gate(trio_leader()), true);
     A = own(peer, lease_ms);
-    trio_check(); /* a slow machine is at this until the master is taken for dead */
+    trio_check(); /* a slow machine may take so long that the master counts as down */
     return A;
 }
 
@@ -65,7 +66,7 @@ static void drop_what_is_held_back(int server)
     trio_part_servers(trio_gate(server), false);
 }
 
-/* Returns who it was. */
+/* Returns the index of the killed server. */
 static int kill_master(void)
 {
     int old = trio_leader();
@@ -97,7 +98,7 @@ CELL(master_killed__owner_kept)
     expect_kept(A, renewed);
 }
 
-/* Who comes later stands behind it, at the new master as well. */
+/* A later request must be behind the waiter at the new master as well. */
 CELL(master_killed__waiter_keeps_its_place_W1)
 {
     struct hold *A, *B, *later;
@@ -154,7 +155,7 @@ CELL(master_killed_with_its_last_writes__owner_O1)
     expect_O1(A, killed_ms, SHORT_MS);
 }
 
-/* The overlap is documented; the fence tells the two apart. */
+/* The overlap is documented; the fencing tokens tell the two holds apart. */
 CELL(master_killed_with_its_last_writes__waiter_W1_with_a_larger_fence)
 {
     struct hold *A, *B;
@@ -184,7 +185,7 @@ CELL(master_killed_with_its_last_writes__release_ENOTHELD)
 
 /* ---- the old master lives on ---- */
 
-/* It stands still until another one leads. */
+/* Stops the master until another server leads. */
 static int stop_master(void)
 {
     int old = trio_leader();
@@ -194,7 +195,8 @@ static int stop_master(void)
     return old;
 }
 
-/* It thaws, and for a while takes what it is told; nobody of ours comes. */
+/* Continues the old master, which accepts writes for a while; no client of ours may
+ * come. */
 static void thaw(int old)
 {
     server_resume(trio_server(old));
@@ -236,8 +238,8 @@ CELL(old_master_lives_on__waiter_leaves_W1)
     thaw(old);
 }
 
-/* Said to the one that does not answer, said again to the next one; and done once more
- * by the old one as it thaws. */
+/* A release that is sent to the silent master is sent again to the next one. The old one
+ * executes it as well when it continues. */
 CELL(old_master_lives_on__release_resent_OK)
 {
     struct hold *A;
@@ -255,8 +257,8 @@ CELL(old_master_lives_on__release_resent_OK)
     thaw(old);
 }
 
-/* Nothing is wrong with it: a replica was promoted by order, and it hears of that last.
- */
+/* The old master works; a replica was promoted by order, and the old master is the last
+ * one to know. */
 CELL(old_master_is_replaced_by_order__waiter_leaves_W1)
 {
     struct hold *A, *B;
@@ -309,8 +311,8 @@ CELL(master_killed_with_its_last_writes__adoption_ENOTHELD)
     assert_true(B->fence > A->fence);
 }
 
-/* Sent to the one that is silent, and again to the next one. The old one executes it as
- * it thaws. */
+/* Both commands are sent to the silent master, and again to the next one. The old one
+ * executes them when it continues. */
 CELL(old_master_lives_on__detach_and_adoption_resent_OK)
 {
     struct hold *A, *D;
@@ -388,7 +390,7 @@ CELL(sentinels_away__waiter_W2)
     trio_sentinels_away(true);
     server_kill(trio_master());
     expect_W2(B, 2000);
-    peer_free(A->peer); /* who closes would look for a master for a while */
+    peer_free(A->peer); /* lw_client_close would look for a master for a while */
     peer_free(B->peer);
 }
 
@@ -403,10 +405,10 @@ CELL(sentinels_away__release_OK)
     expect_released(A, LW_OK);
 }
 
-/* ---- what a setting of the servers does about an old master ---- */
+/* ---- a setting of the servers that limits an old master ---- */
 
-/* How many writes of a client that does not know it takes, from when it thaws until it
- * is told whom to follow. */
+/* Returns how many writes of a foreign client the old master accepts from when it
+ * continues until it is made a replica. */
 static int writes_taken_by_the_thawed(int old)
 {
     int taken = 0;

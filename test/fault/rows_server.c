@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: what happens to the server and to its keys: killed and empty,
- * stopped, scripts flushed, keys deleted, stolen or evicted by each policy that evicts
- * locks. A real server, clients without anything in between.
+ * Rows of the fault table: faults of the server and its keys: killed and empty, stopped,
+ * scripts flushed, keys deleted, stolen or evicted by each policy that evicts locks. The
+ * server is real, and clients connect to it directly.
  *
- * Happy path of each cell: the scene, the fault, what is promised.
+ * Usual course of each cell: the scene, the fault, and what is promised.
  */
 #include "cells.h"
 
@@ -34,7 +34,7 @@ CELL(killed_and_empty__waiter_W1)
     expect_W1(B);
 }
 
-/* Whom an empty server does not know, it says so, if it was never asked before. */
+/* If the release was never sent before, the reply of the empty server counts. */
 CELL(killed_and_empty__release_first_sent_afterwards_ENOTHELD)
 {
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
@@ -46,8 +46,9 @@ CELL(killed_and_empty__release_first_sent_afterwards_ENOTHELD)
     expect_released(A, LW_ENOTHELD);
 }
 
-/* What was handed to the connection before its end was seen may have been executed: sent
- * again before D, "not yours" is what the first one has left. */
+/* A command that was passed to the connection before its end was noticed may have been
+ * executed. If the release is sent again before D, a reply of "not yours" counts as the
+ * effect of the first one. */
 CELL(killed_and_empty__release_sent_again_OK)
 {
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
@@ -86,7 +87,7 @@ CELL(server_stopped__release_EUNKNOWN)
     let_go(A);
     expect_released(A, LW_EUNKNOWN);
     server_resume(&stage.server);
-    UNTIL(redis_int("EXISTS x") == 0); /* it is tried on in the background */
+    UNTIL(redis_int("EXISTS x") == 0); /* it is retried in the background */
 }
 
 /* ---- SCRIPT FLUSH ---- */
@@ -120,11 +121,11 @@ CELL(script_flush__release_OK)
     expect_released(A, LW_OK);
 }
 
-/* ---- the key goes: FLUSHALL, DEL, another's SET, eviction ---- */
+/* ---- the key is lost: FLUSHALL, DEL, another client's SET, eviction ---- */
 
 static const char *const evicting[] = {"allkeys-lru", "allkeys-random", "volatile-lru",
                                        "volatile-ttl", "volatile-lfu"};
-#define EVICTED 3 /* and on: by which policy */
+#define EVICTED 3 /* and above: evicted, by which policy */
 
 static void evict(const char *policy)
 {
@@ -161,7 +162,7 @@ static void owner_of_a_key_that_goes(int how)
         stage_fail("lost after %lld ms", (long long)(A->lost_ms - since));
     }
     stage_clear_trace();
-    UNTIL(redis_int("EXISTS x") == 0); /* a thief's, too: its own lease */
+    UNTIL(redis_int("EXISTS x") == 0); /* also a thief's, by its own lease */
 }
 
 static void waiter_for_a_key_that_goes(int how)

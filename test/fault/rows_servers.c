@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows of the fault table: roles of two servers that change in good order while
- * connections stay open, and a client whose two links stand at different servers. A
- * client of a row has a proxy of its own, which decides where its connections lead.
+ * Rows of the fault table: orderly role changes of two servers while connections stay
+ * open, and a client whose two links are at different servers. Each client has a proxy of
+ * its own, which decides where its connections lead.
  *
- * Each row ends with the stage's server as the leader, so that what is said of Redis is
- * said of the present one.
+ * Each row ends with the stage's server as the leader, so that the final checks query the
+ * present leader.
  *
- * Happy path of each cell: the scene at one server, what moves, what is promised.
+ * Usual course of each cell: the scene at one server, the change, and what is
+ * promised.
  */
 #include "cells.h"
 #include "pair.h"
@@ -17,7 +18,7 @@
 #define APART_MS 2000
 #define KEEP_MS 20000
 #define BRIEF_KEEP_MS 2000
-#define QUIET_MS 10000 /* until a client whose link is mute comes to know of it */
+#define QUIET_MS 10000 /* the time until a client notices that its link is mute */
 
 struct seat {
     struct peer *peer;
@@ -42,7 +43,7 @@ static struct peer *connect_to(const char *label, const char *url)
     return peer;
 }
 
-/* Both links at the leader. */
+/* Returns a client with both links at the leader. */
 static struct seat seat_at_leader(const char *label)
 {
     struct seat seat = {.proxy = proxy_start(pair_leader()->path, true)};
@@ -52,7 +53,8 @@ static struct seat seat_at_leader(const char *label)
     return seat;
 }
 
-/* Commands at the leader, the subscription at the follower, whatever the client does. */
+/* Returns a client with its commands at the leader and its subscription at the follower,
+ * however often it reconnects. */
 static struct seat seat_at_both(const char *label)
 {
     struct seat seat = {.proxy = proxy_start(pair_leader()->path, true)};
@@ -64,14 +66,14 @@ static struct seat seat_at_both(const char *label)
     return seat;
 }
 
-/* From here on both links lead to the leader. */
+/* Leads both links to the leader from now on. */
 static void seat_anew(struct seat *seat)
 {
     proxy_listen_only(seat->proxy, NULL);
     lead(seat);
 }
 
-/* The leader's links are left alone; new ones lead to the new one. */
+/* Swaps the roles. Open links stay where they are; new ones lead to the new leader. */
 static void swap_under(struct seat *seat)
 {
     pair_swap();
@@ -95,7 +97,7 @@ static void expect_handed(struct hold *waiter)
     expect_released(waiter, LW_OK);
 }
 
-/* How often a member was put into a queue, by scripts too. */
+/* Returns how often a member was added to a queue, also by scripts. */
 static long long joins(void)
 {
     const char *at = strstr(redis_text("INFO commandstats"), "cmdstat_zadd:calls=");
@@ -103,7 +105,7 @@ static long long joins(void)
     return at != NULL ? atoll(at + strlen("cmdstat_zadd:calls=")) : 0;
 }
 
-/* Messages that came for it, whether or not they were let through. */
+/* Returns the number of messages that came for the client, passed on or not. */
 static int heard(const struct seat *seat)
 {
     return seat->proxy->messages;
@@ -118,7 +120,7 @@ CELL(roles_swapped__owner_kept)
 
     start_at_second();
     a = seat_at_leader("a");
-    A = own(a.peer, SHORT_MS); /* renewed at the one and at the other */
+    A = own(a.peer, SHORT_MS); /* renewed at either server */
     swap_under(&a);
     expect_kept(A, peer_stats(a.peer).renewed);
     expect_kept(A, peer_stats(a.peer).renewed);
@@ -219,7 +221,7 @@ CELL(links_at_two_servers__owner_kept)
     expect_kept(A, peer_stats(a.peer).renewed);
 }
 
-/* A place in the queue would be one that no hand-over finds. */
+/* No hand-over would reach a place in the queue. */
 CELL(links_at_two_servers__waiter_polls_W1)
 {
     struct seat b;
@@ -270,13 +272,14 @@ CELL(links_at_two_servers__release_OK)
     expect_released(A, LW_OK);
 }
 
-/* ---- a message of another server ---- */
+/* ---- a message from another server ---- */
 
 /*
- * The waiter has joined at the second server, where both of its links stand. The stage's
- * server counts a subscription that the waiter has left there, is made the leader again,
- * and hands it the lock: the message comes through the second server, now a replica,
- * while the commands there are mute and nothing tells that the roles have changed.
+ * Queues the waiter at the second server, where both of its links are. The stage's server
+ * still counts a subscription that the waiter has left there. It becomes the leader
+ * again, and will hand over the lock. The message then comes through the second server,
+ * now a replica, while commands there are held back and the waiter cannot know of the new
+ * roles.
  */
 static struct hold *wait_beside_the_leader(struct seat *a, struct seat *b,
                                            struct hold **A)
@@ -320,9 +323,9 @@ CELL(message_of_another_server__waiter_asks_and_does_not_hold)
     expect_handed(B);
 }
 
-/* Its clock is ahead of the one that the waiter's last answer told, and the message is
- * later than that by less than the claim window: by the clocks' difference the claim
- * still runs, while it is over and the next one holds. */
+/* The clock of the server that hands over is ahead of the one in the waiter's last reply.
+ * By the difference of the clocks the claim window still seems open when the message
+ * arrives, although the claim has expired and the next waiter holds the lock. */
 CELL(message_of_another_clock__waiter_does_not_hold_beside_the_next_one)
 {
     struct seat a, b;
@@ -359,9 +362,10 @@ static bool has_listeners(struct server *server)
     return yes;
 }
 
-/* The leader counts what the client has left, the client listens at the follower: what
- * comes there was said by the very server that it sends to, but on a connection that
- * nobody counted, and the answer to that count is still to come. */
+/* The leader still counts the subscription that the client has left, and the client
+ * listens at the follower. The message there is from the very server that the client
+ * sends to, but on a connection that was not counted, and the reply to that count is
+ * outstanding. */
 CELL(subscription_left_half_open__waiter_asks_and_does_not_hold)
 {
     struct seat b;

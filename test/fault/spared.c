@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What hiredis 0.14.1 cannot promise when memory is out; linked into the tests of memory
- * with that version alone. In place of LW_ENOMEM it ends the process where no memory is
- * found for
+ * The allocations of hiredis 0.14.1 that must not fail. Linked into the memory tests with
+ * that version alone. Without memory for one of them hiredis ends the process, instead of
+ * reporting LW_ENOMEM:
  *
- *  1. hi_malloc: its two dictionaries when a context is made (dict.c), and an iterator
- *     over each of them whenever one is freed;
+ *  1. hi_malloc: its two dictionaries when a context is created (dict.c), and an iterator
+ *     over each of them whenever a context is freed;
  *  2. hi_strdup: the host or the path that it connects to (net.c);
  *  3. hi_calloc: the record of its adapter for libevent;
- *  4. event_new, of which the adapter does not ask whether it found any: for its events
- *     alone, which are one-shot.
+ *  4. event_new, whose result the adapter does not check: for its own events alone, which
+ *     are one-shot.
  *
- * So a client may be ended where it connects or disconnects; in between nothing is
- * exempt. Here these allocations never fail. With 1.x nothing is spared. Must not know
- * what is tested.
+ * So the process may end when a client connects or disconnects; all other allocations are
+ * tested. Here these allocations never fail. With hiredis 1.x all allocations are tested.
+ * Independent of the tests.
  *
- * Happy path: the linker leads each of them here (--wrap), and the real one is called
- * while nothing fails.
+ * Usual course: the linker redirects each call to this file (--wrap), which calls the
+ * real function while nothing fails.
  */
 #include "allocator.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trio.h's six. Must not know who is connected to them.
+ * trio.h's six processes. Independent of their clients.
  *
- * Happy path of the start: servers, gates, who follows whom; sentinels whose
- * configuration names all of them, so that nobody has to be found.
+ * Usual course of the start: the servers, the gates, REPLICAOF; then the sentinels, whose
+ * configuration names all of them, so that none has to be discovered.
  */
 #include "trio.h"
 
@@ -14,23 +14,23 @@
 
 #define PAUSE_MS 20000
 #define ASK_EVERY_MS 10
-#define LONGER 3 /* so that it is above a second, the usual period of PING */
+#define LONGER 3 /* longer than a second, the usual period of PING */
 #define SERVERS_ADDRESS "127.0.0.3"
 #define SENTINELS_ADDRESS "127.0.0.2"
 
-/* Each another one, or they elect in vain some times, and again after seconds; with the
- * second one it is down. */
+/* All different: otherwise the sentinels' elections fail some times, and are repeated
+ * only after seconds. The second sentinel makes the master count as down. */
 static const int down_ms[TRIO] = {500, 600, 1200};
 
 static struct {
     struct server servers[TRIO];
     struct sentinel sentinels[TRIO];
     struct proxy *gates[TRIO], *sentinel_gates[TRIO];
-    char paths[TRIO][128], sockets[TRIO][128]; /* configuration; where it listens */
+    char paths[TRIO][128], sockets[TRIO][128]; /* configuration; listening socket */
     char url[128];
     int leading;
-    char epoch[32]; /* of the configuration, since the last switch */
-    bool binds;     /* this Redis says where its connections come from by an own word */
+    char epoch[32]; /* of the configuration since the last switch */
+    bool binds;     /* this Redis has an option for the source address */
 } trio;
 
 int trio_leader(void)
@@ -70,7 +70,8 @@ const char *trio_url(void)
 
 /* ---- questions ---- */
 
-/* What is awaited costs the servers some questions: not at each turn of the loop. */
+/* Returns `yes`, after a pause if it is false: the condition sends queries to the
+ * servers, which should not be done in each turn of the loop. */
 static bool seldom(bool yes)
 {
     if (!yes) {
@@ -79,7 +80,7 @@ static bool seldom(bool yes)
     return yes;
 }
 
-/* Which may not be answered. */
+/* Sends a command. Returns the reply, or NULL without one. */
 static redisReply *ask(int server, const char *command)
 {
     void (*before)(int) = signal(SIGPIPE, SIG_IGN);
@@ -141,7 +142,7 @@ int trio_clients(int server)
            proxy_count(trio.gates[server], SUBSCRIPTION);
 }
 
-/* ---- what sentinels say ---- */
+/* ---- the sentinels' reports ---- */
 
 static bool runs(int sentinel)
 {
@@ -161,8 +162,9 @@ static const char *port_of(int server)
     return text;
 }
 
-/* Each sentinel is asked what it thinks of the master; what another one remembers of that
- * (master_down) may be long past. */
+/* Returns true if the flags are those of a working `kind`. master_down is ignored: it is
+ * the last known view of another sentinel, and may be outdated. Each is asked for its own
+ * view. */
 static bool is_well(const char *flags, const char *kind)
 {
     size_t length = strlen(kind);
@@ -171,7 +173,8 @@ static bool is_well(const char *flags, const char *kind)
            (flags[length] == '\0' || strcmp(flags + length, ",master_down") == 0);
 }
 
-/* How many of its list are well, and know the present leader. */
+/* Returns how many servers of the sentinel's list work; replicas must also follow the
+ * present leader. */
 static int are_well(int sentinel, const char *of, const char *kind)
 {
     redisReply *reply =
@@ -236,7 +239,7 @@ void trio_check(void)
     }
 }
 
-/* Not those who saw nothing of it yet. */
+/* A sentinel that has not yet heard of the last switch does not count. */
 bool trio_is_as_before(void)
 {
     bool known = false;
@@ -267,7 +270,8 @@ static int told_by(int sentinel)
     return trio.leading;
 }
 
-/* -1: they do not agree yet. */
+/* Returns the new master that all running sentinels report, or -1 if they do not agree
+ * yet. */
 static int next_leader(void)
 {
     int next = -1;
@@ -405,10 +409,10 @@ static void write_configuration(int sentinel)
     }
 }
 
-/* Redis 6.2 has no such words: then it takes longer. The first PING is sent only when a
- * period is over, which is never longer than down-after: without an own one, who has just
- * become the master is called down for a moment, some times by two. What a replica has
- * told counts for five periods, and it is asked once a second. */
+/* Shortens the sentinel's periods. Redis 6.2 lacks these commands, and takes longer. The
+ * first PING is sent only after one period, which is never longer than down-after. With
+ * the usual period a new master counts as down for a moment, sometimes by two sentinels.
+ * A replica's report is valid for five periods, and a replica is asked once a second. */
 static void hurry(const struct sentinel *sentinel)
 {
     freeReplyObject(redisCommand(sentinel->admin, "SENTINEL DEBUG ping-period 300"));

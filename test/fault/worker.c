@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One of workers.h's processes. Each of its jobs goes round: ask, be granted, read, wait,
- * write, release; whatever interrupts it, it begins anew. Where holds are detached, one
- * more job adopts those of other processes.
+ * One of workers.h's processes. Each of its jobs repeats a round: request, grant, read,
+ * wait, write, release. After any interruption it starts again. If holds are detached,
+ * one more job adopts those of other processes.
  */
 #include "workers_inside.h"
 
@@ -12,21 +12,21 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define SHARED_FENCE_US 100000 /* unlocked: how long all are given one number */
+#define SHARED_FENCE_US 100000 /* unlocked: how long all get one fencing token */
 #define JOBS_MAX (HANDLES + 1) /* the last one adopts */
-#define LOOK_MS 3              /* so often it looks for a letter */
+#define LOOK_MS 3              /* the interval between looks for a letter */
 #define ROUNDED_US 2000        /* the server counts whole milliseconds */
 
-/* What becomes of holds that are detached, in turn. */
+/* The ways in which detached holds end, in turn. */
 static const struct parting {
     uint32_t keep_ms;
-    bool left, at_once; /* a letter is left; before the server has confirmed it */
+    bool left, at_once; /* left: as a letter; at_once: before the confirmation */
     bool again;
 } partings[] = {
     {1000, true, true, false},  {1000, true, false, true},
-    {120, false, false, false}, /* it ends, before its lease */
-    {20, true, true, true},     /* it may end before it is adopted */
-    {1000, true, true, true},   {800, false, false, false}, /* it ends, after its lease */
+    {120, false, false, false}, /* expires, before its lease */
+    {20, true, true, true},     /* may expire before it is adopted */
+    {1000, true, true, true},   {800, false, false, false}, /* expires, after its lease */
 };
 #define PARTINGS (sizeof(partings) / sizeof(partings[0]))
 
@@ -34,11 +34,11 @@ struct job {
     struct lw_lock *lock;
     struct event *timer;
     uint64_t read, fence;
-    uint32_t operation, value; /* value: the resource's, as it was read */
+    uint32_t operation, value; /* value: of the resource, as it was read */
     enum lw_mode mode;
-    uint32_t left_ms; /* until it is to release */
+    uint32_t left_ms; /* until the release */
     bool holding;
-    struct letter letter; /* the hold that it adopts; operation 0: none */
+    struct letter letter; /* for the hold to adopt; operation 0: none */
     const struct parting *parting;
     int64_t parted_us;
 };
@@ -53,7 +53,8 @@ static struct {
 
 static void begin(struct job *job);
 
-/* With other readers; a semaphore of one excludes. */
+/* Returns true if the job shares the lock with other readers; a semaphore of one
+ * excludes. */
 static bool is_reader(const struct job *job)
 {
     return job->mode == LW_SHARED && way->permits == 0;
@@ -84,7 +85,7 @@ static void note(const struct job *job, enum what what)
     history_note(child.history, &record);
 }
 
-/* ---- the resource that looks at fences; Redisson's locks have none ---- */
+/* ---- the resource that checks fencing tokens; Redisson's locks have none ---- */
 
 static void note_access(const struct job *job, enum what what, uint32_t value)
 {
@@ -155,7 +156,8 @@ static void done_with(struct job *job, int64_t pause_ms)
     pause_job(job, pause_ms);
 }
 
-/* In the child of the child the lock counts as not held; both may only be freed. */
+/* In the forked child the lock counts as not held, and locks and client may only be
+ * freed. */
 static void fork_and_free(struct job *job)
 {
     if (fork() != 0) {
@@ -172,7 +174,8 @@ static void fork_and_free(struct job *job)
     _exit(0);
 }
 
-/* In steps, if it should touch meanwhile what the lock guards. */
+/* Waits for the end of the hold, or in steps of touch_ms if the guarded resource is to be
+ * used in between. */
 static void hold_on(struct job *job)
 {
     uint32_t most_ms = crew.wishes.touch_ms;
@@ -287,7 +290,8 @@ static void on_detached(struct lw_lock *lock, int status, void *arg)
     done_with(job, 0);
 }
 
-/* Until the server has confirmed it, the lock ends with its lease if that is earlier. */
+/* Until the server has confirmed the detach, the lock may end with its lease if that is
+ * earlier. */
 static void detach(struct job *job, int64_t lease_ms)
 {
     int64_t keep_ms;
@@ -309,8 +313,8 @@ static bool should_detach(void)
     return crew.wishes.detach_every > 0 && ++child.holds % crew.wishes.detach_every == 0;
 }
 
-/* The canary: a writer writes what it read when it was granted, plus one; a reader finds
- * the number as it was. */
+/* Uses the canary: a writer stores the number that it read at its grant, plus one; a
+ * reader must find the number unchanged. */
 static void use(struct job *job)
 {
     if (!is_reader(job)) {
@@ -425,7 +429,7 @@ _Noreturn void worker_run(uint32_t self, pid_t parent)
     options.backoff_max_ms = 100;
     options.close_timeout_ms = 3000;
     child.self = self;
-    child.detached = 2 * self; /* each process begins with another one */
+    child.detached = 2 * self; /* each process begins with a different parting */
     child.history = history_open(crew.dir, self);
     child.base = event_base_new();
     if (child.base == NULL ||

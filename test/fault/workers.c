@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * workers.h's processes from outside: their start by fork, their end, and the verdict on
- * what they left in the shared page; worker.c is what each does.
+ * what they left in the shared page. worker.c has what each process does.
  */
 #include "workers_inside.h"
 
@@ -76,7 +76,7 @@ void workers_start(const char *dir, const char *url, struct wishes wishes, bool 
     if (crew.page == MAP_FAILED) {
         stage_fail("mmap");
     }
-    /* Below all numbers, which go by the server's clock. */
+    /* Below all fencing tokens, which start from the server's clock. */
     resource_start(&crew.page->resource,
                    unlocked ? 0 : ((uint64_t)time(NULL) - 3600) * 1000000);
     crew.driver = history_open(dir, DRIVER);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a fuzz target offers, and what its body may use: a cursor that takes numbers off
- * the input, and a check that ends the process, which the fuzzer and stored.c both
- * notice. Must not know which target it serves.
+ * The entry point of a fuzz target, and what its body may use: a cursor that takes
+ * numbers from the input, and a check that ends the process, which the fuzzer and
+ * stored.c both notice. Independent of the target.
  *
- * Happy path: LLVMFuzzerTestOneInput takes a few numbers, feeds the rest, CHECKs.
+ * Usual course: LLVMFuzzerTestOneInput takes a few numbers, feeds the rest, CHECKs.
  */
 #ifndef TEST_FUZZ_H
 #define TEST_FUZZ_H
@@ -26,7 +26,7 @@ struct input {
     size_t left;
 };
 
-/* The next number of so many bytes; zeros once the input is over. */
+/* Returns the next number of so many bytes; zeros after the end of the input. */
 static inline uint64_t input_number(struct input *input, unsigned bytes)
 {
     uint64_t number = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: a whole link, connected to a socket on which the server says the input,
- * cut into pieces. Every request is answered in order as often as it expects, or fails
- * once, or belongs to a link that was closed; nothing is called after the end.
+ * Fuzz target: a whole link, connected to a socket on which the server sends the input,
+ * cut into pieces. Every request gets the replies that it expects, in order, or fails
+ * once, or belongs to a link that was closed. Nothing is called after the end.
  *
- * Happy path: connect, send requests or subscribe, write the pieces, let the loop turn.
+ * Usual course: connect, send requests or subscribe, write the pieces, run the loop.
  */
 #include "fuzz.h"
 #include "base/escape.h"
@@ -23,7 +23,7 @@
 
 struct scene;
 struct ask {
-    struct lw__request request; /* first */
+    struct lw__request request; /* must be first */
     struct scene *scene;
     unsigned expected, replies;
     bool open, forgotten;
@@ -217,7 +217,7 @@ static void close_scene(struct scene *scene)
 {
     close(scene->peer);
     turn(scene);
-    CHECK(scene->link == NULL); /* the server has gone: it is down, or it was closed */
+    CHECK(scene->link == NULL); /* the server is gone: the link is down or closed */
     lw__loop_free(scene->loop);
     event_base_free(scene->base);
 }

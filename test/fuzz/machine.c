@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: any events in any order at the state machine of one token. The oracle
- * knows nothing of its phases' inner workings but what must hold after each step: belief
- * ends in time, at most one command goes out, a release is told once, the end is the end.
+ * Fuzz target: any events in any order at the state machine of one token. The oracle does
+ * not know how the phases work, only what must hold after each step: reliance on a lock
+ * ends in time, at most one command is sent, each release is reported once, and the end
+ * is final.
  *
- * Happy path: the terms, then event after event, the invariants after each.
+ * Usual course: the lease terms, then one event after the other, with the checks after
+ * each.
  */
 #include "fuzz.h"
 #include "lockwire.h"
@@ -13,13 +15,13 @@
 #include <string.h>
 
 #define MS 1000
-#define AHEAD_US (50000 * MS) /* the server's clock */
+#define AHEAD_US (50000 * MS) /* of the server's clock */
 #define SENDS (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)
 
 struct run {
     struct lw__machine machine;
     int64_t now_us, sent_us, margin_us;
-    unsigned releases; /* whose outcome is still to be told */
+    unsigned releases; /* with an outcome that is not yet reported */
 };
 
 static int64_t jitter(struct input *in)
@@ -32,7 +34,7 @@ static int64_t lease(struct input *in)
     return 100 * MS + (int64_t)input_number(in, 2) * MS;
 }
 
-/* A time that is `span` or less before now. */
+/* Returns a time up to 16 s before now. */
 static int64_t before(struct run *run, struct input *in)
 {
     int64_t back = (int64_t)input_number(in, 2) * MS / 4;
@@ -66,7 +68,7 @@ static void fill_in_handed(struct run *run, struct input *in, uint64_t flags,
     }
 }
 
-/* What the answer to a command says. */
+/* Fills in the reply to a command. */
 static void fill_in_answer(struct input *in, uint64_t flags, struct lw__input *step)
 {
     switch (step->event) {
@@ -161,14 +163,14 @@ static bool single(unsigned bits)
     return (bits & (bits - 1)) == 0;
 }
 
-/* The earliest moment, on our clock, at which the server can have handed the lock
- * over. */
+/* Returns the earliest moment, on our clock, at which the server can have handed over the
+ * lock. */
 static int64_t handed_at(int64_t sent_us, int64_t server_us, int64_t handed_us)
 {
     return sent_us + (handed_us - server_us);
 }
 
-/* I1: the latest moment that may be believed in, by what this step was told. */
+/* I1: checks that the deadline is no later than this step's input allows. */
 static void check_belief(const struct lw__machine *was, const struct lw__machine *is,
                          const struct lw__input *step)
 {
@@ -193,7 +195,7 @@ static void check_belief(const struct lw__machine *was, const struct lw__machine
                                           step->handed_over.handed_us) +
                                     is->window_us);
         break;
-    case LW__EV_QUEUED: /* with a message noted before */
+    case LW__EV_QUEUED: /* a message was noted before */
         CHECK(lw__machine_holds(was->phase) ||
               is->deadline_us <
                   handed_at(step->sent_us, step->queued.server_us, was->handed_us) +

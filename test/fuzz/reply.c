@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: a connection's bytes through the guarded reader, and each reply through
- * every decoder. What a decoder accepts must lie within its limits. The first bytes say
- * how the rest is cut up and how much one reply may take.
+ * Fuzz target: a connection's bytes go through the guarded reader, and each reply through
+ * every decoder. What a decoder accepts must be within its limits. The first bytes of the
+ * input determine how the rest is cut up, and the limit of one reply.
  *
- * Happy path: feed a piece, take its replies, decode each as everything.
+ * Usual course: feed a piece, take its replies, pass each to all decoders.
  */
 #include "fuzz.h"
 #include "base/escape.h"
@@ -20,7 +20,7 @@
 #include <string.h>
 
 #define LUA_MAX ((int64_t)1 << 53)
-#define COUNT 3 /* of a renewal's tokens */
+#define COUNT 3 /* tokens of a renewal */
 
 static const char uuid[] = "6ba7b810-9dad-41d1-80b4-00c04fd430c8";
 
@@ -112,7 +112,7 @@ static void check_sentinel(const struct lw__reply *reply)
     }
 }
 
-/* Of which less may be said: cluster_says.h. */
+/* Checks an endpoint that may be incomplete: cluster_parse.h. */
 static void check_told_place(const struct lw__endpoint *place)
 {
     struct lw__endpoint whole = *place;

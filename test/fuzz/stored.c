@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a target over stored inputs: every file of the folders given, and every beginning
- * and one damaged copy of each. Stands in for the fuzzer where there is none, so that
- * what was found once stays found. Must not know the target.
+ * Runs a target with stored inputs: every file of the given folders, and for each file
+ * its beginnings and a damaged copy. Replaces the fuzzer on machines without it, so that
+ * bugs it once found stay fixed. Independent of the target.
  *
- * Happy path: fuzz_reply test/fuzz/corpus/reply: "123 inputs".
+ * Usual course: fuzz_reply test/fuzz/corpus/reply: "123 inputs".
  */
 #include "fuzz.h"
 
@@ -17,7 +17,7 @@ static size_t runs;
 
 static void run(const uint8_t *data, size_t size)
 {
-    uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer sees its end */
+    uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer knows its end */
 
     CHECK(exact != NULL);
     if (size) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target: what callers and people write: URLs, names, words and durations. What is
- * refused says why, without the user part of a URL; what is accepted keeps its rules, and
- * the keys of a name are in its slot.
+ * Fuzz target: texts from callers and people: URLs, names, words and durations. A refusal
+ * has a reason, which does not contain the user part of a URL. An accepted text obeys the
+ * rules, and the keys of a name are in its slot.
  *
- * Happy path: the input as one string, put to each of the parsers.
+ * Usual course: the input as one string, passed to each of the parsers.
  */
 #include "duration.h"
 #include "fuzz.h"
@@ -58,7 +58,8 @@ static void check_url(const char *text)
     }
 }
 
-/* Parses `text` behind a user and password. Returns 0 or the error, told in `why`. */
+/* Parses `text` after a user and password. Returns 0, or the error with its text in
+ * `why`. */
 static int parse_behind(const char *scheme, const char *user, const char *text, char *why)
 {
     char whole[2048];
@@ -74,8 +75,8 @@ static int parse_behind(const char *scheme, const char *user, const char *text, 
     return status;
 }
 
-/* What is said of a URL is the same whatever the user and password are. (To look for the
- * password in the message would not do: a host may be the same word, with %XX in it.) */
+/* The error text of a URL must not depend on the user and password. (It would be wrong to
+ * search it for the password: a host may be the same word, with %XX in it.) */
 static void check_secret(const char *scheme, const char *text)
 {
     char one[WHY], other[WHY];
@@ -88,7 +89,7 @@ static void check_secret(const char *scheme, const char *text)
     CHECK(strcmp(one, other) == 0);
 }
 
-/* What a script is told to write for a name is where the name is. */
+/* The key that a script is to write for a name is in the name's slot. */
 static void check_slot(const char *name, bool rw)
 {
     struct lw__buffer word = {0};
