@@ -151,7 +151,8 @@ LIFE(readwrite)
 LIFE(semaphore)
 LIFE(inquiries)
 
-/* The node of the name then has no slot left, which the client learns a second later. */
+/* The node that the name came from then has no slot left, which the client learns a
+ * second later. */
 static void live_until_it_is_let_go(bool always)
 {
     life_meanwhile = go_home;
