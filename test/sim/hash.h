@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * A hash value: fields with strings, in order of arrival, as Redis keeps small hashes.
- * Knows neither keys nor commands.
+ * A hash value: fields with strings, in order of insertion, as in Redis' small hashes.
+ * Independent of keys and commands.
  *
- * Happy path: hash_set(), hash_get(), hash_remove(); hash_first()/hash_next() walk.
+ * Usual course: hash_set(), hash_get(), hash_remove(). hash_first() and hash_next()
+ * iterate.
  */
 #ifndef LW_SIM_HASH_H
 #define LW_SIM_HASH_H
@@ -21,8 +22,9 @@ bool hash_set(struct hash *hash, struct bytes name, struct bytes content); /* tr
 bool hash_remove(struct hash *hash, struct bytes name);
 size_t hash_count(const struct hash *hash);
 const struct hash_field *hash_first(const struct hash *hash);
+/* Stores the name and content of `field`, and returns the next field. */
 const struct hash_field *hash_next(const struct hash_field *field, struct bytes *name,
-                                   struct bytes *content); /* fills in, then steps */
+                                   struct bytes *content);
 void hash_copy(struct hash *target, const struct hash *source);
 void hash_free(struct hash *hash);
 

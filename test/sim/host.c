@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT
  *
- * The processes that use the library, each with a loop and a client of its own; here they
- * take turns in one thread. Owns the order in which they run, and time. Knows nothing of
- * what they do with locks.
+ * The processes that use the library, called hosts, each with a loop and a client of its
+ * own. Here they take turns in one thread. This file decides in which order they run, and
+ * advances the time. Independent of what they do with locks.
  *
- * Happy path: world_run_until() runs the hosts to which something came, in any order;
- * when none is left time jumps to what is next. A host that stalls is passed over; one
- * whose callback takes time stays on the stack while the others go on.
+ * Usual course: world_run_until() runs the hosts that have something to do, in any order.
+ * When there are none, the time jumps to the next event. A host that stalls is skipped. A
+ * host whose callback takes time stays on the stack while the others run.
  */
 #include "nodes.h"
 #include "sentinels.h"
 
-/* All that waits ends within this, once nothing is broken: a server's clock set back by a
- * minute or two keeps every lease for as long. */
+/* All waiters get a result within this once there are no more faults. It is so long
+ * because a server's clock that was set back by a minute or two prolongs every lease by
+ * as much. */
 #define HEALED_US (200 * SECOND)
-#define SETTLED_US (20 * SECOND) /* all links stand again */
-#define TURN_US 30               /* what a turn of a loop takes, at most */
+#define SETTLED_US (20 * SECOND) /* all links are up again */
+#define TURN_US 30               /* the longest time that a turn of a loop takes */
 
 struct world world;
 
@@ -256,7 +257,7 @@ static void end(void)
     virtual_end();
 }
 
-/* Everything ends in good order, and then by its TTL. */
+/* Closes all clients gracefully. Then all keys that have a TTL expire. */
 static void wind_up(void)
 {
     for (unsigned i = 0; i < world.plan.hosts; i++) {

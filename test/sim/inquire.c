@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Operators: hosts that inspect names and break locks while all the rest goes on. Counts
- * the callbacks; knows nothing of what a lock is for.
+ * Operators: hosts that inspect and break locks while everything else goes on. Counts the
+ * callbacks. Independent of what the locks are for.
  *
- * Happy path: inquire() -> lw_inspect or lw_break -> one callback, unless the client is
- * freed before.
+ * Usual course: inquire() calls lw_inspect or lw_break. One callback follows, unless the
+ * client is freed before.
  */
 #include "world.h"
 
@@ -93,7 +93,7 @@ void inquire(struct host *host, const char *name, bool to_break)
     }
 }
 
-/* All clients have settled. */
+/* Checks, after all clients have settled, that every inquiry was answered. */
 void inquire_end(void)
 {
     while (inquiries != NULL) {

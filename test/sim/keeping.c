@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Keeps: an acquisition that is followed by others, each an op of its own for the checks,
- * which so judge its fences, its beliefs and how long it waits. Owns which of its
- * acquisitions a keep is at, and that it is told of gains and losses in turns.
+ * Keeps: an acquisition that is followed by others. For the checks each of them is an op
+ * of its own, so that its fence, its belief and its waiting time are judged like any
+ * other. This file knows which acquisition a keep is at, and checks that gains and losses
+ * alternate.
  *
- * Happy path: keeping_draw, keeping_begin, on_gained, on_lost; keeping_review finds that
- * the keep asks again, and what was until then goes to the past.
+ * Usual course: keeping_draw(), keeping_begin(), on_gained(), on_lost(). Then
+ * keeping_review() finds that the keep acquires again, and moves the old acquisition to
+ * the past.
  */
 #include "world.h"
 
@@ -13,7 +15,8 @@
 
 #include <string.h>
 
-/* The same op goes on, as the next acquisition, and a copy of what it was is past. */
+/* Continues the op as the next acquisition, and puts a copy of it as it was into the
+ * past. */
 static void turn_over(struct op *op, int64_t begun_us)
 {
     struct op *was = must_alloc(sizeof(*was));
@@ -70,7 +73,7 @@ static void on_gained(struct lw_keep *keep, int status, void *arg)
     struct op *op = arg;
 
     check_open(op, "gained");
-    if (op->state == OP_OVER) { /* all since its loss in one turn of the loop */
+    if (op->state == OP_OVER) { /* lost and gained in one turn of the loop */
         turn_over(op, op->release_us);
     }
     op->lock = lw_keep_lock(keep);

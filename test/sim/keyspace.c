@@ -50,7 +50,7 @@ struct content *keyspace_find(struct keyspace *space, struct bytes name)
 {
     struct value *value = find(space, name);
 
-    /* Gone for good even if the clock is set back, as in Redis. */
+    /* The key is gone for good even if the clock is set back, as in Redis. */
     if (value != NULL && is_over(space, &value->content)) {
         return space->keeps_ended ? NULL : keyspace_open(space, name);
     }

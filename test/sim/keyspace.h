@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * One database of the model server: named values of four types, each with or without an
- * end. Expiry is lazy and follows the time that the caller gives: nothing here reads a
- * clock. Knows no commands.
+ * One database of the model server: named values of four types, with or without an expiry
+ * time. Expiry is lazy and follows the time that the caller gives. Nothing here reads a
+ * clock. Independent of commands.
  *
- * Happy path: keyspace_find() to read; keyspace_open() before a change, which also tells
- * the undo log; keyspace_drop_if_empty() after taking something out of an aggregate.
+ * Usual course: keyspace_find() reads. keyspace_open() is called before a change, and
+ * records the key in the undo log. keyspace_drop_if_empty() is called after something was
+ * removed from an aggregate.
  */
 #ifndef LW_SIM_KEYSPACE_H
 #define LW_SIM_KEYSPACE_H
@@ -40,25 +41,27 @@ struct keyspace {
     struct value *values;
     int index;
     int64_t now_ms;        /* set by the owner before each command */
-    bool keeps_ended;      /* a replica's: the master says when a key is no more */
+    bool keeps_ended;      /* a replica's: its master deletes expired keys */
     struct undo_log *undo; /* may be NULL */
-    struct stream *stream; /* to a replica; NULL: there is none */
+    struct stream *stream; /* to a replica; NULL if there is none */
 };
 
-/* NULL where there is none, or its time is over. Valid until the key's next change. */
+/* Returns NULL if the key is missing or has expired. The result is valid until the key
+ * changes. */
 struct content *keyspace_find(struct keyspace *space, struct bytes name);
-/* As it is stored, though its time may be over. */
+/* Returns the value as it is stored, even if it has expired. */
 const struct content *keyspace_peek(const struct keyspace *space, struct bytes name);
-/* As keyspace_find(), and what the key was is remembered for undo: call it before every
+/* As keyspace_find(), and records the present value for undo. Call it before every
  * change. */
 struct content *keyspace_open(struct keyspace *space, struct bytes name);
-/* Opens, or creates with that type. The caller checks the type of what it gets. */
+/* Opens the key, or creates it with that type. The caller checks the type of the
+ * result. */
 struct content *keyspace_make(struct keyspace *space, struct bytes name,
                               enum value_type type);
 bool keyspace_remove(struct keyspace *space, struct bytes name);
 void keyspace_drop_if_empty(struct keyspace *space, struct bytes name);
-void keyspace_clear(struct keyspace *space); /* remembers each key for undo */
-/* Puts a key into a state, undo log aside. content NULL: the key is not there. */
+void keyspace_clear(struct keyspace *space); /* records each key for undo */
+/* Restores a key to a state, without recording it for undo. NULL removes the key. */
 void keyspace_restore(struct keyspace *space, struct bytes name, struct content *content);
 void keyspace_free(struct keyspace *space);
 

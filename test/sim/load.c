@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the hosts do with locks: each actor acquires, holds, lets go, one lock at a time,
- * or one set of them, in ways that the plan makes likely. Counts its callbacks; check.c
- * judges them.
+ * What the hosts do with locks. Each actor acquires, holds and releases one lock at a
+ * time, or one set of locks, in ways that the plan makes likely. Counts its callbacks.
+ * check.c judges them.
  *
- * Happy path: next -> lw_acquire -> on_done -> hold -> let_go -> on_released -> finish ->
- * next. When the world is healed nobody starts anything any more.
+ * Usual course: next, lw_acquire, on_done, hold, let_go, on_released, finish, next. Once
+ * the world is healed, no actor starts anything.
  */
 #include "world.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define GUARD_SPARE_MS 12000 /* by which a guard time is longer than any lease */
-#define KEPT_ON 900          /* of the times that it could be let go of a keep stays */
+#define KEPT_ON 900 /* per mille of the times that it could be released, a keep stays */
 
 static void next(void *arg);
 
@@ -23,7 +23,7 @@ static bool chance(unsigned in_thousand)
     return rng_chance(&world.rng, in_thousand);
 }
 
-/* Around `middle`, seldom far above. */
+/* Returns a time around `middle`, seldom far above. */
 static int64_t about(int64_t middle)
 {
     int64_t us = rng_between(&world.rng, 0, middle * 2);
@@ -36,11 +36,12 @@ const char *load_name(unsigned name)
     static const char *const names[NAMES] = {"a", "job:{7}", "c", "d",
                                              "e", "f",       "g", "h"};
 
-    /* of a cluster: with each of its first masters, and two in one slot */
+    /* In a cluster each of the first masters has one, and two names share a slot. */
     return world.plan.clustered && name == SINGLE_NAMES - 1 ? "{c}d" : names[name];
 }
 
-/* A call may only be made while its host runs: else again, when it does. */
+/* A call may only be made while its host runs. If it does not, `run` is scheduled
+ * again. */
 static bool postpone(const struct op *op, void (*run)(void *arg))
 {
     if (host_can_run(op->host)) {
@@ -119,9 +120,9 @@ static void finish(struct op *op)
         finish_set(op->set);
         return;
     }
-    check_beliefs(); /* it may end one */
+    check_beliefs(); /* this may end a belief */
     trace("op %u is freed", op->id);
-    op->renewed = op->renews; /* those still open are silent */
+    op->renewed = op->renews; /* pending renewals get no callback */
     op->lock = NULL;
     op->keep = NULL;
     op->state = OP_OVER;
@@ -145,7 +146,7 @@ static void finish_late(void *arg)
     }
 }
 
-/* From a callback: here, or some time after it. */
+/* From a callback: finishes the op here, or some time after. */
 static void finish_somehow(struct op *op)
 {
     op->state = OP_OVER;
@@ -162,7 +163,7 @@ void load_client_gone(struct host *host)
 
     while (op != NULL) {
         if (op->host == host) {
-            finish(op); /* and those of the same set */
+            finish(op); /* and the other ops of the same set */
             op = world.ops;
         } else {
             op = op->next;
@@ -172,7 +173,7 @@ void load_client_gone(struct host *host)
 
 /* ---- holding ---- */
 
-/* The host does something that takes its time, before anything else is called. */
+/* Makes the host spend some time, before anything else is called. */
 static void dawdle(void)
 {
     if (!world.healed && chance(world.plan.lengthy)) {
@@ -180,8 +181,8 @@ static void dawdle(void)
     }
 }
 
-/* Any call is legal inside any callback. True: the client ended, and `op` with it, or
- * will. */
+/* Any call is legal inside any callback. Returns true if the client, and `op` with it,
+ * has ended or will end. */
 static bool is_fatal(const struct op *op)
 {
     if (world.healed || op->host->closing || !chance(world.plan.fatal)) {
@@ -204,12 +205,12 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
         status != LW_EREDIS && (status != LW_STILLHELD || !*op->owner)) {
         violation("op %u: released with %d", op->id, status);
     }
-    /* an operator's break, or a message heard twice, may have done it instead */
+    /* an operator's break, or a repeated message, may have released it instead */
     if (op->let_go && status == LW_ENOTHELD && !world.plan.twice &&
         !world.plan.every_us[FAULT_BREAK]) {
         violation("op %u: released, and told that it was not held", op->id);
     }
-    /* where the lease was over before the answer came, the server may have been asked
+    /* if the lease expired before the reply came, the request may have reached the server
      * too late */
     if (world.plan.tame && status != LW_OK && status != LW_STILLHELD &&
         (status != LW_ENOTHELD || world.now_us <= op->deadline_us)) {
@@ -226,7 +227,7 @@ static void release(struct op *op)
     struct host *before = world.current;
     int status;
 
-    check_beliefs(); /* it ends one */
+    check_beliefs(); /* this ends a belief */
     op->wants_release_call = chance(800);
     op->state = OP_RELEASING;
     op->release_us = world.now_us;
@@ -292,7 +293,7 @@ static struct left {
 } lefts[LEFTS];
 static unsigned left_count;
 
-/* Two may adopt it. */
+/* Two ops may adopt it. */
 static void leave_token(const struct op *op)
 {
     struct left *left =
@@ -335,7 +336,7 @@ static void detach(struct op *op)
     if (world.plan.guard_ms && keep_ms > world.plan.guard_ms - GUARD_SPARE_MS) {
         keep_ms = world.plan.guard_ms - GUARD_SPARE_MS;
     }
-    check_beliefs(); /* it ends one */
+    check_beliefs(); /* this ends a belief */
     op->wants_release_call = chance(800);
     op->state = OP_RELEASING;
     op->release_us = world.now_us;
@@ -412,7 +413,7 @@ static void on_lost(struct lw_lock *lock, int status, void *arg)
     finish_somehow(op);
 }
 
-/* Tells of it, and at times does something about it. */
+/* Traces and checks the warning, and sometimes releases. */
 static void on_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms, void *arg)
 {
     struct op *op = arg;
@@ -432,7 +433,7 @@ static void on_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms, voi
 
 /* ---- acquiring ---- */
 
-/* Some of those that are not renewed are held until they are lost. */
+/* Some that are not renewed are held until they are lost. */
 static int64_t hold_us(const struct op *op)
 {
     if ((op->options.flags & LW_NO_RENEW) && chance(200)) {
@@ -745,7 +746,7 @@ static void on_set_done(struct lw_all *all, int status, void *arg)
     }
 }
 
-/* The set of which `first` is the first name; the others are drawn beside it. */
+/* Returns the set whose first name is `first`'s; the other names are drawn here. */
 static struct set *set_new(struct op *first)
 {
     struct set *set = must_alloc(sizeof(*set));
@@ -848,7 +849,7 @@ static void acquire(struct host *host)
         begin_adoption(host);
         return;
     }
-    check_beliefs(); /* of the time before it is wanted */
+    check_beliefs(); /* about the time before the acquisition */
     op = op_new(host);
     keeps = keeping_draw(&op->options);
     if (op->options.max_hold_ms > 0 &&
@@ -904,7 +905,7 @@ void load_begin(void)
 {
     left_count = 0;
     for (unsigned i = 0; i < world.plan.hosts * world.plan.actors; i++) {
-        struct op *op = must_alloc(sizeof(*op)); /* one that ended before time began */
+        struct op *op = must_alloc(sizeof(*op)); /* an op that has already ended */
 
         op->host = &world.hosts[i / world.plan.actors];
         op->state = OP_OVER;

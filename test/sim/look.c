@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Reads the server's keys past all faults: who has a name, who may have it next. Judges
- * nothing, changes nothing.
+ * Reads the servers' keys past all faults: which client holds a name, and which may get
+ * it next. Judges nothing and changes nothing.
  *
- * Happy path: look_ask() with the words of a command, look_take() for each item of the
- * answer.
+ * Usual course: look_ask() with the words of a command, then look_take() for each item of
+ * the reply.
  */
 #include "look.h"
 
@@ -28,7 +28,7 @@ static struct model_server *server_of(const char *key)
     return asked != NULL ? asked : servers_of(key);
 }
 
-/* All clocks of a cluster go alike. */
+/* Any server will do to read the time: all clocks of a cluster run alike. */
 static struct model_server *server(void)
 {
     return asked != NULL ? asked : world.server;
@@ -95,7 +95,8 @@ void look_copy(char *to, size_t size, struct bytes from)
     (void)snprintf(to, size, "%.*s", (int)from.len, from.data);
 }
 
-/* A hold's own lease; 0: that is the key's. */
+/* Returns true if the hold's own lease has expired; 0 in its record means the key's
+ * TTL. */
 static bool has_ended(const char *record)
 {
     int64_t ends_ms = atoll(record);
@@ -201,7 +202,7 @@ bool look_has_hold(const char *name, const char *token)
     return record != NULL && !has_ended(record);
 }
 
-/* A hold's own end, or the key's. */
+/* Returns the time left of a hold, which has an expiry time of its own or the key's. */
 static int64_t hold_left_ms(const char *name, const char *token)
 {
     char field[128], *rest, *record;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the server's keys say, asked past all faults, for who judges them. See look.c.
+ * The state of the servers' keys, read past all faults, for the checks. See look.c.
  */
 #ifndef LW_SIM_LOOK_H
 #define LW_SIM_LOOK_H
@@ -10,34 +10,36 @@
 #define QUEUE "lockwire:2:queue:"
 #define RW_QUEUE "lockwire:2:rwqueue:"
 
-/* Whom the others ask from now on. NULL: the master, whoever that is. */
+/* Sets the server that the functions below ask. NULL: the present master. */
 void look_from(struct model_server *server);
-/* Words, then NULL. The answer is NUL-terminated and valid until the next one. */
+/* The arguments are words, then NULL. The reply is NUL-terminated and valid until the
+ * next call. */
 const char *look_ask(const char *word, ...) __attribute__((sentinel));
-/* Cuts the next string or number out of an answer; NULL: none, or nil. */
+/* Cuts the next string or number out of a reply. Returns NULL at the end, or for nil. */
 char *look_take(char **rest);
 int64_t look_number(const char *answer);
 void look_copy(char *to, size_t size, struct bytes from);
 
 /* A read-write lock. */
 struct look_rw {
-    int64_t rcount, wcount, readers; /* as they are counted */
-    int64_t reads, writes, ended;    /* as the holds are */
+    int64_t rcount, wcount, readers; /* by the lock's counters */
+    int64_t reads, writes, ended;    /* by counting the holds */
     char writer[64];
     bool ours;
 };
 
 struct look_rw look_at_rw(const char *name);
-/* Could this member of the queue, `<r|w><permits> <token> <owner>`, enter now? */
+/* Returns true if this member of the queue, `<r|w><permits> <token> <owner>`, could enter
+ * now. */
 bool look_could_enter(const char *name, const struct look_rw *rw, const char *member);
-/* Who has a mutex, whether its value is marked or not. */
+/* Returns true if the token has the mutex, with or without the queue mark. */
 bool look_has_mutex(const char *name, const char *token);
-/* The value with its mark taken off, in place. */
+/* Removes the queue mark from a value, in place. */
 char *look_unmark(char *value);
-/* What is left of a token's hold, of whatever kind the name is; -1: it has none. */
+/* Returns the time left of a token's hold, of any kind of lock, or -1 if it has none. */
 int64_t look_left_ms(unsigned name, const char *token);
 bool look_has_hold(const char *name, const char *token);
-bool look_is_free(const char *name); /* no such key */
-bool look_is_crowded(unsigned name); /* more than a hundred in its queue, dead or alive */
+bool look_is_free(const char *name); /* there is no such key */
+bool look_is_crowded(unsigned name); /* over 100 in its queue, dead or alive */
 
 #endif

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a seed makes likely, drawn before anything runs. Most seeds have a few things go
- * wrong often, rather than everything sometimes: one fault must not hide another.
+ * Draws what a seed makes likely, before anything runs. With most seeds a few things go
+ * wrong often, rather than everything sometimes, so that one fault does not hide another.
  *
- * Happy path: plan_draw() fills world.plan.
+ * Usual course: plan_draw() fills in world.plan.
  */
 #include "world.h"
 
 #include <string.h>
 
-#define WATCHED 6   /* one seed of so many; the others are not changed by it */
-#define CLUSTERED 6 /* and as many, three later */
-#define DETACHED 8  /* one seed of so many detaches locks and adopts them */
-#define LIMITED 8   /* and as many have acquisitions with max_waiting, four later */
-#define GUARDED 12  /* one seed of so many uses the guard, four later */
-#define KEPT 4      /* one seed of so many has keeps */
+#define WATCHED 6   /* one seed in so many; the other seeds draw the same as without it */
+#define CLUSTERED 6 /* one seed in so many; offset 3 */
+#define DETACHED 8  /* one seed in so many detaches and adopts locks */
+#define LIMITED 8   /* one seed in so many has acquisitions with max_waiting; offset 6 */
+#define GUARDED 12  /* one seed in so many uses the guard; offset 4 */
+#define KEPT 4      /* one seed in so many has keeps */
 
 bool plan_watches_all, plan_clusters_all, plan_sets_all, plan_guards_all;
 bool plan_detaches_all, plan_quorums_all;
@@ -82,7 +82,8 @@ static void draw_load(struct plan *plan)
     plan->inside = (unsigned)ONE_OF(0, 200, 800);
 }
 
-/* Nothing hurries or leaves, and holds are shorter than any poll delay. */
+/* Makes a world in which no waiter times out or leaves, and holds are shorter than any
+ * poll delay. */
 static void make_quiet(struct plan *plan)
 {
     plan->quiet = true;
@@ -95,7 +96,8 @@ static void make_quiet(struct plan *plan)
     plan->freed = plan->abandoned = plan->extended = 0;
 }
 
-/* Turns are handed over in messages that come too late to be believed, or nearly. */
+/* Makes a world in which locks are handed over by messages that come too late to be
+ * trusted, or almost. */
 static void make_belated(struct plan *plan)
 {
     for (int i = 0; i < NAMES; i++) {
@@ -111,13 +113,14 @@ static void make_belated(struct plan *plan)
     plan->brief = true;
 }
 
-/* While the server has lost something two may hold. */
+/* Returns true for faults after which two may hold, because the server has lost
+ * something. */
 static bool voids_judgement(int fault)
 {
     return fault == FAULT_LOSS || fault == FAULT_CLOCK || fault == FAULT_BREAK;
 }
 
-/* Or sentinels. */
+/* Returns true for faults that need several servers, or sentinels. */
 static bool needs_more_servers(int fault)
 {
     return fault == FAULT_SWAP || fault == FAULT_SPLIT || fault == FAULT_FAILOVER ||
@@ -125,7 +128,7 @@ static bool needs_more_servers(int fault)
            fault == FAULT_MEMBER;
 }
 
-/* A new counter starts at the server's time: that must not be behind the old one's. */
+/* A new counter starts at the server's time, which must not be behind the old counter. */
 static void keep_numbers(struct plan *plan)
 {
     plan->every_us[FAULT_LOSS] = plan->every_us[FAULT_FENCE] = 0;
@@ -142,8 +145,9 @@ static bool only_mutexes(const struct plan *plan)
     return true;
 }
 
-/* Messages come around by the other server, late, from where they are counted by
- * connections that nobody has any more; and by a clock that is ahead by about as much. */
+/* Makes a world in which messages come late, by way of the other server, where they are
+ * counted by connections that no client owns. That server's clock is ahead by about as
+ * much as the lag. */
 static void make_strayed(struct plan *plan)
 {
     make_belated(plan);
@@ -164,12 +168,13 @@ static void make_strayed(struct plan *plan)
     memset(plan->every_us, 0, sizeof(plan->every_us));
     plan->latency_us = 5 * MS;
     plan->jitter_us = ONE_OF(2, 20) * MS;
-    plan->every_us[FAULT_NOSCRIPT] = 100 * MS; /* coming up takes its time */
+    plan->every_us[FAULT_NOSCRIPT] = 100 * MS; /* connecting takes longer */
     plan->every_us[FAULT_RESET] = ONE_OF(200 * MS, 500 * MS);
     plan->every_us[FAULT_SWAP] = ONE_OF(500 * MS, 1 * SECOND, 2 * SECOND);
 }
 
-/* Links end at different servers, and then nothing happens but load, for long. */
+/* Makes a world in which links end at different servers. Then there is only load, for a
+ * long time. */
 static void make_lasting(struct plan *plan)
 {
     make_quiet(plan);
@@ -188,7 +193,7 @@ static void make_lasting(struct plan *plan)
     plan->faults_us = 50 * SECOND;
 }
 
-/* Some seeds have nothing but what two servers do. */
+/* Some seeds have no faults except those of two servers. */
 static void add_replica(struct plan *plan)
 {
     plan->servers = PAIR;
@@ -229,7 +234,8 @@ static void draw_faults(struct plan *plan)
     plan->tame = chance(150);
     if (plan->tame) {
         plan->slow = plan->late = plan->muted = plan->twice = 0;
-        plan->claim_ms = 2000; /* or the second way that NOSCRIPT takes may be too long */
+        /* else the second attempt after NOSCRIPT might take too long */
+        plan->claim_ms = 2000;
         if (chance(300)) {
             make_quiet(plan);
         }
@@ -257,8 +263,8 @@ static void draw_faults(struct plan *plan)
     }
 }
 
-/* Nothing goes wrong but what servers and sentinels do, so that all may be expected of
- * the hosts at once. */
+/* Makes a world in which only servers and sentinels have faults, so that every duty of
+ * the hosts is due at once. */
 static void make_clear(struct plan *plan)
 {
     static const int kept[] = {FAULT_NOSCRIPT, FAULT_STRANGER, FAULT_QUEUE,
@@ -275,15 +281,17 @@ static void make_clear(struct plan *plan)
     plan->fatal = 0;
 }
 
-/* Of the numbers that two clocks give out nothing is promised where one is behind. */
+/* Nothing is promised about the order of fencing tokens from two clocks if one is
+ * behind. */
 static void keep_clocks(struct plan *plan)
 {
     plan->every_us[FAULT_CLOCK] = plan->apart_us = 0;
     plan->ends_apart = false;
 }
 
-/* Connections stand while their server is replaced, and is the master again, which the
- * sentinels learn later; few commands are sent that would be refused meanwhile. */
+/* Makes a world in which connections stay open while their server is replaced, and while
+ * it is the master again, which the sentinels learn later. Few commands are sent that it
+ * would refuse in between. */
 static void make_unkilled(struct plan *plan)
 {
     plan->unkilled = true;
@@ -298,8 +306,8 @@ static void make_unkilled(struct plan *plan)
     plan->every_us[FAULT_SENTINEL] = 0;
 }
 
-/* Hosts ask sentinels where the master is. What is lost by its failovers, and while two
- * call themselves that, is all that excuses anything. */
+/* Makes a world in which hosts ask sentinels for the master. Only writes that a failover
+ * lost, and the time in which two servers are masters, excuse anything. */
 static void make_watched(struct plan *plan)
 {
     plan->watched = true;
@@ -331,8 +339,8 @@ static void make_watched(struct plan *plan)
     }
 }
 
-/* Masters' clocks differ, each as its replica's: what a slot takes along ends by time
- * left, but in a read-write lock's hash. */
+/* Makes the masters' clocks differ, and each replica's is its master's. Keys that move
+ * with a slot take along the time left, except inside a read-write lock's hash. */
 static void set_apart(struct plan *plan)
 {
     for (int i = 0; i < NAMES; i++) {
@@ -342,9 +350,9 @@ static void set_apart(struct plan *plan)
     keep_numbers(plan);
 }
 
-/* Nothing goes wrong, but that slots may move: nothing is lost by that. In most of them
- * they move for some time or not at all, and then who waits is handed the lock as soon as
- * at one server. */
+/* Makes a world in which nothing goes wrong, except that slots may move, by which nothing
+ * is lost. In most of these worlds they move for some time or not at all. From then on a
+ * waiter is handed the lock as soon as at a single server. */
 static void make_level(struct plan *plan, bool quiet)
 {
     bool moves = chance(600);
@@ -362,8 +370,8 @@ static void make_level(struct plan *plan, bool quiet)
     }
 }
 
-/* Slots move and masters are replaced, and then nothing happens but load, for long: who
- * waits has its turn in order again. */
+/* Makes a world in which slots move and masters are replaced. Then there is only load,
+ * for a long time: waiters are served in order again. */
 static void make_orderly(struct plan *plan)
 {
     make_lasting(plan);
@@ -377,8 +385,8 @@ static void make_orderly(struct plan *plan)
     plan->every_us[FAULT_NODE] = chance(300) ? 1 * SECOND : 0;
 }
 
-/* A cluster has no database but the first, and Redisson's mode is not for it. What its
- * failovers lost is all that excuses anything. */
+/* Makes the servers a cluster, which has database 0 only, and no Redisson mode. Only what
+ * its failovers lost excuses anything. */
 static void make_clustered(struct plan *plan)
 {
     bool quiet = plan->quiet;
@@ -406,7 +414,7 @@ static void make_clustered(struct plan *plan)
     }
     if (chance(500)) {
         make_clear(plan);
-        plan->clear = false; /* that is of who asks sentinels */
+        plan->clear = false; /* `clear` is for hosts that ask sentinels */
     }
     keep_clocks(plan);
     plan->every_us[FAULT_LOSS] = plan->every_us[FAULT_BREAK] = 0;
@@ -425,8 +433,8 @@ static void make_clustered(struct plan *plan)
     }
 }
 
-/* Nothing but partitions, while two actors of each host want one lock, and hold it for as
- * long as they can. */
+/* Makes a world with partitions only, while two actors of each host compete for one lock
+ * and hold it as long as they can. */
 static void make_contended(struct plan *plan)
 {
     memset(plan->every_us, 0, sizeof(plan->every_us));
@@ -443,8 +451,8 @@ static void make_contended(struct plan *plan)
     plan->faults_us = 240 * SECOND;
 }
 
-/* An old master grants locks for as long as it may, and some hosts ask for the guard's
- * time by packets that are slow. */
+/* Makes a world in which an old master grants locks for as long as it may, and some
+ * hosts' requests for the guard's time are slow. */
 static void make_besieged(struct plan *plan)
 {
     make_contended(plan);
@@ -457,7 +465,8 @@ static void make_besieged(struct plan *plan)
     plan->every_us[FAULT_SPLIT] = 25 * SECOND;
 }
 
-/* The server that was replaced is the master again, before the clients know. */
+/* Makes a world in which a server that was replaced is the master again before the
+ * clients know of it. */
 static void make_hurried(struct plan *plan)
 {
     make_contended(plan);
@@ -470,10 +479,10 @@ static void make_hurried(struct plan *plan)
     plan->every_us[FAULT_SPLIT] = 30 * SECOND;
 }
 
-/* Writes are lost by restarts, and sentinels promote replicas that lack the last ones; an
- * old master accepts writes for as long as min-replicas allows. Nothing of it excuses two
- * owners that believe. The faults are so rare that the guard opens between most of them.
- */
+/* Makes a world in which restarts lose writes, sentinels promote replicas that lack the
+ * last writes, and an old master accepts writes for as long as min-replicas allows. None
+ * of it excuses two owners that believe. The faults are so rare that the guard opens
+ * between most of them. */
 static void make_guarded(struct plan *plan)
 {
     plan->guard_ms = (uint32_t)ONE_OF(15000, 15000, 22000);
@@ -525,9 +534,9 @@ static void make_guarded(struct plan *plan)
     }
 }
 
-/* Three or five servers, of which any restart without their last writes or without any,
- * stand still, or are not reached by some hosts. Nothing of it excuses two owners that
- * believe, nor a number that falls. */
+/* Makes a world with a quorum of three or five servers. Any of them may restart without
+ * its last writes or empty, freeze, or be unreachable for some hosts. None of it excuses
+ * two owners that believe, or a fencing token that falls. */
 static void make_quorum(struct plan *plan)
 {
     make_guarded(plan);
@@ -565,7 +574,7 @@ static void draw_abilities(struct plan *plan)
     }
 }
 
-/* Calls that acquire several names, beside those that acquire one. */
+/* Adds calls that acquire several names, besides those that acquire one. */
 static void add_sets(struct plan *plan)
 {
     plan->sets = (unsigned)ONE_OF(200, 500, 900);
@@ -603,10 +612,11 @@ void plan_draw(void)
         add_sets(plan);
     }
     if (plan->quorum) {
-        return; /* which supports neither of what follows */
+        return; /* which supports neither of the following */
     }
     if (plan_detaches_all || (world.seed % DETACHED == 2 && !plan->tame)) {
-        plan->tame = plan->quiet = false; /* which know of no lock without a holder */
+        /* both assume that no lock is held without a holder */
+        plan->tame = plan->quiet = false;
         plan->detached = (unsigned)ONE_OF(100, 300, 600);
     }
     if (world.seed % LIMITED == 6 && !plan->tame) {
