@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the model server's own files share. Nobody outside includes this: see
+ * The declarations that the model server's files share. Other files include
  * model_server.h.
  *
- * Happy path: server.c cuts a request out of a connection's input, commands.c finds the
- * command and asks gate.c whether it may run; its function in command_*.c, pubsub.c or
- * script.c writes the answer into call->reply. A script comes back in by the same table
- * through script_call.c.
+ * Usual course: server.c cuts a request out of a connection's input. commands.c finds the
+ * command, and asks gate.c whether it may run. Its function in command_*.c, pubsub.c or
+ * script.c writes the reply into call->reply. Commands of a script use the same table, by
+ * way of script_call.c.
  */
 #ifndef LW_SIM_MODEL_H
 #define LW_SIM_MODEL_H
@@ -25,33 +25,33 @@ struct model_server {
     model_clock_fn *clock;
     void *clock_arg;
     int64_t clock_step_us;
-    int64_t now_us; /* what TIME says; taken once for each command, also for a script's */
+    int64_t now_us; /* the reply to TIME; taken once per command, and per script */
     struct keyspace spaces[MODEL_DATABASES];
     struct undo_log undo;
     struct model_faults faults;
     struct model_conn *conns;
     int64_t last_client_id;
-    const char *knows;         /* of the commands that not every server has; or NULL */
+    const char *knows;         /* its compare-and-delete command; or NULL */
     unsigned number, restarts; /* each run of each server has an id of its own */
     struct lineage {
         unsigned number, count;
-    } lineage, former; /* what it has was so far a server's; the one before */
-    unsigned lineages; /* that it has begun */
+    } lineage, former; /* the replication id of its data, by server; and the one before */
+    unsigned lineages; /* how many it has begun */
     int64_t offset,
-        former_offset;  /* what it has replicated; where `former` ended, or -1 */
+        former_offset;  /* what it has replicated; the end of `former`, or -1 */
     int64_t started_us; /* when its process started, by its own clock */
     struct model_place place;
-    const struct model_view *view;         /* of a sentinel; NULL: it is none */
-    const struct model_map *map;           /* of a cluster's node; NULL: it is none */
-    bool paused;                           /* what may write waits */
-    struct model_server *master, *replica; /* NULL: none */
+    const struct model_view *view;         /* of a sentinel; else NULL */
+    const struct model_map *map;           /* of a cluster's node; else NULL */
+    bool paused;                           /* commands that may write wait */
+    struct model_server *master, *replica; /* NULL if there is none */
     struct stream stream;                  /* to the replica */
     bool takes_what_is_left;
     model_step_fn *on_step;
     void *on_step_arg;
     struct topic *channels;
     struct topic *patterns;
-    struct topic *shards; /* channels of slots */
+    struct topic *shards; /* sharded channels */
     struct script_engine *scripts;
     model_output_fn *notify;
     void *notify_arg;
@@ -67,7 +67,7 @@ struct model_conn {
     int database;
     bool authenticated;
     bool closing;
-    bool asking; /* the next command is sent by one that was told to ask here */
+    bool asking; /* ASKING was sent, and applies to the next command */
     struct buffer name;
     struct buffer in;
     struct buffer out;
@@ -77,10 +77,10 @@ struct model_conn {
     void *user;
 };
 
-/* One command on its way through. */
+/* The execution of one command. */
 struct call {
     struct model_server *server;
-    struct model_conn *conn; /* whose request it is; NULL for model_server_ask() */
+    struct model_conn *conn; /* of the request; NULL for model_server_ask() */
     const struct command *command;
     int *database; /* the connection's, or the running script's own */
     const struct bytes *argv;
@@ -99,24 +99,24 @@ enum command_flags {
     CMD_CHANNELS = 1 << 7,       /* all arguments are channels */
     CMD_FIRST_CHANNEL = 1 << 8,  /* the first argument is one */
     CMD_SUBSCRIBED = 1 << 9,     /* allowed on a subscribed connection */
-    CMD_EVAL = 1 << 10,          /* keys are counted by the second argument */
-    CMD_MAY_REPLICATE = 1 << 11, /* waits, as a write does, while writes are paused */
-    CMD_ABILITY = 1 << 12,  /* only of a server that model_server_know() says so of */
-    CMD_SENTINEL = 1 << 13, /* a sentinel has it, too */
-    CMD_SENTINEL_ONLY = 1 << 14, /* and nobody else */
-    CMD_ASKING = 1 << 15,        /* what it says lasts for the next command */
-    CMD_SHARD = 1 << 16,         /* its keys are channels of their slot */
+    CMD_EVAL = 1 << 10,          /* the second argument is the number of keys */
+    CMD_MAY_REPLICATE = 1 << 11, /* has to wait while writes are paused, as writes do */
+    CMD_ABILITY = 1 << 12,       /* only if model_server_know() has named it */
+    CMD_SENTINEL = 1 << 13,      /* exists on a sentinel, too */
+    CMD_SENTINEL_ONLY = 1 << 14, /* exists on a sentinel only */
+    CMD_ASKING = 1 << 15,        /* affects the next command */
+    CMD_SHARD = 1 << 16,         /* its keys are sharded channels */
 };
 
 typedef void command_fn(struct call *call);
 
 struct command {
     const char *name; /* "get", or "client|id" */
-    command_fn *run;  /* NULL: stands for its subcommands */
+    command_fn *run;  /* NULL if it has subcommands */
     int arity;        /* negative: at least that many */
     unsigned flags;
-    int first_key; /* 0: no keys */
-    int last_key;  /* negative: from the end */
+    int first_key; /* 0 if it has no keys */
+    int last_key;  /* negative: counted from the end */
 };
 
 /* command_table.c */
@@ -131,37 +131,38 @@ void command_execute(struct call *call); /* looks up, checks, runs */
 void command_run_unchecked(struct call *call);
 
 /* gate.c */
-bool gate_pass(struct call *call); /* else the reply holds the error */
+bool gate_pass(struct call *call); /* if false, the reply has the error */
 const char *gate_write_error(const struct call *call); /* READONLY, MISCONF ... or NULL */
-const char *gate_script_permission(const struct call *call); /* in a script's words */
+const char *gate_script_permission(const struct call *call); /* worded as in a script */
 extern const char gate_oom_error[], gate_wrong_type[], gate_masterdown[];
 
 /* gate_slots.c */
-/* Which of its arguments are keys; false: none. */
+/* Finds out which arguments are keys. Returns false if there are none. */
 bool gate_keys(const struct call *call, int *first, int *last);
-/* False: a node sends it elsewhere, or nowhere; that is replied. */
+/* Returns false if a node redirects or refuses the command, after having replied so. */
 bool gate_slots(struct call *call);
-/* The same of a script's command, in a script's words; NULL: it may. */
+/* The same for a command of a script, worded as in a script. Returns NULL if it may
+ * run. */
 const char *gate_script_slots(struct call *call, const struct call *script);
 
 /* server.c */
 void server_begin(struct model_server *server); /* takes the time */
 void conn_output(struct model_conn *conn, const void *data, size_t len);
-void conn_close(struct model_conn *conn); /* by the server: output is dropped */
+void conn_close(struct model_conn *conn); /* by the server; output is dropped */
 
 /* pubsub.c */
 void pubsub_forget(struct model_conn *conn); /* ends all subscriptions */
 
-/* To the server's own subscribers; how many there were. */
+/* Delivers to the server's own subscribers. Returns how many there were. */
 int64_t pubsub_deliver(struct model_server *server, struct bytes channel,
                        struct bytes message);
 
-/* The same, to those who listen to a slot's channel. */
+/* The same for the subscribers of a sharded channel. */
 int64_t pubsub_deliver_to_slot(struct model_server *server, struct bytes channel,
                                struct bytes message);
 
 /* replication.c */
-/* `succeeds`: it goes on where the lineage that it had until now ended. */
+/* `succeeds`: the new replication id continues the data of the one before. */
 void replication_begin_lineage(struct model_server *server, bool succeeds);
 void replication_end_command(struct model_server *server);
 
@@ -170,24 +171,27 @@ struct script_engine *script_engine_new(struct model_server *server);
 void script_engine_free(struct script_engine *engine);
 void script_engine_flush(struct script_engine *engine);
 
-/* What commands share (command_util.c). */
+/* Functions that commands share (command_util.c). */
 struct keyspace *call_space(const struct call *call);
 bool call_int(struct call *call, int index, int64_t *ret);
-/* The same of a long, which has 32 bits where the server has. */
+/* The same for a C long, which has 32 bits if the server has. */
 bool call_long(struct call *call, int index,
-               int64_t *ret); /* else the error is replied */
+               int64_t *ret); /* if false, the error is replied */
 void call_syntax_error(struct call *call);
-/* False and WRONGTYPE replied where the content is there and of another type. */
+/* Returns false, after having replied WRONGTYPE, if the content exists and has another
+ * type. */
 bool call_check_type(struct call *call, const struct content *content,
                      enum value_type type);
-/* Finds for reading. False: an error is replied. *ret may be NULL: no such key. */
+/* Finds a key for reading. Returns false if an error was replied. *ret is NULL if there
+ * is no such key. */
 bool call_read(struct call *call, enum value_type type, struct content **ret);
-/* Finds for a change. The same. */
+/* The same for a change. */
 bool call_write(struct call *call, enum value_type type, struct content **ret);
-/* Creates where it is missing. False: an error is replied. */
+/* Creates the key if it is missing. Returns false if an error was replied. */
 bool call_make(struct call *call, enum value_type type, struct content **ret);
 bool glob_match(struct bytes pattern, struct bytes text);
-/* Redis' ranges: negative counts from the end. False where nothing is in it. */
+/* Resolves a range as Redis does: negative indexes count from the end. Returns false if
+ * the range is empty. */
 bool clip_range(int64_t count, int64_t *start, int64_t *stop);
 
 /* The commands. */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Two model servers as nodes of a cluster. What they are to answer is what two real ones
- * did, of Redis 7.0.15, word for word: the first gives the slot of `c` to the second.
+ * Tests two model servers as nodes of a cluster. The expected replies are those of two
+ * real nodes of Redis 7.0.15, word for word, of which the first gives the slot of `c` to
+ * the second.
  *
- * Happy path: each test has two nodes that have half of the slots each, and three keys.
+ * Each test has two nodes with half of the slots each, and three keys.
  */
 #include "model_server.h"
 
@@ -130,7 +131,7 @@ static void asking_lasts_for_one_command(void **state)
     expect(conns[1], "MGET {c}x {c}x", "*2\r\n$-1\r\n$-1\r\n");
 }
 
-/* EVAL: the script, how many keys, and three of them. */
+/* Feeds EVAL with the script, the number of keys, and three keys. */
 static void feed_script(const char *script, const char *count)
 {
     char text[1024];
@@ -155,7 +156,7 @@ static void expect_not_local(const char *script, const char *count)
     model_conn_consume(conns[0], output.len);
 }
 
-/* What it deletes it cannot make again. */
+/* A script cannot recreate a key that it has deleted. */
 static void a_script_has_what_is_there_at_each_command(void **state)
 {
     (void)state;

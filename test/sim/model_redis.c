@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The model server as a program, with the real clock: for a look at it with redis-cli,
- * and for whoever wants to see how a client fares with it.
+ * The model server as a program, with the real clock: for inspecting it with redis-cli,
+ * or for running a client against it.
  *
- * Happy path: model-redis --unixsocket PATH, or --port N, until it is killed.
+ * Usual course: model-redis --unixsocket PATH, or --port N, until it is killed.
  */
 #include "transport.h"
 

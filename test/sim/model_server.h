@@ -1,31 +1,30 @@
 /* SPDX-License-Identifier: MIT
  *
- * The model server: a look-alike of Redis 7.0 in this process, for the simulator. It runs
- * the real scripts in Lua 5.1, has no thread, no loop, no socket and no clock of its own,
- * and does nothing but inside the calls below; what it does depends on nothing but these
- * calls and the clock.
+ * The model server: an imitation of Redis 7.0 in this process, for the simulator. It runs
+ * the real scripts in Lua 5.1. It has no thread, event loop, socket or clock of its own.
+ * It acts only inside the calls below, and depends only on them and on the given clock.
  *
- * Happy path: model_server_new() with the virtual clock; model_server_connect() for each
- * accepted transport; model_conn_feed() what arrived, in pieces of any size;
- * model_conn_output() and model_conn_consume() what is to be sent. A publish gives output
- * to other connections than the one that was fed: model_server_on_output() tells of every
- * connection whose output was empty and is not any more, and of every one that the server
- * closes. That callback may only take notes.
+ * Usual course: model_server_new() with the virtual clock. model_server_connect() for
+ * each accepted connection. model_conn_feed() for the bytes that arrive, in pieces of any
+ * size. model_conn_output() and model_conn_consume() for the bytes to be sent. A PUBLISH
+ * produces output on connections other than the one that was fed: the callback of
+ * model_server_on_output() is called for each connection whose output was empty and no
+ * longer is, and for each that the server closes. That callback may only take notes.
  *
  * For the simulator's network layer:
- *  - a half-open link is a connection that is neither fed nor freed: it stays subscribed;
- *  - a reset is model_conn_free(): the server forgets the client at once, output and all;
- *  - a restart closes all connections (model_conn_closing()) and begins client ids anew;
- *  - each of the faults is a switch in struct model_faults, to be set between calls;
- *  - the server's own clock steps by model_server_step_clock(), true time does not;
- *  - a stranger, a checker or an evictor asks by model_server_ask(), past all faults.
- *  - a second server replicates the first; roles change by model_server_replicate(), with
- *    all connections open;
- *  - a node of a cluster goes by a map of its own, model_server_be_node(); keys go from
- *    one to the other by model_server_migrate().
- * The answers are compared with a real server's by difftest; what is not modelled: RESP3,
- * MULTI, memory, ACL users other than the default one, `map` and `double` answers of
- * scripts.
+ *  - a half-open link is a connection that is neither fed nor freed. It stays subscribed.
+ *  - a reset is model_conn_free(). The server forgets the client and its output at once.
+ *  - a restart closes all connections (model_conn_closing()). Client ids begin again.
+ *  - each fault is a switch in struct model_faults, to be set between calls.
+ *  - model_server_step_clock() steps the server's own clock, but not true time.
+ *  - foreign clients, checks and evictions use model_server_ask(), past all faults.
+ *  - a second server replicates the first. model_server_replicate() changes roles, and
+ *    all connections stay open.
+ *  - a node of a cluster follows a map of its own, model_server_be_node().
+ *    model_server_migrate() moves keys between nodes.
+ *
+ * difftest compares the replies with those of a real server. Not modelled: RESP3, MULTI,
+ * memory, ACL users other than the default one, `map` and `double` replies of scripts.
  */
 #ifndef LW_SIM_MODEL_SERVER_H
 #define LW_SIM_MODEL_SERVER_H
@@ -41,57 +40,58 @@ typedef int64_t model_clock_fn(void *arg); /* true time, in us since 1970 */
 typedef void model_step_fn(struct model_server *replica, void *arg);
 typedef void model_output_fn(struct model_conn *conn, void *arg);
 
-/* All off by default. The strings are borrowed for as long as they stand here. */
+/* All off by default. The strings are borrowed while they are set. */
 struct model_faults {
     bool oom;      /* "used memory > maxmemory": commands that grow memory are refused */
     bool loading;  /* LOADING */
-    bool busy;     /* BUSY: a script runs for ever */
-    bool readonly; /* a replica now: READONLY */
-    bool masterdown;     /* a replica that lost its master: MASTERDOWN */
+    bool busy;     /* BUSY: a script does not end */
+    bool readonly; /* READONLY, as on a replica */
+    bool masterdown;     /* MASTERDOWN, as on a replica that lost its master */
     bool misconf;        /* MISCONF: the disk is full */
     bool noreplicas;     /* NOREPLICAS */
     bool deny_channels;  /* NOPERM to every channel; see model_server_deny_channels() */
-    bool forget_scripts; /* every EVALSHA meets an empty cache: NOSCRIPT */
-    const char *denied_commands; /* NOPERM: small letters, "publish client|kill" */
-    const char *allowed_prefix;  /* NOPERM to every key that does not begin so */
-    const char *password;        /* new connections have to AUTH; NULL: none */
-    const char *error_once;      /* the next command answers this and does nothing */
+    bool forget_scripts; /* EVALSHA finds no script: NOSCRIPT */
+    const char *denied_commands; /* NOPERM; in lower case, "publish client|kill" */
+    const char *allowed_prefix;  /* NOPERM to every key with another prefix */
+    const char *password;        /* new connections must AUTH; NULL: none */
+    const char *error_once;      /* the reply to the next command, which has no effect */
     const char *eviction_policy; /* for CONFIG GET; NULL: noeviction */
-    int max_clients;             /* 0: any number */
+    int max_clients;             /* 0: no limit */
 };
 
 struct model_server *model_server_new(model_clock_fn *clock, void *arg);
-void model_server_free(struct model_server *server); /* with all connections */
+void model_server_free(struct model_server *server); /* and all connections */
 void model_server_on_output(struct model_server *server, model_output_fn *notify,
                             void *arg);
 struct model_faults *model_server_faults(struct model_server *server);
 
-/* How far back a restart may go. Nothing is remembered before this is called. */
+/* How far back a restart may lose writes. Before this is called nothing is recorded. */
 void model_server_remember(struct model_server *server, int64_t window_us);
-/* lost_us 0: the data is all there; above: without that much of the last writes (within
- * the window remembered); below 0: empty. Scripts and subscriptions are gone, connections
- * are closing. */
+/* Restarts the server. lost_us 0 keeps all data; a positive one loses the writes of that
+ * time, within the recorded window; a negative one loses everything. Scripts and
+ * subscriptions are gone, and connections are closing. */
 void model_server_restart(struct model_server *server, int64_t lost_us);
-void model_server_hang_up(struct model_server *server); /* on all connections */
+void model_server_hang_up(struct model_server *server); /* closes all connections */
 void model_server_step_clock(struct model_server *server, int64_t step_us);
-int64_t model_server_time_us(struct model_server *server); /* what TIME would say */
+int64_t model_server_time_us(struct model_server *server); /* as TIME would reply */
 void model_server_flush_scripts(struct model_server *server);
-/* Like ACL SETUSER resetchannels or allchannels: denying closes who is subscribed. */
+/* Like ACL SETUSER resetchannels or allchannels: denying closes subscribed
+ * connections. */
 void model_server_deny_channels(struct model_server *server, bool deny);
 uint64_t model_server_commands(
-    const struct model_server *server); /* taken from connections */
+    const struct model_server *server); /* received on connections */
 
-/* The commands that not every server has: this one has `word` ("delifeq", "delex"). NULL:
- * none of them, as before. */
+/* Sets which compare-and-delete command the server has ("delifeq", "delex"). NULL: none,
+ * as initially. */
 void model_server_know(struct model_server *server, const char *word);
-/* What INFO's run_id begins with; servers side by side differ in it. */
+/* The beginning of INFO's run_id, which differs between servers. */
 void model_server_set_number(struct model_server *server, unsigned number);
-/* It has been running for so long. */
+/* Sets the server's uptime. */
 void model_server_set_uptime(struct model_server *server, int64_t us);
 
-/* Where it is, as others are told (ROLE). */
+/* The server's address, as ROLE reports it to others. */
 struct model_place {
-    const char *host; /* NULL: nowhere */
+    const char *host; /* NULL: unknown */
     int port;
 };
 void model_server_set_place(struct model_server *server, const struct model_place *place);
@@ -101,7 +101,7 @@ struct model_other {
     const char *id;
 };
 
-/* A sentinel: what it says of the one service that it watches over, and who else does.
+/* A sentinel: its report about the one service that it watches, and the other sentinels.
  * All is borrowed, and may change between calls. */
 struct model_view {
     const char *service;
@@ -112,90 +112,93 @@ struct model_view {
     const struct model_other *others;
     size_t other_count;
 };
-/* It is a sentinel from now on, and knows a sentinel's commands alone. */
+/* Makes the server a sentinel, with a sentinel's commands only. */
 void model_server_be_sentinel(struct model_server *server, const struct model_view *view);
 void model_server_publish(struct model_server *server, const char *channel,
                           const char *message);
 
-/* A node of a cluster: where it takes each slot to be, and which it gives away or gets.
- * All is borrowed, and may change between calls. Nodes are told by their numbers. */
+/* A node of a cluster: the owner of each slot in its view, and the slots that are moving.
+ * All is borrowed, and may change between calls. Nodes are identified by numbers. */
 #define MODEL_SLOTS 16384
 #define MODEL_NOBODY 255
 
 enum model_vileness {
     MODEL_SOUND,
-    MODEL_NO_CLUSTER, /* CLUSTER SLOTS: it is none */
+    MODEL_NO_CLUSTER, /* CLUSTER SLOTS is refused: no cluster */
     MODEL_NO_ARRAY,
     MODEL_NO_RANGE,  /* the first slot is above the last */
-    MODEL_NO_NUMBER, /* the slots are words */
+    MODEL_NO_NUMBER, /* the slots are no numbers */
     MODEL_NO_MASTER,
-    MODEL_OVERLAPS, /* two have the same slots */
-    MODEL_NO_PLACE, /* a port that is none */
+    MODEL_OVERLAPS, /* two ranges overlap */
+    MODEL_NO_PLACE, /* an invalid port */
     MODEL_VILENESSES
 };
 
 struct model_map {
     const struct model_place *places; /* of all nodes */
-    const unsigned char *masters;     /* whom each follows; itself: it is one */
+    const unsigned char *masters; /* the master of each; its own number for a master */
     unsigned self, count;
-    unsigned char owners[MODEL_SLOTS]; /* MODEL_NOBODY: none of them, in all three */
+    unsigned char owners[MODEL_SLOTS]; /* MODEL_NOBODY for none, in all three */
     unsigned char gives_to[MODEL_SLOTS], gets_from[MODEL_SLOTS];
-    unsigned hidden_from, hidden_to; /* slots before the second that nobody has */
-    bool down;                       /* the cluster, as it sees it */
-    unsigned epoch;                  /* the latest that it knows of */
-    const char *self_host; /* what it says of its own host; NULL: nil; places': that */
-    enum model_vileness vileness; /* of its answer to CLUSTER SLOTS */
+    /* Slots from the first to before the second are reported as unassigned. */
+    unsigned hidden_from, hidden_to;
+    bool down;                    /* the cluster, in its view */
+    unsigned epoch;               /* the latest that it knows of */
+    const char *self_host;        /* its host in its own replies; NULL: nil */
+    enum model_vileness vileness; /* of its reply to CLUSTER SLOTS */
 };
-/* It is a node from now on; NULL: a server by itself again. */
+/* Makes the server a node; NULL: an ordinary server again. */
 void model_server_be_node(struct model_server *server, const struct model_map *map);
-/* Those of slots that it has not: who listens to them is told that they are over. */
+/* Ends sharded channels of slots that the node does not own, and notifies their
+ * subscribers. */
 void model_server_end_channels(struct model_server *server);
-/* As MIGRATE does it: the key is there with what it has left, and not here any more.
- * false: there is one already, and nothing is done. No such key here is fine. */
+/* Moves a key with its TTL, as MIGRATE does. Returns false, without any effect, if the
+ * target has such a key. Returns true if the source has none. */
 bool model_server_migrate(struct model_server *from, struct model_server *to,
                           struct bytes key);
 
-/* Replication (replication.c). `replica` gets a copy of what `master` has, refuses writes
- * from then on, and is sent what each command does there, messages for its subscribers
- * included: as steps, which are under way until they are delivered, the oldest first. */
+/* Replication (replication.c). `replica` gets a copy of the data of `master`, refuses
+ * writes from then on, and receives the effects of each command, including messages to
+ * its subscribers. They are steps, which are under way until they are delivered, the
+ * oldest first. */
 void model_server_replicate(struct model_server *replica, struct model_server *master);
 bool model_server_is_replica(const struct model_server *server);
 bool model_server_deliver(struct model_server *replica); /* false: none is under way */
-/* Told of each new step. That callback may only take notes. */
+/* Sets the callback for each new step. It may only take notes. */
 void model_server_on_step(struct model_server *replica, model_step_fn *on_step,
                           void *arg);
-/* True time of the oldest step under way; -1: there is none. */
+/* Returns the true time of the oldest step under way, or -1 if there is none. */
 int64_t model_server_oldest_step_us(const struct model_server *replica);
-/* REPLICAOF NO ONE: what is under way to it is lost. */
+/* REPLICAOF NO ONE: steps under way to it are lost. */
 void model_server_promote(struct model_server *replica);
-/* How it is told when keys end: as a time by the master's clock (Redis 7), or as what is
- * left until then (before), which does not mind that their clocks are apart. */
+/* Sets how the replica receives expiry: as a time by the master's clock (Redis 7), or as
+ * the time left (older versions), which does not depend on its clock. */
 void model_server_takes_what_is_left(struct model_server *replica, bool takes);
-/* As FAILOVER does it: what may write waits, all else is answered; in the end it is
- * run. */
+/* As FAILOVER does: commands that may write wait, and all others are executed. When the
+ * pause ends, they are run. */
 void model_server_pause_writes(struct model_server *server, bool pause);
 
-/* One run of a script that came by a connection, when it is over; or of a command that
- * compares and deletes, in the place of one. */
+/* One run of a script that came by a connection, after its end; or of a
+ * compare-and-delete command in its place. */
 struct model_script_run {
     const struct bytes *keys, *args;
     int key_count, arg_count;
     struct bytes reply; /* RESP */
-    const char *sha1;   /* of the script; "" for a command in its place */
+    const char *sha1;   /* of the script; "" for such a command */
 };
 
-/* Who looks on: may ask the server, and change nothing. */
+/* Observers, which may ask the server but change nothing. */
 struct model_watch {
     void (*before)(struct model_server *server, const struct model_script_run *run);
     void (*script)(struct model_server *server, const struct model_script_run *run);
     void (*publish)(struct model_server *server, struct bytes channel,
                     struct bytes message, int64_t receivers);
-    /* A node's script uses a key that it was not given. */
+    /* A node's script uses a key that was not passed to it. */
     void (*undeclared)(struct model_server *server, struct bytes key);
 };
 void model_server_watch(struct model_server *server, const struct model_watch *watch);
 
-/* Runs one command without a connection, past all faults; the answer is RESP. */
+/* Runs one command without a connection, past all faults. The reply is RESP. */
 void model_server_ask(struct model_server *server, int database, const struct bytes *argv,
                       int argc, struct buffer *answer);
 void model_server_ask_words(struct model_server *server, const char *words,
@@ -214,7 +217,7 @@ struct model_conn *model_server_connect(struct model_server *server);
 void model_conn_feed(struct model_conn *conn, const void *data, size_t len);
 struct bytes model_conn_output(const struct model_conn *conn);
 void model_conn_consume(struct model_conn *conn, size_t len);
-bool model_conn_closing(const struct model_conn *conn); /* send, then hang up */
+bool model_conn_closing(const struct model_conn *conn); /* after its output */
 void model_conn_set_user(struct model_conn *conn, void *user);
 void *model_conn_user(const struct model_conn *conn);
 int64_t model_conn_id(const struct model_conn *conn);

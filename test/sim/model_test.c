@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What difftest cannot compare with a real server: the model server's own interface,
- * restarts and their losses, replication, the faults that a real one does not have on
- * demand, its sockets.
+ * Tests what difftest cannot compare with a real server: the model server's own
+ * interface, restarts and the writes they lose, replication, faults that a real server
+ * does not have on demand, and its sockets.
  *
- * Happy path: each test has a server of its own whose clock is the variable `now_us`.
+ * Each test has a server of its own, whose clock is the variable `now_us`.
  */
 #include "transport.h"
 
@@ -204,7 +204,7 @@ static void new_output_is_told_once_until_it_is_taken(void **state)
     expect(listener, "SUBSCRIBE c", "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n");
     notified = 0;
     model_conn_feed(conn, "PUBLISH c 1\r\nPUBLISH c 2\r\n", 26);
-    assert_int_equal(notified, 2); /* one for the listener, one for who published */
+    assert_int_equal(notified, 2); /* one for the listener, one for the publisher */
     expect_output(listener, "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n1\r\n"
                             "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n2\r\n");
     model_conn_feed(conn, "PUBLISH c 3\r\n", 13);
@@ -327,7 +327,7 @@ static bool reports(struct model_server *server, const char *line)
     return does;
 }
 
-/* The former replication id and its end change by a promotion, and by a restart of a
+/* The former replication id and its end are changed by a promotion, and by a restart of a
  * master that has a replica. */
 static void a_promotion_is_seen_in_the_replication_ids(void **state)
 {

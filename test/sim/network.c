@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
  * The wires between the hosts and the model servers. A host has one end of a socket pair,
- * this file the other; what goes in at one side comes out at the other as packets of the
- * agenda: late, in pieces, or never. Knows no RESP and nothing of locks.
+ * this file the other. Bytes that enter at one side leave at the other as packets of the
+ * agenda: late, in pieces, or never. Independent of RESP, except to recognize messages,
+ * and of locks.
  *
- * Happy path: network_connect() makes a wire; the server accepts when the first packet
- * arrives; network_collect() takes what a host has written; the model server says by
- * on_output() which connections have something to send. Order within a direction is kept.
+ * Usual course: network_connect() makes a wire. The server accepts when the first packet
+ * arrives. network_collect() takes the bytes that a host has written. The model server
+ * reports by on_output() which connections have output. The order within a direction is
+ * kept.
  */
 #include "network.h"
 
@@ -50,7 +52,7 @@ static int64_t travel_us(bool of_message)
     return us;
 }
 
-/* Frees those that nothing refers to any more. */
+/* Frees wires without references. */
 static void sweep(void)
 {
     struct wire **at = &wires;
@@ -102,7 +104,7 @@ static bool is_message(const struct wire *wire, bool up, const char *data, size_
              memcmp(data, of_slot, sizeof(of_slot) - 1) == 0));
 }
 
-/* Messages are hints: some never come, some come again. */
+/* Messages are hints: some never come, some come twice. */
 static void send_messages(struct wire *wire, struct bytes messages)
 {
     if (sometimes(world.plan.muted)) {
@@ -115,7 +117,7 @@ static void send_messages(struct wire *wire, struct bytes messages)
     }
 }
 
-/* Everything that the server has to say to anybody. */
+/* Sends the output of all connections. */
 static void send_output(void)
 {
     for (struct wire *wire = wires; wire != NULL; wire = wire->next) {
@@ -241,7 +243,8 @@ static void arrive(void *arg)
     }
 }
 
-/* What travels is late then, and the host gives the connection up before that. */
+/* Returns true if packets arrive only when the partition has ended. The host gives the
+ * connection up before that. */
 static bool is_cut_off(const struct wire *wire)
 {
     return !world.healed && wire->host->cut_off_until_us > world.now_us &&
@@ -294,7 +297,8 @@ static void send_packet(struct wire *wire, bool up, bool end, const char *data,
     send_one(wire, up, end, data, len);
 }
 
-/* Which end has that address; hosts that are given none have one name for all. */
+/* Returns which end has that address. Hosts that connect to a socket path use one name
+ * for all servers. */
 static unsigned end_at(const struct sockaddr *address)
 {
     const struct sockaddr_in *inet = (const struct sockaddr_in *)address;
@@ -372,8 +376,8 @@ static void collect(struct wire *wire)
     hang_up(wire);
 }
 
-/* Returns the first wire that it had no room for. One poll for all, since nineteen of
- * twenty have sent nothing. */
+/* Returns the first wire for which there was no room. One poll serves all wires, since
+ * nineteen in twenty have sent nothing. */
 static struct wire *collect_some(const struct host *host, struct wire *wire)
 {
     enum { ROOM = 64 };
@@ -419,7 +423,7 @@ void wire_reset(struct wire *wire, bool server_too)
     hang_up(wire);
 }
 
-/* What comes from now on arrives after `until_us`. */
+/* Delays packets from now on until after `until_us`. */
 void wire_clog(struct wire *wire, bool up, int64_t until_us)
 {
     int64_t *last_us = up ? &wire->up_us : &wire->down_us;

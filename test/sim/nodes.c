@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
  * The nodes of a cluster: three masters, a replica of each, and one more that may join.
- * Owns whose each slot is and who is a master, and what each node knows of that, with a
- * lag of its own. Knows nothing of locks, nor of how any of it comes about.
+ * This file knows who owns each slot and which nodes are masters, and what each node
+ * knows of that, with a lag of its own. Independent of locks, and of how changes come
+ * about.
  *
- * Happy path: nodes_begin(); nodes_change() when something is not as it was, and each
- * node comes to know it, nodes_know() at once, nodes_learn() some time later.
+ * Usual course: nodes_begin(). nodes_change() makes a change. Each node learns it, by
+ * nodes_know() at once, or by nodes_learn() some time later.
  */
 #include "nodes.h"
 
@@ -18,7 +19,7 @@
 #define MASTERS 3
 #define SPARE (SERVERS - 1)
 #define PORT 7000
-#define EPOCHS 4096 /* more than a run has */
+#define EPOCHS 4096 /* more than any run has */
 
 struct node nodes[SERVERS];
 static struct epoch *epochs[EPOCHS];
@@ -47,7 +48,7 @@ struct epoch *nodes_change(void)
     return epochs[++last_epoch];
 }
 
-/* Who gave a slot away, or got it, is done with that when it knows whose it is. */
+/* A node that gave away or got a slot is done with that when it knows the new owner. */
 static void end_moves(unsigned which)
 {
     struct model_map *map = &nodes[which].map;
@@ -86,7 +87,7 @@ static void know(unsigned which, unsigned epoch)
         was_master = nodes[which].masters[which] == which;
         nodes_show(which);
         if (!was_master || nodes[which].masters[which] == which ||
-            rng_chance(&world.rng, 500)) { /* a demoted one may keep silent */
+            rng_chance(&world.rng, 500)) { /* a demoted master may send none */
             model_server_end_channels(world.servers[which]);
         }
     }
@@ -256,7 +257,8 @@ void nodes_end(void)
     }
 }
 
-/* Not all seeds are of use: one is a replica, one is no member, at one is nobody. */
+/* Returns a URL of which not every seed is usable: one is a replica, one is no member,
+ * and one address has no server. */
 const char *nodes_url(void)
 {
     static const unsigned seeds[] = {0, 4, 1, SPARE};

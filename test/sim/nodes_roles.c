@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * What becomes of a cluster's nodes: each step of a master arrives at its replica, which
- * takes its place in good order, or when it seems to be dead. Knows nothing of locks.
+ * Roles in a cluster. Each step of a master arrives at its replica, which takes its place
+ * in an orderly failover, or when it seems to be dead. Independent of locks.
  *
- * Happy path: nodes_follow(); nodes_swap(), nodes_split(), nodes_fail_over() come from
- * servers.c; nodes_heal() joins what is apart and has all know what is so.
+ * Usual course: nodes_follow(). servers.c calls nodes_swap(), nodes_split() and
+ * nodes_fail_over(). nodes_heal() joins nodes that are apart, and lets all nodes know the
+ * present state.
  *
- * What a failover loses is known hold by hold (stray.c): nothing is declared.
+ * Each hold that a failover loses is known (stray.c). Nothing is declared.
  */
 #include "nodes.h"
 
@@ -16,7 +17,7 @@
 
 #include <string.h>
 
-/* ---- who is replaced ---- */
+/* ---- which master is replaced ---- */
 
 static unsigned replica_of(unsigned master)
 {
@@ -29,7 +30,7 @@ static unsigned replica_of(unsigned master)
     return i;
 }
 
-/* A master that can be replaced; SERVERS: there is none. */
+/* Returns a master that can be replaced; SERVERS if there is none. */
 static unsigned any_replaceable(void)
 {
     unsigned master = nodes_any_master(), replica;
@@ -43,7 +44,7 @@ static unsigned any_replaceable(void)
                                                                                : SERVERS;
 }
 
-/* ---- what a master does reaches its replica ---- */
+/* ---- replication ---- */
 
 static void arrive(void *arg)
 {
@@ -99,7 +100,7 @@ static void pick_foreign(const struct model_key *key, void *arg)
     }
 }
 
-/* What it does not know yet to be elsewhere. */
+/* Deletes keys that the node has, but that belong elsewhere without it knowing. */
 static void drop_foreign(unsigned which)
 {
     struct walk walk = {.node = which};
@@ -115,7 +116,7 @@ static void drop_foreign(unsigned which)
     buffer_free(&walk.keys);
 }
 
-/* `new` has what `old` had, and is told so. */
+/* Makes `new` the successor of `old`, and lets it know. */
 static void succeed(unsigned old, unsigned new)
 {
     struct epoch *now = nodes_change();
@@ -188,7 +189,7 @@ static void join(void *arg)
     network_flush();
 }
 
-/* What was under way to its replica is lost, and what it does until it knows. */
+/* Replaces `old`. Its steps under way are lost, and all its writes until it knows. */
 static void live_apart(unsigned old, int64_t until_us)
 {
     unsigned new = replica_of(old);
@@ -215,14 +216,14 @@ static void take_over(void *arg)
     }
     nodes[old].dead = false;
     if (until_us < nodes[old].frozen_until_us && rng_chance(&world.rng, 700)) {
-        until_us = nodes[old].frozen_until_us + /* and it goes on as before */
+        until_us = nodes[old].frozen_until_us + /* and it continues as before */
                    rng_between(&world.rng, 1, world.plan.split_us);
     }
     live_apart(old, until_us);
 }
 
-/* It does nothing any more, and is replaced some time later; it may be back before that,
- * or after. Who was restarted does nothing until it knows what the others do. */
+/* Makes a master die or freeze. It is replaced some time later, and comes back before or
+ * after that. A restarted node does nothing until it knows what the others know. */
 static void fall(unsigned master, bool freezes)
 {
     struct node *node = &nodes[master];
@@ -244,7 +245,7 @@ static void fall(unsigned master, bool freezes)
     network_flush();
 }
 
-/* Its replica takes its place, and it does not know. */
+/* Replaces a master, which does not know of it. */
 void nodes_split(void)
 {
     unsigned master = any_replaceable();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What may be wrong with a cluster's nodes beside that one takes another's place: away,
- * out of date, talking nonsense, without slots, sending each to the other. Nothing is
- * lost by any of it.
+ * Troubles of a cluster's nodes besides the replacement of a master: a node is down,
+ * knows outdated things, sends malformed replies, or knows no owner of some slots; or two
+ * nodes redirect to each other. Nothing is lost by any of it.
  *
- * Happy path: nodes_trouble() comes from faults.c, and ends by the agenda.
+ * Usual course: faults.c calls nodes_trouble(). The agenda ends it.
  */
 #include "nodes.h"
 
@@ -26,7 +26,7 @@ static void hide_some(void)
     set_half(slot - slot % 2048, slot + 2048);
 }
 
-/* Each of them says that a slot is the other's; one has it. */
+/* Makes two nodes report that a slot is the other's. One of them has it. */
 static void send_to_and_fro(void)
 {
     unsigned slot =
@@ -101,7 +101,7 @@ static void begin_one(unsigned which, enum node_trouble trouble, int64_t until_u
         return;
     case NODE_DOWN:
         node->map.down = true;
-        node->map.epoch += 3; /* by elections that it lost */
+        node->map.epoch += 3; /* from elections that it lost */
         return;
     case NODE_HALF:
         hide_some();
@@ -114,7 +114,7 @@ static void begin_one(unsigned which, enum node_trouble trouble, int64_t until_u
     }
 }
 
-/* Only to one to whom nothing else happens. */
+/* Has no effect on a node that has other trouble. */
 static void fall_into(unsigned which, enum node_trouble trouble, int64_t until_us)
 {
     static const char *const texts[] = {

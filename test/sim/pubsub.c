@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Publish and subscribe: who listens to what. A message goes into the output of every
- * listener at once; how it travels is not known here.
+ * Publish and subscribe: which connection listens to which channel. A message is added to
+ * the output of every subscriber at once. Independent of how it travels.
  *
- * Happy path: SUBSCRIBE adds the connection at the end of the channel's listeners;
- * PUBLISH walks them in that order and answers their number; patterns come after
+ * Usual course: SUBSCRIBE adds the connection at the end of the channel's subscribers.
+ * PUBLISH visits them in that order and replies with their number. Patterns come after
  * channels.
  */
 #include "model.h"
@@ -15,17 +15,17 @@
 #include <uthash.h>
 #include <utlist.h>
 
-/* Channels of slots are apart from all others, and of other names. */
+/* Sharded channels are separate from the others. */
 enum kind { CHANNEL, PATTERN, SHARD };
 
-/* A channel or a pattern that somebody listens to. */
+/* A channel or a pattern with subscribers. */
 struct topic {
     struct bytes name;
     struct subscription *listeners;
     UT_hash_handle hh;
 };
 
-/* One connection's interest in one topic: in the topic's list and in the connection's. */
+/* A subscription of one connection to one topic, in the lists of both. */
 struct subscription {
     struct model_conn *conn;
     struct topic *topic;
@@ -110,7 +110,7 @@ void pubsub_forget(struct model_conn *conn)
     }
 }
 
-/* Channels of slots are counted by themselves. */
+/* Returns the number of subscriptions; sharded channels are counted separately. */
 static int64_t count_of(const struct model_conn *conn, bool of_slots)
 {
     const struct subscription *at;
@@ -326,7 +326,7 @@ void run_pubsub_shardnumsub(struct call *call)
     count_listeners(call, SHARD);
 }
 
-/* Its listeners are told that it is over. */
+/* Ends a sharded channel, and notifies its subscribers. */
 static void end_channel(struct topic *topic)
 {
     struct buffer farewell = {0};

@@ -66,9 +66,9 @@ static void make_clock(struct real_redis *redis, int64_t time_us)
     setenv("LOCKWIRE_FROZEN_CLOCK", path, 1);
 }
 
-/* Small hashes stay in order of arrival whatever their size, so that HGETALL compares. In
- * the words of 6.2, which later versions know, too; but DEBUG, which 6.2 has always, they
- * want to be asked for. */
+/* Starts the server. Hashes of any size stay in the order of insertion, so that HGETALL
+ * can be compared. The options have the names of 6.2, which later versions accept. Later
+ * versions have DEBUG only if it is enabled; 6.2 always has it. */
 static void run_server(const struct real_redis *redis, const char *program,
                        const char *clock_library, bool ask_for_debug, int log)
 {
@@ -83,7 +83,8 @@ static void run_server(const struct real_redis *redis, const char *program,
     _exit(127);
 }
 
-/* The server says so in its log. False: it ended before (or there is no such program). */
+/* Waits for the line in the server's log. Returns false if the server ended before, or if
+ * there is no such program. */
 static bool wait_until_ready(struct real_redis *redis, bool last_try)
 {
     struct buffer text = {0};
@@ -148,7 +149,7 @@ bool real_redis_start(struct real_redis *redis, const char *program,
            try_to_start(redis, program, clock_library, time_us, false);
 }
 
-/* Only what a signal's handler may do, too. */
+/* Does only what a signal handler may do. */
 static void remove_files(struct real_redis *redis)
 {
     kill(redis->pid, SIGKILL);
@@ -205,7 +206,7 @@ void real_write(struct real_link *link, struct bytes data)
             continue;
         }
         if (sent < 0) {
-            return; /* hung up: the reader sees it */
+            return; /* closed: the reader notices */
         }
         data = (struct bytes){data.data + sent, data.len - (size_t)sent};
     }
@@ -242,7 +243,7 @@ bool real_read_bytes(struct real_link *link, size_t len, struct buffer *answer)
     return true;
 }
 
-/* The length of the first whole value, 0 where it has not all come. */
+/* Returns the length of the first value, or 0 if it is not complete. */
 static size_t value_length(struct bytes data)
 {
     const char *end = data.len ? memchr(data.data, '\n', data.len) : NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * One server replicates another: a copy of the data, and then step by step what each
- * command has done. It is the effects that travel, as with Redis' scripts: a key's whole
- * content stands for the writes that made it, since what is between them nobody can see.
- * A message travels with them and is delivered to the replica's own subscribers. Knows no
- * delays: who uses this says when a step arrives.
+ * Replication from one server to another: a copy of the data, then the effects of each
+ * command, step by step. As with Redis' scripts, effects are sent: a key's whole content
+ * stands for the writes that made it, since no client can see the state in between.
+ * Messages travel with them and are delivered to the replica's own subscribers. Knows no
+ * delays: the caller decides when a step arrives.
  *
- * Happy path: model_server_replicate(); keyspace.c and pubsub.c note what a command does;
- * replication_end_command() makes a step of it; model_server_deliver() has it arrive.
+ * Usual course: model_server_replicate(). keyspace.c and pubsub.c record what a command
+ * does. replication_end_command() makes a step of it. model_server_deliver() delivers it.
  */
 #include "model.h"
 
@@ -31,7 +31,7 @@ struct step {
     struct step *next;
     int64_t true_us;
     int64_t now_ms; /* by the master's clock */
-    int64_t offset; /* the master's, behind it */
+    int64_t offset; /* the master's, after this step */
     struct changed_key *keys;
     struct message *first, *last;
 };
@@ -148,7 +148,8 @@ void replication_end_command(struct model_server *server)
     }
 }
 
-/* When a key ends is told as a time, or as what is left until then. */
+/* Returns the expiry time on the replica, which receives it as a time or as the time
+ * left. */
 static int64_t arriving_end(const struct model_server *replica, int64_t expire_ms,
                             int64_t sent_ms)
 {
@@ -164,7 +165,7 @@ static void put_key(struct model_server *replica, int space, struct bytes name,
     struct keyspace *target = &replica->spaces[space];
     int64_t kept_ms = content != NULL ? content->expire_ms : 0;
 
-    keyspace_open(target, name); /* which remembers it */
+    keyspace_open(target, name); /* which records it for undo */
     if (content != NULL) {
         content->expire_ms = arriving_end(replica, kept_ms, sent_ms);
     }
@@ -303,7 +304,7 @@ bool model_server_migrate(struct model_server *from, struct model_server *to,
     }
     content_copy(&copy, content);
     if (copy.expire_ms !=
-        NO_EXPIRY) { /* it says what is left, whatever the time is there */
+        NO_EXPIRY) { /* MIGRATE sends the time left, whatever the target's clock is */
         copy.expire_ms += to->spaces[0].now_ms - from->spaces[0].now_ms;
     }
     taken = keyspace_open(&to->spaces[0], key) != NULL;

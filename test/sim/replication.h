@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a master has done and its replica does not know yet. A step is what one command
- * did, a script as a whole: what each key that it touched has become, and what it
+ * The writes of a master that its replica does not have yet. A step is the effect of one
+ * command, or of one script as a whole: the new content of each key, and the messages
  * published. See replication.c.
  */
 #ifndef LW_SIM_REPLICATION_H
@@ -16,7 +16,7 @@ struct stream {
     struct step *open;            /* of the command that runs */
 };
 
-/* Of the command that runs: a key that it is about to change, a message. */
+/* Record, for the running command, a key that is about to change, or a message. */
 void stream_note_key(struct stream *stream, int space, struct bytes name);
 void stream_note_message(struct stream *stream, struct bytes channel,
                          struct bytes message, bool of_slot);

@@ -45,7 +45,7 @@ static enum resp_result take_line(struct bytes input, size_t *at, struct bytes *
     return RESP_REQUEST;
 }
 
-/* A bare line of words, as somebody with a terminal types it. */
+/* Parses a bare line of words, as typed in a terminal. */
 static enum resp_result parse_inline(struct bytes input, struct resp_request *request)
 {
     const char *end = memchr(input.data, '\n', input.len);
@@ -107,7 +107,7 @@ static enum resp_result parse_bulk(struct bytes input, size_t *at,
     return RESP_REQUEST;
 }
 
-/* Starts again from the front when more has come: requests are small here. */
+/* Starts from the beginning when more bytes have come: requests are small here. */
 enum resp_result resp_parse(struct bytes input, struct resp_request *request)
 {
     struct bytes line;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * RESP2 as a server speaks it: requests in, answers out. Knows bytes only; whose they are
- * and what they ask is not its business.
+ * RESP2 on the server's side: parses requests, and writes replies. Independent of
+ * connections and of commands.
  *
- * Happy path: resp_parse() on a connection's input until it says RESP_MORE; for each
- * RESP_REQUEST the command runs and writes its answer with resp_*().
+ * Usual course: resp_parse() on a connection's input until it returns RESP_MORE. For each
+ * RESP_REQUEST the command runs, and writes its reply by resp_*().
  */
 #ifndef LW_SIM_RESP_H
 #define LW_SIM_RESP_H
@@ -18,7 +18,7 @@ struct resp_request {
     struct bytes *argv;
     int argc;
     int capacity;
-    size_t used;       /* how much of the input the request took */
+    size_t used;       /* how many bytes of the input the request took */
     const char *error; /* RESP_BAD: the text after "Protocol error: " */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Chance by splitmix64; see rng.h.
+ * Random numbers by splitmix64; see rng.h.
  */
 #include "rng.h"
 

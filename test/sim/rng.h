@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The one source of chance: a seed gives the same numbers on every machine. Nothing else.
+ * The only source of randomness. A seed gives the same numbers on every machine.
  *
- * Happy path: rng_seed() once, then rng_below() and rng_chance() in a fixed order.
+ * Usual course: rng_seed() once, then rng_below() and rng_chance() in a fixed order.
  */
 #ifndef LW_SIM_RNG_H
 #define LW_SIM_RNG_H

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Scripts: the cache by SHA-1, EVAL and its kin, one run with KEYS and ARGV, errors in
- * Redis' words. Knows Lua and the commands' calling convention, no command's work.
+ * Scripts: the cache by SHA-1, EVAL and related commands, runs with KEYS and ARGV, and
+ * errors as Redis words them. Knows Lua and the calling convention of commands.
+ * Independent of what a command does.
  *
- * Happy path: EVALSHA finds the compiled function, sets KEYS and ARGV, runs it, and the
- * value becomes the answer. One Lua state serves all, as in Redis; a flush makes a new
- * one.
+ * Usual course: EVALSHA finds the compiled function, sets KEYS and ARGV, and runs it. The
+ * value becomes the reply. One Lua state serves all scripts, as in Redis. A flush creates
+ * a new one.
  */
 #include "script.h"
 #include "sha1.h"
@@ -32,7 +33,8 @@ static int modified_global(lua_State *lua)
     return luaL_error(lua, "Attempt to modify a readonly table");
 }
 
-/* Scripts see the globals through an empty table: so every write to it is noticed. */
+/* Gives scripts an empty table in front of the globals, so that every write is
+ * noticed. */
 static void make_environment(lua_State *lua)
 {
     lua_newtable(lua); /* the globals' metatable */
@@ -40,7 +42,7 @@ static void make_environment(lua_State *lua)
     lua_setfield(lua, -2, "__index");
     lua_setmetatable(lua, LUA_GLOBALSINDEX);
 
-    lua_newtable(lua); /* what scripts see */
+    lua_newtable(lua); /* the table that scripts see */
     lua_newtable(lua);
     lua_pushvalue(lua, LUA_GLOBALSINDEX);
     lua_setfield(lua, -2, "__index");
@@ -108,7 +110,7 @@ static struct script *find_script(struct script_engine *engine, struct bytes sha
     return script;
 }
 
-/* NULL, and the error replied, where the text does not compile. */
+/* Returns NULL, after having replied the error, if the text does not compile. */
 static struct script *load_script(struct script_engine *engine, struct bytes text,
                                   struct buffer *reply)
 {
@@ -135,7 +137,7 @@ static struct script *load_script(struct script_engine *engine, struct bytes tex
     return script;
 }
 
-/* Whatever was raised becomes {err=, source=, line=}: where it was is only known here. */
+/* Turns any error into {err=, source=, line=}: only here its position is known. */
 static int locate_error(lua_State *lua)
 {
     lua_Debug where;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What the files of the script engine share: script.c (cache and runs), script_call.c
- * (what Lua finds in `redis`), script_reply.c (answers into Lua values and back).
+ * The declarations that the files of the script engine share: script.c (cache and runs),
+ * script_call.c (the table `redis`), script_reply.c (replies as Lua values, and back).
  */
 #ifndef LW_SIM_SCRIPT_H
 #define LW_SIM_SCRIPT_H
@@ -16,9 +16,9 @@ struct script;
 
 /* One run of a script; scripts do not nest. */
 struct script_run {
-    const struct call *call; /* the EVAL */
-    int database;            /* its own: SELECT in a script ends with it */
-    bool wrote;              /* memory is checked at the first write alone */
+    const struct call *call; /* of EVAL or EVALSHA */
+    int database;            /* its own: a SELECT ends with the script */
+    bool wrote;              /* memory is checked at the first write only */
 };
 
 struct script_engine {
@@ -28,14 +28,14 @@ struct script_engine {
     struct script_run *run;
 };
 
-/* script_call.c: `redis`, `pcall` as Redis has it, no library that reaches outside. */
+/* script_call.c: `redis`, Redis' `pcall`, and no library that reaches outside. */
 void script_open_libraries(struct script_engine *engine);
 
 /* script_reply.c */
-/* Pushes one value parsed from an answer; errors become {err=...}. Returns the rest. */
+/* Pushes one value parsed from a reply; errors become {err=...}. Returns the rest. */
 struct bytes script_push_answer(lua_State *lua, struct bytes answer);
 void script_push_error(lua_State *lua, const char *error); /* {err=error} */
-/* Writes the value on top of the stack as an answer, and pops it. */
+/* Writes the value on top of the stack as a reply, and pops it. */
 void script_write_answer(lua_State *lua, struct buffer *out);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a script finds: the table `redis` and the libraries of Lua that Redis leaves it.
- * Knows neither cache nor EVAL.
+ * The environment of a script: the table `redis`, and the Lua libraries that Redis leaves
+ * to it. Independent of the cache and of EVAL.
  *
- * Happy path: redis.call turns its arguments into a request, asks what Redis asks of a
- * script's command, runs it and pushes the answer as Lua values; an error is raised as a
- * table.
+ * Usual course: redis.call builds a request from its arguments, makes the checks that
+ * Redis makes for a script's command, runs it and pushes the reply as Lua values. An
+ * error is raised as a table.
  */
 #include "script.h"
 #include "sha1.h"
@@ -19,7 +19,7 @@ static struct script_engine *engine_of(lua_State *lua)
     return lua_touserdata(lua, lua_upvalueindex(1));
 }
 
-/* Its arguments' bytes live in `texts` until the command has run. */
+/* The arguments' bytes stay in `texts` until the command has run. */
 struct script_request {
     struct bytes *argv;
     struct buffer *texts;
@@ -35,7 +35,7 @@ static void free_request(struct script_request *request)
     free(request->argv);
 }
 
-/* False: an argument is neither string nor number. */
+/* Returns false if an argument is neither a string nor a number. */
 static bool build_request(lua_State *lua, struct script_request *request)
 {
     bool good = true;
@@ -95,7 +95,7 @@ static const char *refusal(struct script_run *run, struct call *call)
     return gate_script_slots(call, run->call);
 }
 
-/* Leaves the answer, or {err=...}, on the stack. */
+/* Leaves the reply, or {err=...}, on the stack. */
 static void run_request(struct script_engine *engine, struct script_request *request)
 {
     struct script_run *run = engine->run;
@@ -133,7 +133,7 @@ static bool is_error(lua_State *lua)
     return found;
 }
 
-/* True: an error is on the stack, to be raised or returned. */
+/* Returns true if an error is on the stack, to be raised or returned. */
 static bool call_redis(lua_State *lua)
 {
     struct script_engine *engine = engine_of(lua);
@@ -216,7 +216,7 @@ static int redis_log(lua_State *lua)
     return 0;
 }
 
-/* Errors of redis.call are tables; what Lua's pcall catches has to be their text. */
+/* Errors of redis.call are tables, but Lua's pcall has to return their text. */
 static int text_pcall(lua_State *lua)
 {
     luaL_checkany(lua, 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Answers of commands as Lua values, and Lua values as answers: Redis' rules for RESP2.
- * Numbers lose their fraction, an array ends at its first nil, nil and false are one.
+ * Converts replies of commands to Lua values, and Lua values to replies, by Redis' rules
+ * for RESP2: numbers lose their fraction, an array ends at its first nil, and nil and
+ * false are the same.
  */
 #include "script.h"
 
@@ -71,7 +72,7 @@ struct bytes script_push_answer(lua_State *lua, struct bytes answer)
     }
 }
 
-/* As x86 truncates: whatever does not fit is the smallest number. */
+/* Truncates as x86 does: a number that does not fit becomes the smallest one. */
 static int64_t truncate_number(lua_Number number)
 {
     if (!(number >= -9223372036854775808.0 && number < 9223372036854775808.0)) {
@@ -80,7 +81,7 @@ static int64_t truncate_number(lua_Number number)
     return (int64_t)number;
 }
 
-/* Writes '+text' or '-text' where the table on top has such a field. */
+/* Writes '+text' or '-text' if the table on top has such a field. */
 static bool write_line_field(lua_State *lua, struct buffer *out, const char *field,
                              const char *mark)
 {

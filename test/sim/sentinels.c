@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Model sentinels, who watch over the model servers: each has a view of its own, which
- * follows what is true with a lag of its own, tells a switch when it comes to know it,
- * and may be away, stand still, or say what is not so. Knows nothing of locks, nor of how
- * a role changes.
+ * Model sentinels, which watch over the model servers. Each has a view of its own, which
+ * follows the true state with a lag of its own. A sentinel publishes a switch when it
+ * learns of it. It may be down, frozen, or report something wrong. Independent of locks,
+ * and of how a role changes.
  *
- * Happy path: sentinels_begin(); sentinels_switch() when a server is the master;
- * sentinels_see_down() when it seems to be dead; sentinels_trouble() comes from faults.c;
- * sentinels_heal() has all of them know and say what is so.
+ * Usual course: sentinels_begin(). sentinels_switch() when a server becomes the master.
+ * sentinels_see_down() when the master seems to be dead. faults.c calls
+ * sentinels_trouble(). sentinels_heal() lets all of them know and report the true state.
  */
 #include "sentinels.h"
 
@@ -18,31 +18,31 @@
 
 #define SERVICE "locks"
 #define PORT 26379
-#define EPOCHS 4096 /* more than a run has */
+#define EPOCHS 4096 /* more than any run has */
 #define FOREIGN_EPOCH 9999
 
 enum trouble {
-    TROUBLE_AWAY,    /* its connections end, it takes none */
-    TROUBLE_FROZEN,  /* it stands still */
-    TROUBLE_STALE,   /* it says what was so before */
+    TROUBLE_AWAY,    /* its connections end, and it accepts none */
+    TROUBLE_FROZEN,  /* it is frozen */
+    TROUBLE_STALE,   /* it reports the state before the last change */
     TROUBLE_DOWN,    /* it takes the master for dead */
     TROUBLE_WITHOUT, /* it knows no such service */
-    TROUBLE_PLAIN,   /* it is no sentinel at all */
-    TROUBLE_ANEW,    /* it was set up anew, and counts from 0 */
-    TROUBLE_VILE,    /* its answer makes no sense */
-    TROUBLE_FOREIGN, /* one of another installation has its address; it is learnt */
-    TROUBLE_DEFECTS, /* it watches over another installation itself; it is learnt */
+    TROUBLE_PLAIN,   /* it is an ordinary server */
+    TROUBLE_ANEW,    /* it was set up again, and its epochs begin at 0 */
+    TROUBLE_VILE,    /* its reply is malformed */
+    TROUBLE_FOREIGN, /* another installation's sentinel has its address; not in the URL */
+    TROUBLE_DEFECTS, /* it watches over another installation; not in the URL */
     TROUBLES,
     TROUBLE_NONE = TROUBLES
 };
 
 struct sentinel {
-    unsigned epoch;        /* that it knows of */
-    bool sees_down, leads; /* it has the master replaced, and is not done */
+    unsigned epoch;        /* the latest that it knows */
+    bool sees_down, leads; /* leads: it performs the failover, and is not done */
     enum trouble trouble;
-    unsigned troubles; /* counts, so that an earlier one's end is void */
+    unsigned troubles; /* a counter, so that the end of an earlier one is void */
     int64_t frozen_until_us;
-    int64_t since_us; /* since when it says what it says */
+    int64_t since_us; /* since when it reports what it reports */
     struct model_view view;
     struct model_other others[SENTINELS - 1];
 };
@@ -85,7 +85,7 @@ static bool says_down(const struct sentinel *one)
            (one->sees_down && one->trouble != TROUBLE_STALE);
 }
 
-/* Its view, as its trouble has it. */
+/* Updates a sentinel's view, as its trouble makes it. */
 static void show(unsigned which)
 {
     struct sentinel *one = &sentinels[which];
@@ -136,7 +136,7 @@ static void learn(void *arg)
         return;
     }
     old = &server_places[masters[one->epoch]];
-    /* who has missed that another one was it meanwhile has nothing to tell */
+    /* a sentinel that missed a change there and back has nothing to publish */
     tells = old != new && one->trouble != TROUBLE_PLAIN &&
             one->trouble != TROUBLE_WITHOUT && !is_elsewhere(one);
     one->epoch = epoch;
@@ -157,8 +157,8 @@ static int64_t lag_us(void)
                        world.plan.name_lag_us);
 }
 
-/* One of them has had it done, and says so at once; or says what was before until all is
- * done that it has to do, but of the new epoch. */
+/* One sentinel has performed the failover. It publishes the result at once; or it reports
+ * the old master, but with the new epoch, until all its work is done. */
 void sentinels_switch(unsigned master)
 {
     unsigned leader = (unsigned)rng_below(&world.rng, SENTINELS);
@@ -170,7 +170,7 @@ void sentinels_switch(unsigned master)
     }
     masters[last_epoch] = (unsigned char)master;
     for (unsigned i = 0; i < SENTINELS; i++) {
-        if (sentinels[i].leads) { /* what it was at has been overtaken */
+        if (sentinels[i].leads) { /* its failover has been overtaken */
             sentinels[i].leads = false;
             show(i);
         }
@@ -230,7 +230,7 @@ static void fall_into(unsigned which, enum trouble trouble, int64_t until_us)
     struct sentinel *one = &sentinels[which];
 
     trace("sentinel %u %s", which, texts[trouble]);
-    if (one->trouble == TROUBLE_FOREIGN) { /* its connections are that one's */
+    if (one->trouble == TROUBLE_FOREIGN) { /* the connections are the other sentinel's */
         model_server_restart(world.sentinels[which], 0);
     }
     one->trouble = trouble;
@@ -248,7 +248,7 @@ static void fall_into(unsigned which, enum trouble trouble, int64_t until_us)
     }
 }
 
-/* One of them, or all alike. */
+/* Puts one sentinel into trouble, or all into the same. */
 void sentinels_trouble(void)
 {
     enum trouble trouble = (enum trouble)rng_below(&world.rng, TROUBLES);
@@ -274,9 +274,9 @@ int64_t sentinels_frozen_until(unsigned which)
     return sentinels[which].frozen_until_us;
 }
 
-/* ---- for who judges ---- */
+/* ---- for the checks ---- */
 
-/* The one of the highest epoch that answers. */
+/* Returns the sentinel of the highest epoch among those that reply. */
 static const struct sentinel *best_informed(void)
 {
     const struct sentinel *best = NULL;
@@ -304,8 +304,8 @@ bool sentinels_lead_to(unsigned server, int64_t for_us)
         }
         useful += is_useful(&sentinels[i]);
     }
-    /* One alone is believed only if it is later than what is followed, and who was set up
-     * anew knows no epoch to tell. */
+    /* A single sentinel is believed only if its epoch is later than that of the master
+     * that is followed. A sentinel that was set up again knows no epoch. */
     return useful * 2 <= SENTINELS || best == NULL || masters[said_epoch(best)] == server;
 }
 

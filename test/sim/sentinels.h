@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The sentinels, for who has roles change, and who has hosts connect. See sentinels.c.
+ * The sentinels, for the files that change roles and connect hosts. See sentinels.c.
  */
 #ifndef LW_SIM_SENTINELS_H
 #define LW_SIM_SENTINELS_H
@@ -8,24 +8,24 @@
 #include "world.h"
 
 #define SENTINEL_PASSWORD "s3cret"
-#define SENTINELS_FOREIGN "10.0.9.9"            /* another installation's master */
-#define SENTINELS_NOWHERE (SERVERS + SENTINELS) /* where it is; nothing reaches that */
+#define SENTINELS_FOREIGN "10.0.9.9"            /* the master of another installation */
+#define SENTINELS_NOWHERE (SERVERS + SENTINELS) /* its place: unreachable */
 
 void sentinels_begin(void);
 void sentinels_end(void);
 void sentinels_heal(void);
-void sentinels_switch(unsigned master); /* it is that from now on */
+void sentinels_switch(unsigned master); /* it is the master from now on */
 void sentinels_see_down(void);          /* the master seems to be dead */
-void sentinels_trouble(void);           /* one of them is in trouble, or all are */
+void sentinels_trouble(void);           /* puts one sentinel, or all, into trouble */
 bool sentinels_refuse(unsigned which);
 int64_t sentinels_frozen_until(unsigned which);
-/* False: the one that knows best says that the master is another one, and nothing has
- * changed at any of them for so long. */
+/* Returns false if the best informed sentinel reports another master, and no sentinel has
+ * changed for so long. */
 bool sentinels_lead_to(unsigned server, int64_t for_us);
-/* All have known of the present master for so long, and said so. */
+/* Returns true if all have known the present master for so long, and reported it. */
 bool sentinels_agree(int64_t for_us);
-const char *sentinels_url(void); /* what hosts are given */
-/* Which of the servers is at that address; SERVERS and above: which sentinel. */
+const char *sentinels_url(void); /* the URL that hosts are given */
+/* Returns the server at that address, or SERVERS plus the index of the sentinel. */
 unsigned sentinels_place(const char *host, int port);
 
 #endif

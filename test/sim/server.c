@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * The model server as a whole: its life, its connections, restarts, its clock. See
- * model_server.h for what it promises. Knows no command's work.
+ * The model server as a whole: its connections, restarts and clock. model_server.h has
+ * the contract. Independent of what a command does.
  *
- * Happy path: model_conn_feed() appends to the input, cuts requests out of it while there
- * are whole ones, and lets commands.c run each into the connection's output.
+ * Usual course: model_conn_feed() appends to the input, and cuts out whole requests.
+ * commands.c runs each, and its reply goes into the connection's output.
  */
 #include "model.h"
 
@@ -89,7 +89,7 @@ void model_server_restart(struct model_server *server, int64_t lost_us)
     server->last_client_id = 0;
     server->restarts++;
     server->started_us = server->now_us;
-    /* a master with a replica has the end of its lineage in its data */
+    /* a master with a replica stores the end of its lineage with its data */
     replication_begin_lineage(server, lost_us == 0 && server->replica != NULL);
     server->paused = false;
     script_engine_flush(server->scripts);
@@ -304,7 +304,8 @@ static void run_request(struct model_conn *conn, const struct resp_request *requ
     buffer_free(&reply);
 }
 
-/* While writes are paused, what may write waits, and all that comes after it. */
+/* Returns true if the next command has to wait, with all that follow it, because writes
+ * are paused. */
 static bool has_to_wait(const struct model_conn *conn)
 {
     const struct resp_request *request = &conn->request;

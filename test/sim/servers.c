@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: MIT
  *
- * The servers: one, or a master and its replica that change roles while all connections
- * stay open. Owns who is the master (world.server: the one whose word counts), where a
- * new connection ends, and when what the master did reaches the replica. What is lost is
- * declared (world.loss_until_us). Knows nothing of locks.
+ * The servers: one, or a master and a replica that change roles while all connections
+ * stay open. This file decides which server is the master (world.server, whose state
+ * counts), where a new connection ends, and when the master's writes reach the replica.
+ * Lost writes are declared (world.loss_until_us). Independent of locks.
  *
- * Where sentinels watch, a master may also be dead or stand still for some time before it
- * is replaced, and what is lost is known hold by hold (stray.c): nothing is declared.
- * If the clients use the guard, an old master accepts no writes any more twelve seconds
- * after its replica has left, and some hosts reach only that master in the meantime.
+ * If sentinels watch, a master may also be dead or frozen for some time before it is
+ * replaced. Then each hold that is lost is known (stray.c), and nothing is declared. If
+ * the clients use the guard, an old master stops accepting writes twelve seconds after
+ * its replica has left, and some hosts reach only that master in the meantime.
  *
- * A cluster's servers are nodes.c's: all that is asked of them here goes there.
+ * The calls about a cluster's servers are passed on to nodes.c.
  *
- * Happy path: servers_begin(); each step of the master arrives by the agenda;
- * servers_swap(), servers_split(), servers_fail_over() come from faults.c; servers_heal()
- * joins what is apart and has the name point at the master.
+ * Usual course: servers_begin(). The agenda delivers each step of the master. faults.c
+ * calls servers_swap(), servers_split() and servers_fail_over(). servers_heal() joins
+ * servers that are apart, and points the name at the master.
  */
 #include "network.h"
 #include "nodes.h"
 #include "sentinels.h"
 
-static unsigned master, named; /* where the name that hosts connect to points */
+static unsigned master, named; /* named: where the name that hosts connect to points */
 static bool paused, split, deaf;
-static bool dead; /* it looks so, and another will take its place */
-static bool cut;  /* and what it did last does not get through */
+static bool dead; /* the master seems to be dead, and the replica will take its place */
+static bool cut;  /* and its last steps do not get through */
 static unsigned changes;
 static int64_t since_us;
-static uintptr_t partitions; /* counts, so that an earlier one's steps are void */
-static unsigned starved; /* an old master that accepts no writes any more; or SERVERS */
-static bool starves;     /* there is one, or will be */
-static uintptr_t stream; /* counts, so that an earlier one's steps are void */
+static uintptr_t partitions; /* a counter, so that an earlier one starves no master */
+static unsigned starved;     /* an old master that accepts no more writes; or SERVERS */
+static bool starves;         /* there is such a master, or will be */
+static uintptr_t stream;     /* a counter, so that the steps of an earlier one are void */
 static int64_t arrives_us;
 static int64_t refuses_until_us[SERVERS], frozen_until_us[SERVERS];
 
@@ -144,7 +144,7 @@ static void refuse_for_some_time(unsigned server)
     }
 }
 
-/* ---- what the master does reaches the replica ---- */
+/* ---- replication ---- */
 
 static void arrive(void *arg)
 {
@@ -190,7 +190,8 @@ static void move_name(void *arg)
     named = master;
 }
 
-/* A sentinel ends the connections of whom it promotes or demotes; an operator may not. */
+/* Ends all connections of a server that a sentinel promotes or demotes. An operator who
+ * does so may leave them open. */
 static void end_connections(struct model_server *server)
 {
     if (world.plan.watched && !world.plan.unkilled) {
@@ -215,7 +216,7 @@ static void change_master(void)
                move_name, NULL);
 }
 
-/* Where the new master's clock is ahead, what ends by it ends early. */
+/* If the new master's clock is ahead, keys that expire by it expire early. */
 static void declare_early_ends(void)
 {
     if (world.plan.ends_apart &&
@@ -259,7 +260,7 @@ void servers_swap(void)
                NULL);
 }
 
-/* What was under way is lost. */
+/* Promotes the replica; steps under way are lost. Returns since when writes are lost. */
 static int64_t promote(void)
 {
     int64_t step_us = model_server_oldest_step_us(replica());
@@ -283,8 +284,8 @@ static void starve(void *arg)
     }
 }
 
-/* Ten seconds after its replica's last word, two more until it sees that, by its clock.
- */
+/* The time is ten seconds after the replica's last message, plus two until the master's
+ * periodic check, by the master's clock. */
 static void begin_starving(void)
 {
     int64_t us = world.plan.besieged ? 12 * SECOND
@@ -336,7 +337,7 @@ static void join(void *arg)
     }
 }
 
-/* A process that has just been promoted ends, and its successor does not know that. */
+/* Restarts the server that has just been promoted; its new process does not know that. */
 static void restart_promoted(void *arg)
 {
     if (split && (uintptr_t)arg == changes && !world.healed) {
@@ -344,7 +345,8 @@ static void restart_promoted(void *arg)
     }
 }
 
-/* Some reach only the old master; or nobody, if it will be the master again. */
+/* Cuts some hosts off from all servers except the old master; or from all servers, if the
+ * old master will soon be the master again. */
 static void cut_hosts_off(int64_t lasts_us)
 {
     if (world.plan.returns) {
@@ -388,8 +390,8 @@ static void take_over(void *arg)
     }
 }
 
-/* It does nothing any more, and is replaced some time later; it may be back before that,
- * or after. */
+/* Makes the master die or freeze. It is replaced some time later, and comes back before
+ * or after that. */
 static void fall(bool freezes)
 {
     int64_t replaced_us = world.now_us + rng_between(&world.rng, 1, world.plan.down_us);
@@ -410,7 +412,7 @@ static void fall(bool freezes)
     network_flush();
 }
 
-/* The replica hears nothing any more, and takes the master's place some time later. */
+/* Cuts the replica off. It takes the master's place some time later. */
 static void come_apart(void)
 {
     int64_t us = rng_between(&world.rng, 1, 8 * SECOND);
@@ -422,8 +424,8 @@ static void come_apart(void)
     agenda_add(world.now_us + us, take_over, NULL);
 }
 
-/* REPLICAOF NO ONE: the old master lives on by itself, and loses what it did in the
- * end. */
+/* REPLICAOF NO ONE: the old master lives on by itself, and its writes are lost when it
+ * becomes a replica. */
 void servers_split(void)
 {
     if (world.plan.clustered) {
@@ -444,7 +446,8 @@ void servers_split(void)
     live_apart(rng_between(&world.rng, 1, world.plan.split_us));
 }
 
-/* The master dies, and with it what it had not passed on; it comes back as a replica. */
+/* The master dies and loses writes that had not reached the replica. It comes back as a
+ * replica. */
 void servers_fail_over(void)
 {
     int64_t from_us;
@@ -472,8 +475,8 @@ void servers_fail_over(void)
     network_flush();
 }
 
-/* A server of a quorum stands still for some time; not for longer once it does, or what
- * waits there would change its order. */
+/* Freezes a server of a quorum for some time. This is not prolonged while it lasts, or
+ * the packets that wait there would change their order. */
 void servers_freeze(unsigned server, int64_t us)
 {
     if (frozen_until_us[server] < world.now_us) {
@@ -503,7 +506,7 @@ void servers_restart(unsigned server, int64_t lost_us)
     network_flush();
 }
 
-/* Who changes roles does so first, and a slot that is on its way arrives. */
+/* Completes a change of roles, or the move of a slot, first. */
 void servers_calm_down(void)
 {
     if (world.plan.clustered) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * SHA-1, which is how Redis names scripts. Nothing else.
+ * SHA-1, by which Redis names scripts.
  */
 #ifndef LW_SIM_SHA1_H
 #define LW_SIM_SHA1_H

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT
  *
- * The simulator's command line: one seed with its trace, or many, each in a process of
- * its own that starts from the same memory. Knows nothing of what a run does.
+ * The simulator's command line: runs one seed with its trace, or many, each in a process
+ * of its own that starts from the same memory. Independent of what a run does.
  *
- *   sim --seed N          runs one and tells what happens
- *   sim --seeds A..B      runs many; says which failed and why, with the end of the first
- *                         one's trace, and ends with 1 if any did
- *   sim --replay A..B     runs each twice; ends with 1 if their traces are not the same
+ *   sim --seed N          runs one and prints its trace
+ *   sim --seeds A..B      runs many; prints which failed and why, with the end of the
+ * first one's trace, and exits with 1 if any failed sim --replay A..B     runs each
+ * twice; exits with 1 if their traces differ
  *
- * A further word, --sentinels, has hosts ask sentinels in all of them; without, one seed
- * in six does. With --cluster the servers are a cluster in all of them, as they are in
- * one of six without. With --sets many calls acquire several names at once. With --guard
- * all clients use the guard; without, one seed in twelve does. With --detach locks are
- * detached and adopted in all worlds, else in one of eight.
+ * A further word sets a property of all worlds:
+ *
+ *   --sentinels   hosts ask sentinels; else for one seed in six
+ *   --cluster     the servers are a cluster; else for one seed in six
+ *   --sets        many calls acquire several names at once
+ *   --guard       all clients use the guard; else for one seed in twelve
+ *   --detach      locks are detached and adopted; else for one seed in eight
+ *   --quorum      the servers are a quorum
  */
 #include "world.h"
 
@@ -29,7 +32,7 @@
 #ifdef __SANITIZE_ADDRESS__
 static size_t allocated(void)
 {
-    return 0; /* its own leak check runs at exit */
+    return 0; /* the sanitizer's own leak check runs at exit */
 }
 #else
 static size_t allocated(void)
@@ -38,7 +41,7 @@ static size_t allocated(void)
 }
 #endif
 
-/* Blocks that malloc keeps aside for reuse count as allocated, unless it keeps none. */
+/* Blocks that malloc keeps for reuse would count as allocated: makes it keep none. */
 static void count_exactly(char **argv)
 {
     static const char name[] = "GLIBC_TUNABLES";
@@ -49,7 +52,7 @@ static void count_exactly(char **argv)
     }
 }
 
-/* Once before it is counted: what the C library and libevent keep for good. */
+/* Makes the C library and libevent allocate what they keep, before memory is counted. */
 static void warm_up(void)
 {
     struct event_base *base = event_base_new();
@@ -73,7 +76,7 @@ static void run(uint64_t seed)
     }
 }
 
-/* What a run came to; all zero where it failed. */
+/* The result of a run; all zero if it failed. */
 struct outcome {
     bool good;
     int64_t virtual_us;
@@ -95,7 +98,7 @@ static void be_the_child(uint64_t seed, int out)
     if (write(out, &outcome, sizeof(outcome)) != sizeof(outcome)) {
         _exit(1);
     }
-    exit(0); /* where a sanitizer looks for leaks */
+    exit(0); /* a sanitizer looks for leaks here */
 }
 
 static struct outcome run_apart(uint64_t seed, enum trace_mode mode)
@@ -154,7 +157,7 @@ static int run_many(uint64_t first, uint64_t last)
     return failures > 0;
 }
 
-/* A seed is of use if it does the same again, to the last byte on the wire. */
+/* A seed is useful only if it repeats the run exactly, to the last byte on the wire. */
 static int compare_replays(uint64_t first, uint64_t last)
 {
     int failures = 0;

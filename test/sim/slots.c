@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Slots that move from one node of a cluster to another: key by key, or all at once; and
- * a node that joins, or gives all that it has to others and leaves. One slot is on its
- * way at a time. Knows nothing of locks.
+ * Slots that move from one node of a cluster to another, key by key or all at once; and a
+ * node that joins, or hands over all its slots and leaves. One slot moves at a time.
+ * Independent of locks.
  *
- * Happy path: slots_move() marks the slot at both nodes; carry_next() takes one key after
- * the other along; when none is left it belongs to the new one, who knows it first.
+ * Usual course: slots_move() marks the slot at both nodes. carry_next() moves one key
+ * after the other. When no key is left, the slot belongs to the target, which knows
+ * first.
  */
 #include "nodes.h"
 
@@ -21,7 +22,7 @@
 static struct {
     bool open;
     unsigned slot, from, to;
-    unsigned number; /* counts, so that an earlier one's steps are void */
+    unsigned number; /* a counter, so that the steps of an earlier move are void */
 } move;
 
 bool slots_way(unsigned slot, unsigned *from, unsigned *to)
@@ -38,9 +39,9 @@ bool slots_involve(unsigned node)
 
 /* ---- keys ---- */
 
-/* The keys of a slot, or of all slots that are a node's, one behind the other. */
+/* The keys of a slot, or of all slots of a node, one after the other. */
 struct harvest {
-    unsigned slot; /* MODEL_SLOTS: of all */
+    unsigned slot; /* MODEL_SLOTS for all slots */
     struct buffer keys;
     size_t count;
 };
@@ -83,7 +84,7 @@ static void carry_all(unsigned slot, unsigned from, unsigned to)
     buffer_free(&found.keys);
 }
 
-/* One of those that are left, whichever. */
+/* Moves any of the keys that are left. Returns false if there is none. */
 static bool carry_one(void)
 {
     struct harvest found = harvest(move.from, move.slot);
@@ -112,7 +113,8 @@ static void tell_others(unsigned a, unsigned b)
     }
 }
 
-/* Who gets it knows first; or last, and until then each sends to the other. */
+/* The target knows of the end first, or last. In the latter case the two nodes redirect
+ * to each other until then. */
 static void finish(void)
 {
     bool reversed = !world.healed && rng_chance(&world.rng, 200);
@@ -152,7 +154,7 @@ static void begin_slow(void)
                (void *)(uintptr_t)move.number);
 }
 
-/* As a server does it that moves slots as a whole. */
+/* Moves a slot in one step, as some servers do. */
 static void move_at_once(void)
 {
     trace("slot %u moves from s%u to s%u", move.slot, move.from, move.to);
@@ -165,15 +167,16 @@ static void move_at_once(void)
     network_flush();
 }
 
-/* Who knows less than it had, or is sent where it is not, is left alone. */
+/* Returns false if the node's map is outdated, or made wrong by NODE_LOOP. */
 static bool is_free(unsigned node, unsigned slot)
 {
     return nodes_is_well(node) &&
            (nodes[node].map.owners[slot] == node) == (nodes_now()->owners[slot] == node);
 }
 
-/* Who gave it away has not heard that it has arrived. Whoever moves slots tells both:
- * else names could be taken by ASKING where it arrives once more, and is not yet. */
+/* Returns true if the source of an earlier move does not know yet that the slot has
+ * arrived. Tools that move slots let both nodes know. Otherwise a lock could be acquired
+ * by ASKING at a node to which the slot is moving again, before it has arrived. */
 static bool is_still_given(unsigned slot)
 {
     for (unsigned i = 0; i < SERVERS; i++) {
@@ -218,7 +221,7 @@ static void join(unsigned node)
     nodes_know(node);
 }
 
-/* All its slots go to another one, and it ends. */
+/* Gives all its slots to another node, and ends. */
 static void leave(unsigned node, unsigned heir)
 {
     struct epoch *now = nodes_change();
@@ -228,7 +231,7 @@ static void leave(unsigned node, unsigned heir)
     for (unsigned slot = 0; slot < MODEL_SLOTS; slot++) {
         if (now->owners[slot] == node) {
             now->owners[slot] = (unsigned char)heir;
-            /* it may not have heard that it was rid of it */
+            /* the heir may not know that it had given the slot away */
             nodes[heir].map.gives_to[slot] = MODEL_NOBODY;
             nodes[heir].map.gets_from[slot] = MODEL_NOBODY;
         }
@@ -242,7 +245,7 @@ static void leave(unsigned node, unsigned heir)
     network_flush();
 }
 
-/* The one that has no replica. */
+/* The member that joins and leaves is the one without a replica. */
 void slots_change_member(void)
 {
     unsigned heir = nodes_any_master();

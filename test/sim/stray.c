@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Holds that the master does not know, or not for as long: of writes that a failover
- * lost, or of a server that goes on calling itself the master. Who believes by them is
- * excused, and nobody else. Told by what the keys of both servers say, so exactly.
- * Changes nothing.
+ * Holds that the master does not know, or not for as long: they belong to writes that a
+ * failover lost, or to a server that still takes itself for the master. Only clients that
+ * believe by such a hold are excused. This is exact, because the keys of both servers are
+ * compared. Changes nothing.
  *
- * Happy path: stray_begin() when the master has been replaced, stray_note() after each
- * thing that the old one does as long as it lives on; stray_is() where two believe.
+ * Usual course: stray_begin() when the master has been replaced. stray_note() after each
+ * command that the old master executes while it lives on. stray_is() when two clients
+ * believe.
  */
 #include "look.h"
 #include "network.h"
@@ -19,18 +20,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAME_MS 2 /* ends that are not further apart are the same */
+#define SAME_MS 2 /* expiry times that differ by no more are the same */
 
 struct stray {
     struct stray *next;
-    unsigned name, server; /* that knows it */
+    unsigned name, server; /* server: the one that knows the hold */
     int64_t noted_us;
-    uint64_t void_from; /* numbers from there on may be told twice */
+    uint64_t void_from; /* fencing tokens from there on may be issued twice */
     char token[LW__TOKEN_SIZE];
 };
 
 static struct stray *strays;
-static uint64_t replaced_at[SERVERS]; /* by the new master's clock, as its numbers are */
+static uint64_t replaced_at[SERVERS]; /* by the new master's clock, as fences are */
 
 void stray_token(const struct op *op, char *ret)
 {
@@ -85,7 +86,7 @@ static void note_token(struct model_server *old, unsigned name, const char *toke
     }
 }
 
-/* The tokens that the name's key has, one after the other in `list`. */
+/* Lists the tokens that the name's key has, one after the other, in `list`. */
 static void list_tokens(struct model_server *server, unsigned name, struct buffer *list)
 {
     enum kind kind = world.plan.kinds[name];
@@ -110,7 +111,7 @@ void stray_note(struct model_server *old)
 
         list_tokens(old, name, &list);
         for (size_t at = 0; at < list.len; at += strlen(list.data + at) + 1) {
-            if (strlen(list.data + at) < LW__TOKEN_SIZE) { /* else a stranger's */
+            if (strlen(list.data + at) < LW__TOKEN_SIZE) { /* else it is foreign */
                 note_token(old, name, list.data + at);
             }
         }
@@ -118,7 +119,7 @@ void stray_note(struct model_server *old)
     }
 }
 
-/* Of a cluster only those that it had. */
+/* In a cluster, only the names that `old` had. */
 static void note_lost(struct op *op, const struct model_server *old, int64_t since_us)
 {
     for (; op != NULL; op = op->next) {
@@ -159,7 +160,7 @@ bool stray_is_void(const struct op *op)
     return stray != NULL && op->fence >= stray->void_from;
 }
 
-/* Nothing that the old master has answered is still under way to its host. */
+/* Returns true if no reply of the old master is still under way to the host. */
 static bool is_heard(const struct op *op, const struct stray *stray)
 {
     if (world.plan.clustered) {
@@ -169,7 +170,7 @@ static bool is_heard(const struct op *op, const struct stray *stray)
            check_is_at_master(op->host);
 }
 
-/* Once the master has it for at least as long as it is believed it is none any more. */
+/* Forgets the hold once the master has it for at least as long as the client believes. */
 void stray_review(const struct op *op)
 {
     char token[LW__TOKEN_SIZE];

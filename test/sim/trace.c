@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What is told of a run: nothing while it goes well, unless asked for; at a violation the
- * seed and the reason. Knows nothing of locks.
+ * The trace of a run. A run prints nothing while it goes well, unless a trace is wanted;
+ * at a violation it prints the seed and the reason. Independent of locks.
  *
- * Happy path: trace() at everything that happens, violation() never. A line goes where
- * trace_mode says: nowhere, out, into the last few, or into a sum over all of them.
+ * Usual course: trace() is called at everything that happens. trace_mode decides where a
+ * line goes: nowhere, to the output, into the last few lines, or into a sum over all
+ * lines.
  */
 #include "world.h"
 
@@ -107,7 +108,7 @@ void violation(const char *format, ...)
 
     (void)fflush(stdout);
     if (trace_mode == TRACE_LAST) {
-        tell_last(); /* the reason was told by the run before */
+        tell_last(); /* the run before has printed the reason */
         _exit(1);
     }
     (void)fprintf(stderr, "seed %llu at %.3f ms: ", (unsigned long long)world.seed,

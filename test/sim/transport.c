@@ -108,7 +108,7 @@ static bool again(void)
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
-/* False: the peer is gone. */
+/* Returns false if the peer has closed. */
 static bool receive(struct peer *peer, bool *moved)
 {
     char piece[16384];
@@ -121,7 +121,7 @@ static bool receive(struct peer *peer, bool *moved)
     return len < 0 && again();
 }
 
-/* False: the peer is gone, or is to go now that it has everything. */
+/* Returns false if the peer has closed, or has everything and is to be closed. */
 static bool transmit(struct peer *peer, bool *moved)
 {
     struct bytes output = model_conn_output(peer->conn);
@@ -146,7 +146,8 @@ static void hang_up(struct peer *peer)
     free(peer);
 }
 
-/* All are read before any is written to: what one publishes goes out in the same turn. */
+/* Reads from all before it writes to any, so that a message published goes out in the
+ * same turn. */
 bool transport_pump(struct transport *transport)
 {
     bool moved = accept_all(transport);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * The log of what was; see undo.h.
+ * The log of former contents; see undo.h.
  */
 #include "undo.h"
 

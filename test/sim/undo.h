@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * What keys were before each of the last writes, so that a restart can lose the last n ms
- * of them. Knows keys as opaque contents and time as numbers.
+ * The former contents of keys, before each of the last writes, so that a restart can lose
+ * the writes of the last n ms. Independent of what the contents mean.
  *
- * Happy path: the server sets `now_us` (true time, not the server's stepped clock) before
- * each command, keyspace_open() remembers, undo_back_to() takes keys back at a restart.
+ * Usual course: the server sets `now_us` (true time, not the server's stepped clock)
+ * before each command. keyspace_open() records. undo_back_to() restores keys at a
+ * restart.
  */
 #ifndef LW_SIM_UNDO_H
 #define LW_SIM_UNDO_H
@@ -17,7 +18,7 @@ struct undo_log {
     struct undo_entry *oldest;
     struct undo_entry *newest;
     int64_t now_us;
-    int64_t window_us; /* how far back may be asked for; 0: nothing is remembered */
+    int64_t window_us; /* how far back a restart may go; 0: nothing is recorded */
 };
 
 void undo_remember(struct undo_log *log, int space, struct bytes name,

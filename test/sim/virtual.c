@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The clock, timerfd, epoll_wait and connect that the library and libevent are given: the
+ * The clock, timerfd, epoll_wait and connect that the library and libevent use. The
  * executable defines them, so that every caller in the process finds these. Sockets and
- * epoll's bookkeeping stay the kernel's. Knows no host's business.
+ * epoll's bookkeeping remain the kernel's. Independent of what the hosts do.
  *
- * Happy path: a clock is read: world.now_us. A timerfd is an eventfd here, that the
- * agenda makes readable. epoll_wait() never waits: where nothing is ready it notes until
- * when its host may sleep and breaks that host's loop.
+ * Usual course: clock_gettime() returns world.now_us. A timerfd is an eventfd here, which
+ * the agenda makes readable. epoll_wait() never waits. If nothing is ready, it records
+ * until when its host may sleep, and breaks that host's loop.
  */
 #include "world.h"
 
@@ -28,9 +28,9 @@
 #define TIMERS 64
 
 struct timer {
-    int fd; /* -1: free */
+    int fd; /* -1 if free */
     struct host *host;
-    unsigned setting; /* counts, so that an earlier one's event is void */
+    unsigned setting; /* a counter, so that the event of an earlier one is void */
 };
 
 struct alarm {
@@ -153,7 +153,7 @@ int close(int fd)
     return (int)syscall(SYS_close, fd);
 }
 
-/* Who asks for these has them in its traffic: a run must not depend on them. */
+/* Callers send these over the wire, so they must be the same in each run. */
 pid_t getpid(void)
 {
     return active ? 1 : (pid_t)syscall(SYS_getpid);
@@ -165,7 +165,7 @@ int gethostname(char *name, size_t size)
     return 0;
 }
 
-/* What is ready comes in no particular order. */
+/* Ready events come in no particular order. */
 static void shuffle(struct epoll_event *events, int count)
 {
     for (int i = count - 1; i > 0; i--) {
@@ -195,7 +195,7 @@ int epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms)
     return count;
 }
 
-/* Under its own name to the linker, so that hiredis finds it; connect's own type cannot
+/* The linker sees this as `connect`, so that hiredis finds it. The type of connect cannot
  * be written in standard C. */
 int connect_in_the_model(int fd, const struct sockaddr *address,
                          socklen_t length) __asm__("connect");
@@ -209,13 +209,13 @@ int connect_in_the_model(int fd, const struct sockaddr *address, socklen_t lengt
         return (int)syscall(SYS_connect, fd, address, length);
     }
     if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0) {
-        errno = EISCONN; /* hiredis asks whether it is */
+        errno = EISCONN; /* hiredis calls again to learn whether it is connected */
         return -1;
     }
     return network_connect(fd, address);
 }
 
-/* What TCP has and the sockets here do not. */
+/* Accepts the options that TCP has and the sockets here do not. */
 int setsockopt(int fd, int level, int option, const void *value, socklen_t length)
 {
     return active ? 0 : (int)syscall(SYS_setsockopt, fd, level, option, value, length);

@@ -21,7 +21,7 @@ static struct zset_entry *find(const struct zset *zset, struct bytes member)
     return entry;
 }
 
-/* The first rank whose entry is not below (score, member). */
+/* Returns the first rank whose entry is not below (score, member). */
 static size_t lower_bound(const struct zset *zset, double score, struct bytes member)
 {
     size_t low = 0, high = zset->count;

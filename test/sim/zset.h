@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sorted set: members with scores, in order of (score, member). Knows neither keys nor
+ * A sorted set: members with scores, in order of (score, member). Independent of keys and
  * commands.
  *
- * Happy path: zset_put() and zset_remove() by member; zset_at() walks by rank. A sorted
- * array of pointers and a hash of the members: inserting moves memory, which is fine for
- * some thousands.
+ * Usual course: zset_put() and zset_remove() by member; zset_at() by rank. It is a sorted
+ * array of pointers, and a hash of the members. Inserting moves memory, which is fine for
+ * some thousands of members.
  */
 #ifndef LW_SIM_ZSET_H
 #define LW_SIM_ZSET_H
