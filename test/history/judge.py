@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Histories of the fault campaigns, judged by a checker that nobody here wrote.
+"""Judges histories of the fault campaigns by an independent checker.
 
     judge.py --cache DIR [--only PATTERN] PROGRAM [WORDS...]
     judge.py --cache DIR --kept FOLDER
     judge.py --cache DIR --models
 
-Plays the campaigns of a program of test/fault (its words, its tests' names as in
-LOCKWIRE_TEST), or takes what some have kept in a folder (LOCKWIRE_HISTORY_DIR); go/ judges
-what they recorded, and its own tests show it good and bad histories. Owns what must come
-out: a campaign's history is Ok in every respect, those without state and those with stopped
-processes included; one that was played with the lock disabled (canary_*) is Illegal in
-every respect. Anything else fails: Unknown, too.
+Runs the campaigns of a program of test/fault (WORDS are its arguments, PATTERN selects its tests
+as LOCKWIRE_TEST does), or takes the histories that campaigns have left in a folder
+(LOCKWIRE_HISTORY_DIR). The program in go/ judges the histories; its own tests try it with good and
+bad ones. This file knows the expected results. A campaign's history must be Ok in every respect,
+also if servers lost their state or processes were stopped. A history with the lock disabled
+(canary_*) must be Illegal in every respect. Anything else fails, including Unknown.
 
-Happy path: `judge.py --cache DIR build/test/fault/fault_campaign smoke`.
+Example: `judge.py --cache DIR build/test/fault/fault_campaign smoke`.
 """
 import argparse
 import os
@@ -30,14 +30,14 @@ RESPECTS = ("mutex", "numbers", "register")
 
 
 def expected(name, respect):
-    """None: there is nothing to be judged, for Redisson's locks have no numbers."""
+    """Returns the expected result; "None" for Redisson's locks, which have no fencing tokens."""
     if name.startswith("canary_"):
         return "Illegal"
     return "None" if respect == "register" and name.endswith("__redisson") else "Ok"
 
 
 def judge(folder, histories):
-    """How many are not as they must be."""
+    """Returns how many are not as expected."""
     done = subprocess.run([folder / "program", *histories], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, text=True, check=True)
     wrong = 0
@@ -52,7 +52,7 @@ def judge(folder, histories):
 
 
 def play(words, only, kept):
-    """True if the campaigns themselves are content."""
+    """Returns true if the campaigns pass by their own checks."""
     environment = {**os.environ, "LOCKWIRE_HISTORY_DIR": kept}
     if only:
         environment["LOCKWIRE_TEST"] = only

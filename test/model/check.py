@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Has spin check a model, and refuse each wrong variant of it.
+"""Checks a model with spin, and checks that spin refuses each wrong variant of it.
 
-Usage: check.py MODEL. Exit 77 (skipped) where spin is missing, but not in CI.
-Happy path: the right model, once for safety and, if it has a claim about that, once for liveness
-with fairness, exhaustively; then each variant, which must be refused in the way that is named here.
+Usage: check.py MODEL. Exits with 77 (skipped) if spin is missing, except in CI.
+
+Explores the right model exhaustively, once for safety and, if it makes a liveness claim, once for
+liveness with fairness. Then explores each wrong variant, which must be refused with the complaint
+listed here.
 """
 import os
 import re
@@ -13,8 +15,8 @@ import subprocess
 import sys
 import tempfile
 
-# For each model: the options of the right one; and of each variant what refuses it: (safety run's
-# complaint, liveness run's complaint).
+# For each model: the options of the right one, and the complaints about each wrong variant: (of the
+# safety run, of the liveness run).
 MODELS = {
     "handover.pml": (
         [["-DLATE=1", "-DLOST=1"], ["-DLATE=0", "-DLOST=1", "-DROUNDS=2"]],
@@ -40,7 +42,7 @@ def run(command, folder):
 
 
 def explore(model, options, safety, folder):
-    """The complaint (or None) and the number of states."""
+    """Returns the complaint (or None) and the number of states."""
     said = run(["spin", *options, "-a", model], folder)
     if not os.path.exists(os.path.join(folder, "pan.c")):
         sys.exit(f"spin could not read {model} with {options}:\n{said}")

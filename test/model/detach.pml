@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Detaching and adopting a mutex: a holder detaches its lock; two clients adopt its token, and one
- * of them may detach the lock once more; another client acquires the lock when it is free. Every
- * reply may be lost, after which the command is sent again, and a copy of each command may be
- * executed once more at any later time. Checked exhaustively, for safety:
+ * Detaching and adopting a mutex. A holder detaches its lock. Two clients adopt its token, and one
+ * of them may detach the lock again. Another client acquires the lock when it is free. Every reply
+ * may be lost, after which the command is sent again, and a copy of each command may be executed
+ * once more at any later time. Checked exhaustively, for safety:
  *
- *   never two clients that believe; what is believed increases in fencing tokens;
- *   nothing that an earlier holder has sent cuts the lease of an adopter: while a client believes,
- *   the key has its token, and does not expire.
+ *   never do two clients believe, and the fencing tokens of grants that are believed increase;
+ *   no command of an earlier holder shortens the lease of an adopter: while a client believes, the
+ *   key has its token, and does not expire.
  *
  * Assumed, as in handover.pml: a key does not expire while its holder believes, unless its TTL was
- * shortened; a script is atomic.
+ * shortened. A script is atomic.
  *
  * -DWRONG_TOKEN:   an adopter keeps the token that it adopts.
  * -DWRONG_COMPARE: a detach does not compare the token.
  * -DWRONG_ANSWER: an adoption that finds neither token counts as granted.
  */
 #define NONE 0
-#define HOLDER 1 /* clients; each has the token of its number */
+#define HOLDER 1 /* clients; the number of each is its token, too */
 #define ADOPTER_A 2
 #define ADOPTER_B 3
 #define OTHER 4
 #define CLIENTS 5
 
-byte key = HOLDER;     /* the token that has the lock; NONE: it is free */
-byte user = HOLDER;    /* who relies on that token, or did last */
-byte lost = 3;         /* replies to adopters that may be lost */
+byte key = HOLDER;     /* the token that has the lock; NONE if it is free */
+byte user = HOLDER;    /* the last client that relied on that token */
+byte lost = 3;         /* how many more replies to adopters may be lost */
 bool shortened;        /* the key's TTL was set by a detach */
 byte fence = 1, believed_fence = 1;
 bool believes[CLIENTS];
@@ -33,7 +33,7 @@ bool late_renewal, late_release, late_detach[CLIENTS], late_adoption[CLIENTS];
 
 inline renew(token) {
     if
-    :: key == token -> skip /* never shorter: a detached key may keep its TTL, or get more */
+    :: key == token -> skip /* never shortens: a detached key keeps its TTL, or gets more */
     :: else -> skip
     fi
 }
@@ -76,7 +76,7 @@ inline adopt(me, old) {
     fi
 }
 
-/* A grant that was answered in time. */
+/* The reply to a grant arrives in time. */
 inline believe(me) {
     assert(!believes[HOLDER] && !believes[ADOPTER_A] && !believes[ADOPTER_B] && !believes[OTHER]);
     assert(fence > believed_fence);
@@ -91,12 +91,12 @@ proctype holder() {
     :: break
     od;
     if
-    :: atomic { release(HOLDER); late_release = true } /* by an operator, with the token */
+    :: atomic { release(HOLDER); late_release = true } /* sent by an operator with the token */
     :: skip
     fi
 }
 
-/* The token to adopt is the holder's, or that of the other adopter, which detached it. */
+/* Adopts the holder's token, or that of the other adopter, which detached it. */
 proctype adopter(byte me; byte other) {
     bool granted;
     byte old = HOLDER;
@@ -131,7 +131,7 @@ proctype other() {
     atomic { believes[OTHER] = false; release(OTHER) }
 }
 
-/* A key whose user believes expires only if its TTL was cut. */
+/* A key whose user believes expires only if its TTL was shortened. */
 proctype expiry() {
     do
     :: atomic { key != NONE && (shortened || !believes[user]) ->
@@ -157,7 +157,7 @@ proctype late() {
     od
 }
 
-/* At any time. */
+/* Checks at any time. */
 proctype monitor() {
     do
     :: atomic { (believes[ADOPTER_A] && user != ADOPTER_A) || (believes[ADOPTER_B] && user != ADOPTER_B) ||

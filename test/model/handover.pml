@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hand-over of a mutex between clients: join, hand over, lost message, death while queued,
- * hang, late claim, local turns, expiry, a release that is sent twice. Checked exhaustively:
+ * The hand-over of a mutex between clients: joining, hand-over, a lost message, death while queued,
+ * a hang, a late claim, local turns, expiry, a release that is sent twice. Checked exhaustively:
  *
- *   safety     never two clients that believe; the fencing tokens that are believed increase;
+ *   safety     never do two clients believe, and the fencing tokens of grants that are believed
+ *              increase;
  *   liveness   a waiter that neither dies nor gives up is granted (`served` below).
  *
  * Assumed, and shown elsewhere:
- *   A1  A key does not expire while its holder believes: belief ends at D, counted from when the
- *       command was sent, less the drift (test/unit/machine.c, test/sim).
- *   A2  The arithmetic of the claim window never believes a hand-over whose key has expired: so
- *       here a message is believed exactly if the key still stands as it was handed over.
- *   A3  A script is atomic. Any message may be lost; replies may be, but not for ever (LOST),
- *       and claims may come too late, but not for ever (LATE). What is lost is asked for again.
- *   A4  Keys of those who died or let a hold lapse do expire.
+ *   A1  A key does not expire while its holder believes. Belief ends at the deadline, which is
+ *       counted from the sending of the command, less the drift (test/unit/machine.c, test/sim).
+ *   A2  By the arithmetic of the claim window no hand-over is believed whose key has expired. So
+ *       here a message is believed exactly if the key is still as it was handed over.
+ *   A3  A script is atomic. Any message may be lost. Only LOST replies may be lost, and only LATE
+ *       claims may come too late. After a loss the request is sent again.
+ *   A4  Keys of clients that died or let a hold expire do expire.
  *
- * -DWRONG_DELETE:  a release only deletes the key and tells the head, who waits for the message.
- * -DWRONG_HEAD:    a free lock goes to the head alone; nobody looks whether the head still lives.
+ * -DWRONG_DELETE:  a release only deletes the key and notifies the head, which waits for that.
+ * -DWRONG_HEAD:    a free lock goes to the head only, without a check that the head is alive.
  * -DWRONG_RECEIPT: the window is counted from the receipt of the message.
  */
 #define CLIENTS 3
@@ -43,12 +44,12 @@ chan message_2 = [1] of { byte, byte };
 
 bool alive[CLIENTS] = true;
 bool believes[CLIENTS];
-byte waits_with[CLIENTS]; /* the token that waits; 0: none */
-byte ghost[CLIENTS];      /* a token whose release will be executed once more; 0: none */
+byte waits_with[CLIENTS]; /* the token that waits; 0 if none does */
+byte ghost[CLIENTS];      /* a token whose release will be executed again; 0 if none */
 byte late = LATE, lost = LOST;
 bool waiting_0, held_0;   /* for `served` */
 
-/* PUBLISH reaches a live process or nobody; what it reaches may still be lost on the way. */
+/* PUBLISH reaches a live process or none. The message may still be lost on the way. */
 inline publish(c, t) {
     if
     :: c == 0 && nfull(message_0) -> message_0!t, fence
@@ -98,7 +99,7 @@ inline release(c, t) {
     hand_over()
 }
 
-/* Granted, or in the queue. */
+/* Grants, or puts into the queue. */
 inline acquire(c, t) {
     if
     :: holder == NOBODY ->
@@ -116,7 +117,7 @@ inline acquire(c, t) {
             fi;
             hand_over()
         fi
-    :: holder == c && holder_token == t /* a replay; it draws anew in truth, here it repeats */
+    :: holder == c && holder_token == t /* repeated; the real script draws a new fence */
     :: else ->
         if
         :: queue??[eval(c), eval(t)]
@@ -206,12 +207,12 @@ holding:
         if
         :: atomic { turn < TURNS -> turn++; goto holding } /* a local turn: no command */
         :: atomic { believes[me] = false; release(me, token) }
-        :: atomic { /* the reply is lost: it will be sent again, whenever */
+        :: atomic { /* the reply is lost: the release will be sent again, at any time */
                believes[me] = false;
                release(me, token);
                ghost[me] = token
            }
-        :: believes[me] = false /* lapsed: a hang, or no renewal */
+        :: believes[me] = false /* expired: a hang, or no renewal */
         :: atomic { me != 0 -> believes[me] = false; alive[me] = false; goto dead }
         fi;
 ended:  skip
@@ -222,7 +223,7 @@ dead:
     ghost[me] = 0
 }
 
-/* Time: A1 and A4. A live waiter's claim comes too late LATE times at most. */
+/* Expiry, by A1 and A4. A live waiter's claim comes too late at most LATE times. */
 proctype expiry() {
 end:
     do

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Shows that the simulator finds what it is for: breaks a copy of the sources in one place
-at a time, and counts the seeds until a run fails; 0 where a unit test does.
+"""Shows that the tests find bugs: breaks a copy of the sources in one place at a time, and counts
+the simulator's seeds until a run fails. The count is 0 if another test fails.
 
     mutations.py [--seeds N] [--jobs N] [--only WORD] SOURCE-TREE
-    mutations.py --check SOURCE-TREE     only whether each text stands where it should
+    mutations.py --check SOURCE-TREE     only checks that each edit's text is there
 
-Independent of the simulator's checks. The text of an edit must stand in its folder or file exactly
-once, otherwise the sources have changed, which is a failure as well. Each worker copies the tree
-and builds it once; for each mutation it builds again, runs the seeds from 1 until one fails, and
-restores the sources. Tests with real clocks, which mostly wait, run behind it, on copies of what it
-has built.
+Independent of the simulator's checks. The text of an edit must occur in its folder or file exactly
+once; otherwise the sources have changed, which is a failure, too. Each worker copies the tree and
+builds it once. For each mutation it builds again, runs the seeds from 1 until one fails, and
+restores the sources. Tests with real clocks, which mostly wait, run in the background, on copies of
+the built programs.
 """
 
 import argparse
@@ -26,9 +26,9 @@ import tempfile
 import threading
 
 SIM = 'test/sim/sim'
-LIBRARY = ('src/liblockwire.so.0',) # that programs find beside them
-WAITING = 6 # tests with real clocks at once, for each job
-MUTATIONS = [ # what is broken, and its edits: a folder or a file, a text in it, its replacement
+LIBRARY = ('src/liblockwire.so.0',) # which programs find next to them
+WAITING = 6 # concurrent tests with real clocks, per job
+MUTATIONS = [ # the name, and its edits: a folder or a file, a text in it, the replacement
     ('the deadline is counted from the reply',
      ('src/lock', 'int64_t deadline = deadline_of(in->sent_us, m->lease_us);',
       'int64_t deadline = deadline_of(in->now_us, m->lease_us);')),
@@ -90,8 +90,8 @@ MUTATIONS = [ # what is broken, and its edits: a folder or a file, a text in it,
      ('scripts/rw.lua', 'local number = fence_for(kind, owner)\n            local new',
       'common = common or fence_for(kind, owner)\n            local number = common\n'
       '            local new')),
-    # Where the server that is named is not compared, all else looks right: the links were bound
-    # when it was last asked, and have not connected anew.
+    # Without the comparison of the server's name the message passes every other check: the links
+    # were bound at the last request, and have not reconnected.
     ('a message of another server is believed',
      ('src/lock', "lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
       "           strcmp(m->server, lw__node_server(name->node)) == 0;",
@@ -243,7 +243,7 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
       "return redis.call('DEL', KEYS[1], KEYS[1] .. '{' .. KEYS[1] .. '}')")),
 ]
 
-# What the worlds come to too rarely, and the traces of a unit test show.
+# Situations that are too rare in the worlds, and that the traces of a unit test have.
 SENTINEL_UNIT = 'test/unit/unit_sentinel'
 SENTINEL_UNIT_MUTATIONS = [
     ('a sentinel that has a master replaced is believed about it',
@@ -305,8 +305,8 @@ CLAIMS_UNIT_MUTATIONS = [
     ('whose clock it was says where the name leads now',
      ('src/lock', 'struct lw__node *node = lw__node_of_command(&claim->command);\n\n    claim->asking',
       'struct lw__node *node = claim->name->node;\n\n    claim->asking')),
-    # Each of the two covers the other: a message that names our server was true there, and by
-    # its clock; and when the links are bound all have asked, which makes a new pair.
+    # Each of the two checks covers for the other: a message that names our server was true there,
+    # and by its clock. When the links are bound all have sent requests, which makes a new pair.
     ('an unbound message is believed, by the clock pair of another server',
      ('src/lock', 'return lw__node_is_bound(name->node, name->slot) && *m->server &&',
       'return *m->server &&'),
@@ -329,7 +329,7 @@ ERRORS_MUTATIONS = [
      ('src/redis', 'now - node->replicas_logged_us >= REPLICAS_LOG_US', 'now > 0')),
 ]
 
-# A world's servers refuse no single command of a script.
+# A world's servers never refuse a single command of a script.
 DENIED = 'test/integration/scripts/scripts_denied'
 DENIED_MUTATIONS = [
     ('refused: a hand-over is announced before the name is set',
@@ -378,7 +378,7 @@ FORKED_UNIT_MUTATIONS = [
     ('an emulator that ignores advice is believed',
      ('src/base', 'madvise(page, size, -1) != 0 && ', '')),
 ]
-# Causes of failures, each by the one program that shows it.
+# Reports of causes of failures, each with the only program that shows it.
 ATTEMPTS_UNIT = 'test/unit/unit_attempts'
 ATTEMPTS_UNIT_MUTATIONS = [
     ('of several addresses the last failure is told',
@@ -492,7 +492,7 @@ MAP_UNIT_MUTATIONS = [
      ('src/redis', '#define PAUSE_PART 8', '#define PAUSE_PART 1000000')),
 ]
 
-# The same program, and one more: each with the test that shows it.
+# The same program, and one more; each with the test that shows it.
 MAP_TEST_MUTATIONS = [
     ('test_a_node_lost_during*', ('map: a second master that is lost is asked about late',
      ('src/redis', 'if (listed && was_up) {', 'if (listed && was_up && false) {'))),
@@ -572,7 +572,7 @@ ALL_FORKED_MUTATIONS = [
       'lw_lock_client(lock) == NULL) {')),
 ]
 
-# Of the command; each with the file and the test that show it.
+# The command; each with the file and the test that show it.
 COMMAND = 'src/tool/lockwire'
 COMMAND_MUTATIONS = [
     ('causes.py', 'Later.test_status_says_why_waiting_is_slow',
@@ -642,7 +642,7 @@ SETS_MUTATIONS = [
       'all->stage == CLIMBING) {')),
 ]
 
-# Locks that are detached and adopted, in worlds that do so often.
+# Locks that are detached and adopted, in worlds in which that is frequent.
 DETACH_MUTATIONS = [
     ('an adopter keeps the old token',
      ('scripts/mutex_adopt.lua',
@@ -672,7 +672,7 @@ DETACH_MUTATIONS = [
      ('src/lock', 'if (!stays && claim->waiting != NULL &&', 'if (claim->waiting != NULL &&')),
 ]
 
-# The guard, at real servers: when they are closed; each with the tests that show it.
+# The guard at real servers: when a server is closed; each with the tests that show it.
 GUARD = 'test/integration/server/guard'
 GUARD_MUTATIONS = [
     ('a_promotion_closes*', ('guard: the identity does not show promotions',
@@ -700,7 +700,7 @@ GUARD_MUTATIONS = [
      ('src/lock', '{\n    lw__turns_retry_all(arg, node, true);\n}',
       '{\n    lw__turns_retry_all(arg, node, false);\n}'))),
 ]
-# The same while they are closed.
+# The same while a server is closed.
 GUARD_CLOSED = 'test/integration/server/guard_closed'
 GUARD_CLOSED_MUTATIONS = [
     ('a_mutex_is_released*', ('guard: no gate',
@@ -724,7 +724,7 @@ GUARD_CLOSED_MUTATIONS = [
     ('a_claim_that_repeats*', ('guard: a token that was sent before passes',
      ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
       '} else if (!claim->token_sent && (fault = lw__node_guard_fault(node)) != NULL) {'))),
-    # Each of the two covers the other: what the clock pair is of was not closed.
+    # Each of the two checks covers for the other: the server of the clock pair was not closed.
     ('a_hand_over_is_believed*', ('guard: a message is believed while it is closed',
      ('src/lock', 'lw__node_guard_left_us(claim->name->node) == 0',
       'lw__node_guard_left_us(claim->name->node) >= 0'),
@@ -810,7 +810,7 @@ GUARD_SCRIPT_MUTATIONS = [
      ('scripts/rw.lua', "    if numbers == '- ' then -- the guard: no lock is granted\n"
       "        return nil, 0\n", "    if numbers == '- ' then\n        numbers = '%d 5e12fe12'\n")),
 ]
-# Of a master that is replaced without its last writes.
+# A master that is replaced without its last writes.
 GUARD_FAULT = 'test/fault/fault_guard'
 GUARD_FAULT_MUTATIONS = [
     ('guard: no gate at a new master',
@@ -819,7 +819,7 @@ GUARD_FAULT_MUTATIONS = [
     ('guard: half of the time at a new master',
      ('scripts/guard.lua', 'guard - ARGV[3]', 'guard / 2 - ARGV[3]')),
 ]
-# Of the guard, in worlds that lose writes.
+# The guard, in worlds that lose writes.
 GUARD_WORLD_MUTATIONS = [
     ('the guard is off',
      ('test/sim/host.c', 'options.guard_ms = world.plan.guard_ms;', '')),
@@ -858,7 +858,7 @@ GUARD_WORLD_MUTATIONS = [
       '')),
 ]
 
-# Of a quorum, in worlds whose servers restart, stand still and lose writes.
+# A quorum, in worlds whose servers restart, freeze and lose writes.
 QUORUM_WORLD_MUTATIONS = [
     ("the servers of a quorum have no guard",
      ('src/lock', '    ret->local_turns = 1;', '    ret->guard_ms = 0;\n    ret->local_turns = 1;')),
@@ -925,7 +925,7 @@ VOTED_UNIT_MUTATIONS = [
      ('src/lock', 'if (in->start.ticket > 0) {', 'if (in->start.ticket < 0) {')),
 ]
 
-GROUPS = [ # mutations, the program that catches them, and words for it
+GROUPS = [ # mutations, the program that catches them, and its arguments
     (MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
     (SETS_MUTATIONS, SIM, ('--sets',)),
@@ -980,7 +980,7 @@ def run(command, **more):
 
 
 def first_failure(sim, seeds, words=()):
-    """The first seed that fails and why, or None."""
+    """Returns the first seed that fails and why, or None."""
     process = subprocess.Popen([sim, '--seeds', f'1..{seeds}', *words], text=True,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     found = None
@@ -994,8 +994,8 @@ def first_failure(sim, seeds, words=()):
 
 
 def failed_test(unit, words=()):
-    """The first test that fails, of those that match the first word. For cmocka a test whose
-    tear-down fails as well, as after an assertion in a callback of the event loop, is an error."""
+    """Returns the first test that fails, of those that match the first word. cmocka reports an
+    error if the tear-down fails as well, as after an assertion in a callback of the event loop."""
     done = subprocess.run([unit], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env=dict(os.environ, **({'LOCKWIRE_TEST': words[0]} if words else {})))
     found = re.search(r'FAILED  \] (\w+)', done.stdout)
@@ -1005,7 +1005,7 @@ def failed_test(unit, words=()):
 
 
 def failed_command_test(command, tree, file, test):
-    """The same of a test of the command."""
+    """The same for a test of the command."""
     done = subprocess.run([sys.executable, '-B', tree / 'test/integration/command' / file, test],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env=dict(os.environ, LOCKWIRE_COMMAND=str(command),
@@ -1015,8 +1015,8 @@ def failed_command_test(command, tree, file, test):
 
 
 def find(tree, place, old):
-    """The path and the content of the file in `place`, a file or a folder, in which `old` stands.
-    It must stand there once."""
+    """Returns the path and the content of the file in `place`, a file or a folder, that has `old`.
+    It must occur there exactly once."""
     paths = [place] if (tree / place).is_file() else sorted(
         path.relative_to(tree) for path in (tree / place).glob('*.[ch]'))
     contents = [(path, (tree / path).read_text()) for path in paths]
@@ -1054,13 +1054,13 @@ class Worker:
         run(['ninja', '-C', self.build, '-j1', program])
 
     def edit(self, place, old, new):
-        """Returns the path and what the file held before."""
+        """Returns the path and the former content of the file."""
         path, text = find(self.tree, place, old)
         (self.tree / path).write_text(text.replace(old, new))
         return path, text
 
     def compile_mutant(self, edits, program, folder):
-        """Leaves a copy of the program in `folder`, with the library in its place beside it."""
+        """Leaves a copy of the program in `folder`, with the library in its place next to it."""
         kept = []
         try:
             for edit in edits:
@@ -1080,10 +1080,10 @@ def report(what, seeds, why):
 
 
 def seeds_to_catch(options, folder, program, words):
-    """The seed that shows the mutation, or 0 and the test that does, or None."""
+    """Returns the seed that shows the mutation, or 0 and the test that does, or None."""
     if program == SIM:
         return first_failure(folder / SIM, options.seeds, words)
-    found, tries = None, 3 # tests with real clocks excuse a machine that is too slow
+    found, tries = None, 3 # tests with real clocks pass on a machine that is too slow
     while not found and tries > 0:
         found = (failed_command_test(folder / program, options.source, *words)
                  if program == COMMAND else failed_test(folder / program, words))
@@ -1092,7 +1092,7 @@ def seeds_to_catch(options, folder, program, words):
 
 
 class Run:
-    """What there is to do, and what came of it."""
+    """The mutations to be tried, and the results."""
 
     def __init__(self, options, place):
         self.options, self.place = options, place
@@ -1142,7 +1142,7 @@ class Run:
                 self.waiting.submit(self.judge, what, folder, program, words)
 
     def play(self):
-        """Returns whether all were caught."""
+        """Returns true if all were caught."""
         count = self.todo.qsize()
         threads = [threading.Thread(target=self.work, args=(i,))
                    for i in range(min(self.options.jobs, count))]
@@ -1171,7 +1171,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='lockwire-mutations-') as place:
         mutants = Run(options, pathlib.Path(place))
         for mutations, program, words in sorted(GROUPS, key=lambda group: group[1] == SIM):
-            for mutation in mutations: # the simulator's last, while others wait
+            for mutation in mutations: # the simulator's come last, while other tests wait
                 if options.only in mutation[0]:
                     mutants.todo.put((mutation, program, words))
         sys.exit(0 if mutants.play() else 1)

@@ -12,8 +12,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// One line of a history, as test/fault/history.h describes its records. Times are
-// microseconds of one clock.
+// One line of a history; test/fault/history.h describes the records. Times are in
+// microseconds, of one clock.
 type record struct {
 	Time      int64
 	Lock      string
@@ -25,31 +25,31 @@ type record struct {
 	Lease     int64
 	Fence     uint64
 	Value     uint32
-	// The hold that it adopts; operation 0: none.
+	// The hold that it adopts; operation 0 if none.
 	OfClient    int `json:"of_client"`
 	OfOperation int `json:"of_operation"`
 }
 
-// One asking: from the moment that it was asked, if it was granted until its end.
+// One request: from the moment that it began and, if it was granted, until its end.
 type hold struct {
 	id      int
 	lock    string
 	client  int
 	begin   int64
 	granted int64
-	ended   int64 // as recorded; never: the process died
-	until   int64 // the last moment until which it was known to believe in it
-	sent    int64 // when the command was sent at the earliest that last made it its own
+	ended   int64 // as recorded; never if the process died
+	until   int64 // the last moment until which the client was known to believe
+	sent    int64 // the earliest time at which the last granting command was sent
 	shared  bool
 	won     bool
 	fence   uint64
-	of      *hold // that it adopts; nil: none
-	adopted bool  // by another one, which takes its place
-	asked   int64 // when the first adoption of it was begun, which may end it; never: none
+	of      *hold // the hold that it adopts, or nil
+	adopted bool  // by another hold, which takes its place
+	asked   int64 // when the first adoption of it began, which may end it; or never
 }
 
-// One reading or writing of the register. Without an answer, for its process died, nobody
-// knows whether it was done.
+// One read or write of the register. It has no answer if its process died: then it is
+// unknown whether it was done.
 type access struct {
 	lock     string
 	client   int
@@ -58,10 +58,10 @@ type access struct {
 	write    bool
 	fence    uint64
 	value    uint32
-	answer   string // "read", "written", "refused", or "" where there is none
+	answer   string // "read", "written", "refused", or "" if there is none
 }
 
-// A time in which the test took the server's keys away.
+// A time in which the test removed the server's keys.
 type loss struct {
 	begin, end int64
 }
@@ -74,7 +74,7 @@ type history struct {
 	losses   []loss
 }
 
-// What contradicts itself, as an answer without a question, is no history.
+// Reads a history. One that contradicts itself, as by an answer without a request, is refused.
 type reader struct {
 	history
 	holds   map[[2]int]*hold
@@ -149,11 +149,11 @@ func (r *reader) take(one *record) error {
 			h.of.adopted = true
 		}
 		return nil
-	case "detached": // its token holds until then, whatever its process believes
+	case "detached": // its token holds until then, whatever the process believes
 		h.until = one.Until
 		return nil
 	case "touched", "ended":
-		if one.Until > one.Time { // it believes, and has believed all the time
+		if one.Until > one.Time { // it believes, and has done so all the time
 			h.until = one.Until
 		}
 		if one.What == "ended" {
@@ -181,8 +181,8 @@ func (r *reader) take(one *record) error {
 	return fmt.Errorf("unknown: %q", one.What)
 }
 
-// Redis granted it after it was asked for, and after the command was sent to which the
-// deadline belongs.
+// Returns the earliest time of the grant: after the request, and after the sending of the
+// command to which the deadline belongs.
 func (h *hold) earliest() int64 {
 	if h.sent > h.begin && h.sent <= h.granted {
 		return h.sent
@@ -190,9 +190,9 @@ func (h *hold) earliest() int64 {
 	return h.begin
 }
 
-// The end of what is claimed: as recorded, or the last moment until which the holder was
-// known to believe, if that comes first or it died. A detached one is claimed until its
-// adoption is begun, at the most, and by its adopter from then on.
+// Returns until when the hold is claimed: the recorded end, or the last moment until which the
+// holder was known to believe, if that comes first or the holder died. A detached hold is
+// claimed at most until its adoption begins, and by its adopter from then on.
 func (h *hold) claimed() int64 {
 	end := h.until
 	for _, other := range []int64{h.ended, h.asked} {
@@ -206,7 +206,7 @@ func (h *hold) claimed() int64 {
 func (h *history) lockOperations() []porcupine.Operation {
 	var operations []porcupine.Operation
 	for _, one := range h.holds {
-		if !one.won { // it never believed, whatever the server had in mind for it
+		if !one.won { // the client never believed, whatever the server had granted
 			continue
 		}
 		grant := grant{lock: one.lock, id: one.id, shared: one.shared, fence: one.fence}

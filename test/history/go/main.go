@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: MIT
 
-// Judges histories of the fault campaigns by porcupine, a checker of linearizability that
-// nobody here wrote. Owns the reading of histories and three models; must not know lockwire,
-// nor our own checker.
+// Judges histories of the fault campaigns by porcupine, an independent checker of
+// linearizability. It reads the histories and has three models. Independent of lockwire and
+// of the project's own checker.
 //
 //	judge FILE...    for each a line: FILE mutex RESULT numbers RESULT register RESULT ...
 //
 //	mutex      the lock: one holder, or several readers
-//	numbers    the same, and each grant's number is larger than those that it excludes had
-//	register   what the lock guards, and its numbers: it refuses smaller ones than it has
-//	           seen, and no update is lost
+//	numbers    the same, and each grant's fencing token is larger than those of the holds
+//	           that it excludes
+//	register   the register that the lock guards: it refuses fencing tokens smaller than the
+//	           largest seen, and no update is lost
 //
-// RESULT is Ok, Illegal, or Unknown where porcupine has not come to an end in time, or None
-// where there is nothing to judge. The exit code tells whether all could be read.
+// RESULT is Ok, Illegal, Unknown if porcupine did not finish in time, or None if there is
+// nothing to judge. The exit code is 0 if all files could be read.
 //
-// A hold is two operations. To take the lock happens at one moment between asking, or sending
-// the command that got it, and being told; to end it at the moment up to which it is claimed:
-// the end that its process recorded, or the last moment until which it was known to believe,
-// if that comes first. So of a process that died, its deadline as it last knew it. Askings
-// that failed, or were never answered, claim nothing. A hold that was detached goes on until
-// the time that its process recorded, or an adoption of it was begun. One that is adopted holds
-// until then without a break: to adopt is one operation, which needs the hold and takes its
-// place. What is forgiven is what
-// test/fault/history.h forgives: two holds between whose grants state was lost on purpose. The
-// register is forgiven nothing.
+// A hold is two operations. The grant happens at one moment between the request, or the
+// sending of the command that acquired it, and the callback. The end happens at the moment up
+// to which the hold is claimed: the end that its process recorded, or the last moment until
+// which the process was known to believe, if that comes first. If the process died, that is
+// its last known deadline. Requests that failed, or had no result, claim nothing. A detached
+// hold lasts until the time that its process recorded, or until an adoption of it begins. An
+// adopted hold lasts until then without a gap: an adoption is one operation, which needs the
+// hold and takes its place. The exceptions are those of test/fault/history.h: two holds may
+// overlap if the test made the server lose state between their grants. The register has no
+// exceptions.
 //
-// Happy path: readHistory, porcupine.CheckOperationsTimeout for each model, a line.
+// Usual course: readHistory, porcupine.CheckOperationsTimeout for each model, one line of
+// output.
 package main
 
 import (
@@ -37,7 +39,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-const limit = 60 * time.Second // of one model and history; they take a fraction of a second
+const limit = 60 * time.Second // for one model and history, which take a fraction of a second
 
 type verdict struct {
 	mutex, numbers, register porcupine.CheckResult

@@ -8,11 +8,10 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// ---- the lock: who holds, and the numbers that were given ----
+// ---- the lock: its holders, and their fencing tokens ----
 
-// The taking of a lock happens at one moment between its asking and its answer. Losses of
-// state are counted: how many had begun when it was told, and how many were surely over when
-// Redis granted it.
+// A grant happens at one moment between the request and the callback. It counts losses of
+// state: `begun` had begun at the callback, and `over` had certainly ended when Redis granted.
 type grant struct {
 	lock        string
 	id          int
@@ -23,20 +22,20 @@ type grant struct {
 	of          int
 }
 
-// Its end is a moment, too: there belief ends at the latest.
+// The end of a hold is one moment, too: belief ends there at the latest.
 type release struct {
 	lock string
 	id   int
 }
 
-// What a lock without faults would have in mind.
+// The state of a lock without faults.
 type lockState struct {
-	numbers      bool    // they are looked at, too
+	numbers      bool    // fencing tokens are checked, too
 	holders      []grant // in order of id
-	reads, wrote uint64  // the largest number given to those who share, to those who do not
+	reads, wrote uint64  // the largest fencing token of a shared and of an exclusive hold
 }
 
-// Redis may have granted the one before a loss, and the other one was told after it.
+// Returns true if `one` may have been granted before a loss and `other` reported after it.
 func straddle(one, other grant) bool {
 	return one.over < other.begun
 }
@@ -45,8 +44,9 @@ func excludes(one, other grant) bool {
 	return !(one.shared && other.shared) && !straddle(one, other) && !straddle(other, one)
 }
 
-// Larger than all numbers of those whom it excludes. Redisson's locks have none (0). One that
-// was granted before a loss and told after it may come after larger ones.
+// Returns true if the grant's fencing token is larger than those of all holds that it excludes.
+// Redisson's locks have none (0). A grant that was made before a loss and reported after it may
+// come after larger ones.
 func (s lockState) hasGrown(one grant) bool {
 	before := s.wrote
 	if !one.shared && s.reads > before {
@@ -131,13 +131,14 @@ var (
 // ---- the register that fences protect ----
 
 type registerState struct {
-	fence uint64 // the largest that was left
+	fence uint64 // the largest seen
 	value uint32
 }
 
-// Whoever reads leaves its number; who writes with a smaller one than was left is refused.
-// Since everybody writes what it read plus one, a number is written that is not the next one
-// only where an update is lost: where two had one number, or were let in with falling ones.
+// A reader leaves its fencing token. A writer with a smaller one than the largest seen is
+// refused. Every client writes the value it read plus one. So a value that is not the next one
+// is written only if an update is lost: if two clients had the same fencing token, or were
+// admitted with falling ones.
 func (s registerState) after(one access) registerState {
 	if one.fence < s.fence {
 		return s
@@ -158,7 +159,7 @@ func (s registerState) step(one access) (bool, registerState) {
 	case "refused":
 		return one.fence < s.fence, s
 	}
-	return true, s.after(one) // its process died: it was done here, or after all else
+	return true, s.after(one) // its process died: the access was done here, or after all others
 }
 
 var registerModel = porcupine.Model{
@@ -171,7 +172,7 @@ var registerModel = porcupine.Model{
 
 // ---- both ----
 
-// Locks do not know of each other, nor do the registers that they guard.
+// Locks are independent of each other, and so are the registers that they guard.
 func byLock(operations []porcupine.Operation) [][]porcupine.Operation {
 	parts := map[string][]porcupine.Operation{}
 	for _, one := range operations {

@@ -12,7 +12,7 @@ import (
 
 const lease = 1000
 
-// Writes a history, one line after the other, as the campaigns do.
+// Writes a history line by line, as the campaigns do.
 type scribe struct {
 	lines []string
 	lock  string
@@ -35,7 +35,7 @@ func (s *scribe) granted(time int64, client int, shared bool, fence uint64) {
 	s.note(time, client, "granted", shared, time+lease, fence, 0)
 }
 
-// Its hold is that of client 0.
+// Adopts the hold of client 0.
 func (s *scribe) adopts(time int64, client int, what string, fence uint64) {
 	s.note(time, client, what, false, time+lease, fence, 0)
 	last := len(s.lines) - 1
@@ -43,7 +43,7 @@ func (s *scribe) adopts(time int64, client int, what string, fence uint64) {
 		`, "of_client": 0, "of_operation": 1}`
 }
 
-// Client 0 holds, and detaches at 100.
+// Makes client 0 hold the lock, and detach it at 100.
 func (s *scribe) detaches(until int64) {
 	s.asks(0, 0, false)
 	s.granted(1, 0, false, 1)
