@@ -31,7 +31,7 @@ static bool has_passed(int64_t us)
     return us <= world.now_us;
 }
 
-/* ---- what they know ---- */
+/* ---- the nodes' knowledge ---- */
 
 const struct epoch *nodes_now(void)
 {
@@ -121,7 +121,7 @@ void nodes_learn(unsigned which)
                (void *)(which + (uintptr_t)last_epoch * SERVERS));
 }
 
-/* ---- who they are ---- */
+/* ---- roles, and the places of keys ---- */
 
 bool nodes_is_master(unsigned node)
 {
@@ -194,7 +194,7 @@ int64_t nodes_frozen_until(unsigned node)
     return nodes[node].frozen_until_us;
 }
 
-/* ---- their life ---- */
+/* ---- beginning and end ---- */
 
 static void begin_one(unsigned which)
 {

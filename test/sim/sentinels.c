@@ -113,7 +113,7 @@ static void show(unsigned which)
                              one->trouble == TROUBLE_PLAIN ? NULL : view);
 }
 
-/* ---- what they know ---- */
+/* ---- the sentinels' knowledge ---- */
 
 static uintptr_t news_for(unsigned which, unsigned of)
 {
@@ -323,7 +323,7 @@ bool sentinels_agree(int64_t for_us)
     return true;
 }
 
-/* ---- their life ---- */
+/* ---- beginning and end ---- */
 
 static void point_at_others(unsigned which)
 {

@@ -216,7 +216,7 @@ static void change_master(void)
                move_name, NULL);
 }
 
-/* If the new master's clock is ahead, keys that expire by it expire early. */
+/* Declares the loss of keys that expire early because the new master's clock is ahead. */
 static void declare_early_ends(void)
 {
     if (world.plan.ends_apart &&

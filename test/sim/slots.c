@@ -258,7 +258,7 @@ void slots_change_member(void)
     }
 }
 
-/* ---- its life ---- */
+/* ---- beginning and end ---- */
 
 void slots_begin(void)
 {
