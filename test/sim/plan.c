@@ -18,6 +18,7 @@
 
 bool plan_watches_all, plan_clusters_all, plan_sets_all, plan_guards_all;
 bool plan_detaches_all, plan_quorums_all;
+const char *plan_option = "";
 
 static bool chance(unsigned in_thousand)
 {

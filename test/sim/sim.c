@@ -189,8 +189,11 @@ int main(int argc, char **argv)
         plan_guards_all = strcmp(argv[3], "--guard") == 0;
         plan_detaches_all = strcmp(argv[3], "--detach") == 0;
         plan_quorums_all = strcmp(argv[3], "--quorum") == 0;
-        argc -= plan_watches_all || plan_clusters_all || plan_sets_all ||
-                plan_guards_all || plan_detaches_all || plan_quorums_all;
+        if (plan_watches_all || plan_clusters_all || plan_sets_all || plan_guards_all ||
+            plan_detaches_all || plan_quorums_all) {
+            plan_option = argv[3];
+            argc--;
+        }
     }
     if (argc == 3 && strcmp(argv[1], "--seed") == 0 &&
         sscanf(argv[2], "%llu", &first) == 1) {

@@ -93,13 +93,8 @@ static void tell_last(void)
     for (; i < line_count; i++) {
         (void)fprintf(stderr, "    %s\n", lines[i % LAST]);
     }
-    (void)fprintf(stderr, "    all of it: sim --seed %llu%s\n",
-                  (unsigned long long)world.seed,
-                  plan_guards_all     ? " --guard"
-                  : plan_quorums_all  ? " --quorum"
-                  : plan_watches_all  ? " --sentinels"
-                  : plan_clusters_all ? " --cluster"
-                                      : "");
+    (void)fprintf(stderr, "    all of it: sim --seed %llu %s\n",
+                  (unsigned long long)world.seed, plan_option);
 }
 
 void violation(const char *format, ...)

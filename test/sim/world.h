@@ -90,12 +90,13 @@ enum kind { KIND_MUTEX, KIND_RW, KIND_SEMAPHORE, KIND_REDISSON };
 
 /* ---- plan.c: what the seed makes likely; each is per mille unless noted ---- */
 
-extern bool plan_watches_all;  /* sentinels in all worlds, not only in some */
-extern bool plan_clusters_all; /* a cluster in all worlds */
-extern bool plan_sets_all;     /* calls of lw_acquire_all in all worlds */
-extern bool plan_guards_all;   /* clients use the guard in all worlds */
-extern bool plan_detaches_all; /* locks are detached and adopted in all worlds */
-extern bool plan_quorums_all;  /* a quorum in all worlds */
+extern bool plan_watches_all;   /* sentinels in all worlds, not only in some */
+extern bool plan_clusters_all;  /* a cluster in all worlds */
+extern bool plan_sets_all;      /* calls of lw_acquire_all in all worlds */
+extern bool plan_guards_all;    /* clients use the guard in all worlds */
+extern bool plan_detaches_all;  /* locks are detached and adopted in all worlds */
+extern bool plan_quorums_all;   /* a quorum in all worlds */
+extern const char *plan_option; /* of the program, that set one of these; "" if none */
 void plan_draw(void);
 
 struct plan {
