@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The example daemon's shared state: an HTTP gateway that must not give a user's gift
- * twice, however often and to whichever gateway the request comes.
+ * twice, however often the request comes and whichever gateway gets it.
  *
  * main.c owns the process (start, routes, shutdown), options.c its command line, gift.c a
  * request's life, ledger.c the file, metrics.c the statistics' text.
@@ -41,19 +41,20 @@ struct gateway {
 /* Takes over the request: POST /gift/<user>[?wait=ms]. */
 void gift_start(struct gateway *gateway, struct evhttp_request *http, const char *user,
                 const char *query);
-/* Answers 503 to those who wait; those who work may finish. */
+/* Answers the waiting requests with 503; those at work may finish. */
 void gift_stop_waiting(struct gateway *gateway);
-/* The last request is done and `stopping` is set; main.c. */
+/* Called when `stopping` is set and the last request has ended; defined in main.c. */
 void gateway_drained(struct gateway *gateway);
 
 void metrics_reply(struct gateway *gateway, struct evhttp_request *http);
-/* A line for the operator. */
+/* Writes a line for the operator. */
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* A JSON text as the answer; headers may have been added before. */
+/* Answers with a JSON text; headers may have been added before. */
 void reply_json(struct evhttp_request *http, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* `text` cut to `size`, in which what JSON would have to escape is replaced. */
+/* Copies `text` up to `size` into `copy` and returns the copy, in which characters
+ * that JSON would have to escape are replaced. */
 const char *json_safe(char *copy, size_t size, const char *text);
 
 #endif

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The life of POST /gift/<user>: the lock, the work, the answer. Knows nothing of sockets
- * or of the other gateways: what they did is in the ledger, read under the lock.
+ * The life of POST /gift/<user>: the lock, the work, the answer. Independent of sockets
+ * and of the other gateways: the gifts that they gave are in the ledger, which is read
+ * under the lock.
  *
- * Happy path: gift_start -> on_acquired -> the work's timer -> on_worked: one line in the
- * ledger, 200. A copy that comes meanwhile: LW_EBUSY -> 409 with Retry-After; with ?wait
- * its turn comes, and on_acquired finds the gift given -> 200, already.
+ * Usual course: gift_start requests the lock, on_acquired starts the work's timer, and
+ * on_worked adds one line to the ledger and answers 200. A copy of the request that comes
+ * in between gets LW_EBUSY, which is answered with 409 and Retry-After. With ?wait the
+ * copy queues, and on_acquired finds the gift in the ledger and answers 200, already.
  *
- * Each way out is end(): the answer, if there is still somebody to answer, and
- * lw_lock_free, which leaves the queue or releases as need be. The lock lost during the
- * work ends it without a line (503). A client that goes takes its request with it: the
- * copy that it sends next does the work.
+ * Every request ends in end(), after its answer, if the client is still connected.
+ * lw_lock_free then leaves the queue or releases the lock. If the lock is lost during the
+ * work, the request ends without a line (503). When a client disconnects, its request
+ * ends too; the copy that the client sends next does the work.
  */
 #include "gateway.h"
 
@@ -31,11 +33,11 @@
 #define WAIT_MAX 600000 /* ms */
 
 struct gift {
-    struct gift *next, **prev; /* in gateway->gifts */
+    struct gift *next, **prev; /* linked into gateway->gifts */
     struct gateway *gateway;
     struct evhttp_request *http;
     struct lw_lock *lock;
-    struct event *work, *gone; /* the work's end; the client's */
+    struct event *work, *gone; /* the end of the work; the client's disconnection */
     int64_t asked_ms, waited_ms;
     char user[USER_MAX + 1];
 };
@@ -48,7 +50,7 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* The request is over, answered or not. */
+/* Ends the request, answered or not. */
 static void end(struct gift *gift, enum outcome outcome)
 {
     struct gateway *gateway = gift->gateway;
@@ -84,7 +86,7 @@ static void unwatch_client(struct gift *gift)
     evhttp_connection_set_closecb(evhttp_request_get_connection(gift->http), NULL, NULL);
 }
 
-/* 200: the gift is given, by this request or by an earlier one. */
+/* Answers 200: the gift was given by this request or by an earlier one. */
 static void answer_gift(struct gift *gift, enum outcome outcome, uint64_t fence)
 {
     unwatch_client(gift);
@@ -97,7 +99,8 @@ static void answer_gift(struct gift *gift, enum outcome outcome, uint64_t fence)
     end(gift, outcome);
 }
 
-/* 409: somebody else is at it; 503: nobody can tell. */
+/* Answers 409 if another request is at work on the gift, else 503: its state is
+ * unknown. */
 static void answer_later(struct gift *gift, enum outcome outcome, const char *why)
 {
     int64_t retry_ms = outcome == BUSY ? lw_lock_retry_ms(gift->lock) : 0;
@@ -111,7 +114,7 @@ static void answer_later(struct gift *gift, enum outcome outcome, const char *wh
     end(gift, outcome);
 }
 
-/* errno's text, after the operator has been told. */
+/* Reports errno's text to the operator and returns it. */
 static const char *told(const char *file)
 {
     const char *why = strerror(errno);
@@ -129,9 +132,9 @@ static void on_worked(evutil_socket_t fd, short what, void *arg)
     const char *why = NULL;
 
     (void)fd, (void)what;
-    /* The ledger is a plain file, which cannot refuse a small fencing token. So ask the
-     * lock as late as possible, when it is our turn to write; a resource that compares
-     * tokens needs no such luck. */
+    /* The ledger is a plain file and cannot reject a stale fencing token. So the
+     * lock is checked as late as possible, after this gateway has got the turn to
+     * write. A resource that compares tokens does not need this check. */
     if (ledger_lock(ledger) < 0) {
         why = told("ledger");
     } else {
@@ -205,15 +208,16 @@ static void on_acquired(struct lw_lock *lock, int status, void *arg)
     }
 }
 
-/* From evhttp: the connection is being freed, and the request with it. */
+/* Called by evhttp when the connection and its request are being freed. */
 static void on_closed(struct evhttp_connection *connection, void *arg)
 {
     (void)connection;
     end(arg, GONE);
 }
 
-/* evhttp does not read while a request is being answered, and so would see only with the
- * answer that there is nobody to take it. */
+/* Ends the request when its client disconnects. evhttp does not read while a
+ * request is being answered, and would notice the disconnection only when it sends the
+ * answer. */
 static void on_gone(evutil_socket_t fd, short what, void *arg)
 {
     struct gift *gift = arg;
@@ -230,7 +234,7 @@ static void watch_client(struct gift *gift)
     evhttp_connection_set_closecb(connection, on_closed, gift);
     gift->gone = event_new(gift->gateway->base, fd, EV_CLOSED, on_gone, gift);
     if (gift->gone != NULL) {
-        event_add(gift->gone, NULL); /* where it cannot be had: then with the answer */
+        event_add(gift->gone, NULL); /* if that fails, evhttp notices with the answer */
     }
 }
 
@@ -242,7 +246,8 @@ static bool valid_user(const char *user)
     return length > 0 && length <= USER_MAX && user[length] == '\0';
 }
 
-/* ?wait=MS; without it 0. False: not a number of milliseconds. */
+/* Parses ?wait=MS; without it `wait_ms` is 0. Returns false if MS is not a number
+ * of milliseconds from 0 to WAIT_MAX. */
 static bool parse_wait(const char *query, int64_t *wait_ms)
 {
     struct evkeyvalq pairs;
@@ -296,7 +301,7 @@ static void reject(struct gateway *gateway, struct evhttp_request *http, const c
     reply_json(http, HTTP_BADREQUEST, "{\"error\": \"%s\"}", what);
 }
 
-/* Zero: the gift is on its way, or already answered. */
+/* Returns 0 if the gift is on its way or already answered, else a negative error. */
 static int lock_for(struct gift *gift, struct lw_acquire_options *options)
 {
     char name[USER_MAX + 8];

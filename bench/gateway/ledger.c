@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See ledger.h. Knows nothing of HTTP or locks.
+ * See ledger.h. Independent of HTTP and locks.
  *
- * Happy path: read_new takes in the lines that were added since it last looked, ours and
- * those of others alike.
+ * read_new takes in the lines, of any gateway, that were added since its last call.
  */
 #include "ledger.h"
 
@@ -58,7 +57,7 @@ void ledger_close(struct ledger *ledger)
     ledger->fd = -1;
 }
 
-/* Takes in one line; lines of another form, as the torn ones, count for nothing. */
+/* Takes in one line. Lines of another form, such as torn ones, are ignored. */
 static int take_in(struct ledger *ledger, const char *line)
 {
     char user[USER_SIZE], end;
@@ -124,7 +123,7 @@ int ledger_find(struct ledger *ledger, const char *user, uint64_t *fence)
     return 1;
 }
 
-/* A short write is followed by one that tells why, or by the rest. */
+/* After a short write the next one writes the rest, or fails with the reason. */
 static int write_all(int fd, const char *text, size_t length)
 {
     while (length > 0) {

@@ -7,11 +7,13 @@
  *     GET  /healthz                 200, or 503 and why
  *     GET  /metrics                 Prometheus' text format
  *
- * Where sentinels name another master, nobody has to be told: who waits goes on waiting,
- * who asks once is answered 503 with Retry-After until the link is up again.
+ * When sentinels name another master, the gateway needs no notice: waiting requests keep
+ * waiting, and requests without a wait are answered with 503 and Retry-After until the
+ * link is up again.
  *
- * Happy path: options, lw_client_new, the listener, event_base_dispatch; SIGTERM: no new
- * connections, those who wait get 503, those who work finish, lw_client_close, the end.
+ * Usual course: options, lw_client_new, the listener, event_base_dispatch. On SIGTERM the
+ * listener closes, waiting requests get 503, requests at work finish, and lw_client_close
+ * ends the process.
  */
 #include "gateway.h"
 #include "options.h"
@@ -149,7 +151,7 @@ static void on_log(int level, const char *message, void *arg)
 static void on_client_closed(struct lw_client *client, void *arg)
 {
     struct gateway *gateway = arg;
-    struct timeval moment = {0, 100000}; /* for the last answers to leave */
+    struct timeval moment = {0, 100000}; /* for sending the last answers */
 
     (void)client;
     event_base_loopexit(gateway->base, &moment);
@@ -203,7 +205,8 @@ static int open_files(struct gateway *gateway, const struct options *options)
                : 0;
 }
 
-/* NULL where no file was given. 0; else all has been said. */
+/* Sets `ret` to the password, or to NULL if no file was given. Returns 0, or an
+ * exit code after it has reported the reason. */
 static int read_password(const char *option, const char *file,
                          char password[PASSWORD_MAX + 1], const char **ret)
 {
@@ -244,7 +247,7 @@ static int connect_to_redis(struct gateway *gateway, const struct options *optio
     return error;
 }
 
-/* Written under another name first: who sees the file sees the whole number. */
+/* Writes to another name first, so that a reader of `path` finds the whole number. */
 static int write_port(const char *path, int port)
 {
     char draft[4096];
@@ -260,7 +263,8 @@ static int write_port(const char *path, int port)
     return fclose(file) == 0 && written > 0 ? rename(draft, path) : -1;
 }
 
-/* What strangers may make us keep. A request that is being answered is not idle. */
+/* Creates the server with limits on what unknown clients can make it keep. A
+ * request that is being answered does not count as idle. */
 static struct evhttp *new_http(struct gateway *gateway, const struct options *options)
 {
     struct evhttp *http = evhttp_new(gateway->base);
@@ -337,8 +341,8 @@ int main(int argc, char **argv)
     if (code >= 0) {
         return code;
     }
-    (void)signal(SIGPIPE, SIG_IGN); /* evhttp's; the library takes care of its own */
-    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of write */
+    (void)signal(SIGPIPE, SIG_IGN); /* for evhttp; the library handles its own writes */
+    (void)signal(SIGXFSZ, SIG_IGN); /* so that write fails if the file may not grow */
     gateway.work_ms = options.work_ms;
     gateway.lease_ms = (uint32_t)options.lease_ms;
     gateway.unlocked = options.unlocked;

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GET /metrics: the library's statistics, as it writes them itself, and the gateway's own
- * in Prometheus' text format.
- *
- * Happy path: lw_client_stats, lw_stats_prometheus into the answer, what is the
- * gateway's.
+ * GET /metrics: the library's statistics as lw_stats_prometheus writes them, then the
+ * gateway's own, all in Prometheus' text format.
  */
 #include "gateway.h"
 
@@ -20,7 +17,8 @@ static const char *const outcome_names[OUTCOMES] = {
     [BUSY] = "busy",   [UNAVAILABLE] = "unavailable",
     [GONE] = "gone",   [REJECTED] = "rejected"};
 
-/* Asked for its length first; the second text is as long, as nothing runs between. */
+/* The first call returns the length of the text. The second text is as long, as
+ * nothing runs in between. */
 static int add_statistics(struct evbuffer *out, const struct lw_client *client)
 {
     struct lw_stats stats = LW_STATS_INIT;
@@ -40,8 +38,8 @@ static int add_statistics(struct evbuffer *out, const struct lw_client *client)
     return evbuffer_commit_space(out, &room, 1);
 }
 
-/* Its name stands in a label, since it is no number; none where there are no sentinels.
- */
+/* The master's name is not a number, so it is given as a label. Writes nothing if
+ * there are no sentinels. */
 static void add_master(struct evbuffer *out, const struct gateway *gateway)
 {
     struct lw_master master = LW_MASTER_INIT;

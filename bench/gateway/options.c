@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See options.h. Bad values are explained, what and where.
- *
- * Happy path: getopt_long, one value after the other.
+ * See options.h. For a bad value it reports the option and the reason.
  */
 #include "options.h"
 
@@ -46,7 +44,7 @@ static const char usage[] =
     "\n"
     "TIME is like 500ms, 30s, 5m, 1h; a plain number is seconds.\n";
 
-/* HOST:PORT, an IPv6 address in brackets. */
+/* Parses HOST:PORT; an IPv6 address is in brackets. */
 static bool parse_listen(const char *text, struct options *options)
 {
     const char *colon = strrchr(text, ':');
@@ -140,7 +138,7 @@ static bool parse_option(int option, struct options *options)
         report("--listen '%s': HOST:PORT was expected, PORT from 0 to 65535", optarg);
         return false;
     default:
-        return false; /* getopt_long has said why */
+        return false; /* getopt_long has reported the reason */
     }
 }
 

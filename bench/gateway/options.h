@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The gateway's command line: argv in, a struct or an exit code out. Knows no HTTP.
- *
- * Happy path: options_parse fills the struct and returns -1: go on.
+ * The gateway's command line: options_parse fills in a struct from argv, or returns an
+ * exit code. Independent of HTTP.
  */
 #ifndef GATEWAY_OPTIONS_H
 #define GATEWAY_OPTIONS_H
@@ -13,7 +12,7 @@ struct options {
     const char *ledger, *grants, *port_file, *url;
     const char *password_file;                          /* or NULL */
     const char *sentinel_user, *sentinel_password_file; /* the sentinels' own, or NULL */
-    char map[8192]; /* the pairs of each --map behind a comma, or "" */
+    char map[8192]; /* the pairs of each --map, each preceded by a comma, or "" */
     char host[64];
     uint16_t port;
     int64_t work_ms, lease_ms, idle_ms;
@@ -21,7 +20,7 @@ struct options {
     bool unlocked;
 };
 
-/* -1: go on; else what to exit with, and everything has been said. */
+/* Returns -1 to go on, else the exit code; the reason has been reported. */
 int options_parse(int argc, char **argv, struct options *options);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Owns the rows, which live in one lazily filled mapping so that noting costs no
- * allocation. Must not know what is measured. Happy path: see measure.h.
+ * See measure.h. Owns the rows, which are in one lazily filled mapping, so that noting a
+ * row costs no allocation. Independent of what is measured.
  */
 #include "measure.h"
 
@@ -39,7 +39,7 @@ int64_t measure_round(const struct measure_options *options)
     return measure_now() / (1000 * (int64_t)options->round_us);
 }
 
-/* Until so many halves of this round are over; 0 where they are. */
+/* Returns the time until `halves` halves of this round have passed; 0 if they have. */
 static unsigned us_until(const struct measure_options *options, int halves)
 {
     int64_t round = 1000 * (int64_t)options->round_us;
@@ -228,7 +228,7 @@ void measure_start(void)
     rows_used = 0;
     measure_say("ready", 1);
     if (fgets(line, sizeof(line), stdin) == NULL) {
-        exit(1); /* nobody waits for us any more */
+        exit(1); /* the driver has gone */
     }
     cpu_started_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     started_ns = measure_now();

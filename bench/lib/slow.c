@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A server that is far away: connections to a port of 127.0.0.1 lead to another port, and
- * data arrives later, in both directions. Owns both sockets of each connection.
+ * Simulates a distant server: forwards connections to a port of 127.0.0.1 to another
+ * port, and delays the data in both directions. Owns both sockets of each connection.
  * Independent of the protocol.
  *
  *     bench_slow PORT SERVER_PORT US
  *
- * Happy path: listen, print {"ready": 1}, delay each piece by US until it is killed.
- * When one side ends a connection, so does the other.
+ * Listens, prints {"ready": 1}, and delays each piece by US until it is killed. When one
+ * side ends a connection, the other side's is ended too.
  */
 #include <arpa/inet.h>
 #include <event2/buffer.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits D, L and N: the release script gives the lock to the first in the queue and
- * tells it so; the message grants. Two commands per hand-over. With `turns` a process
- * that has the lock serves up to 16 of its own waiters before it passes it on. Owns its
- * scripts. There is no life insurance here: who dies, blocks everybody.
+ * Limits D, L and N: the release script hands the lock over to the first slot in the
+ * queue and publishes the grant. A hand-over costs two commands. With `turns`, a process
+ * that has the lock serves up to 16 of its own waiters before it hands over. Owns its
+ * scripts. Nothing handles a dead holder or waiter: it blocks the queue.
  *
- * Happy path: ask (queued), a message for this process, the slot holds, it releases.
+ * Usual course: a slot requests the lock and is queued; the message for its process
+ * grants the lock; the slot holds and releases.
  */
 #include "limit.h"
 #include "wire.h"
@@ -39,7 +40,7 @@ static const char turn_script[] =
 enum call { ASK, RELEASE, TURN, CALLS };
 
 struct slot {
-    TAILQ_ENTRY(slot) next; /* among the local waiters, with turns */
+    TAILQ_ENTRY(slot) next; /* in the list of local waiters, with turns */
     char *calls[CALLS];
     size_t sizes[CALLS];
     struct measure_row row;
@@ -62,7 +63,8 @@ static void send_call(enum call call, struct slot *slot, redisCallbackFn *then)
     redisAsyncFormattedCommand(orders, then, slot, slot->calls[call], slot->sizes[call]);
 }
 
-/* Answers 1 where the lock is ours, 0 where a message will tell or nothing is wanted. */
+/* The reply is 1 if the lock is ours. It is 0 if a message will grant the lock, or if
+ * none was requested. */
 static void on_answer(redisAsyncContext *context, void *answer, void *arg)
 {
     const redisReply *reply = answer;
@@ -135,7 +137,7 @@ static void held(void *arg)
     serve();
 }
 
-/* With turns: the next local waiter, or the end of the turn. */
+/* With turns: serves the next local waiter, or ends the turn. */
 static void serve(void)
 {
     struct slot *slot = TAILQ_FIRST(&waiting);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command line of the limits, and the two timers that all of them need. Must not know
- * how any of them locks. Happy path: options, the family that the workload asks for, the
- * last line.
+ * The command line of the limits, and the two timers that all of them need. Independent
+ * of the way of locking: main() parses the options, runs the workload's family, and
+ * prints the last line.
  */
 #include "limit.h"
 

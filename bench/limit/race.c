@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits D, L and N the usual way: the release deletes the key and publishes, whoever
- * hears it tries SET NX; `race`: one waiter of each process, `herd`: all of them. Owns
- * its script. A newcomer tries at once, as everywhere.
+ * Limits D, L and N the usual way: the release deletes the key and publishes, and waiters
+ * that receive the message try SET NX. With `race` one waiter of each process tries, with
+ * `herd` all of them. Owns its script. A new waiter always tries at once.
  *
- * Happy path: a slot tries, fails and queues here; a message comes; it tries again,
- * holds, releases.
+ * Usual course: a slot tries, fails and queues here; after a message it tries again,
+ * holds, and releases.
  */
 #include "limit.h"
 #include "wire.h"
@@ -24,7 +24,7 @@ static const char release_script[] =
 struct slot {
     TAILQ_ENTRY(slot) next;
     bool queued, trying;
-    unsigned long heard; /* messages when it last tried */
+    unsigned long heard; /* number of messages at its last try */
     char *try, *release;
     size_t try_size, release_size;
     struct measure_row row;

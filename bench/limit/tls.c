@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Owns the use of OpenSSL. Must not know of events: hiredis_ssl shakes hands as it reads
- * and writes. Happy path: the authority, the name, redisInitiateSSL.
+ * Owns the use of OpenSSL. Independent of events: hiredis_ssl does the handshake as it
+ * reads and writes. tls_begin loads the authority, sets the host name to verify, and
+ * calls redisInitiateSSL.
  */
 #include "tls.h"
 

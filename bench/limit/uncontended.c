@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limit U: acquire and release of a key that nobody else wants, in the ways of the field.
- * Owns its scripts, and knows the commands by which servers compare and delete by
- * themselves. All commands are formatted beforehand, so that nothing but hiredis and
- * Redis is measured.
+ * Limit U: acquire and release of a key without contention, in the usual ways. Owns its
+ * scripts, and knows the servers' commands that compare and delete. All commands are
+ * formatted beforehand, so that only hiredis and Redis are measured.
  *
- * Happy path: a slot sends its acquire; the answer sends its release; the answer to that
- * is noted and sends the next acquire.
+ * Usual course: a slot sends its acquire, and on the reply its release. When the reply to
+ * the release comes, the slot notes the row and sends the next acquire.
  */
 #include "limit.h"
 #include "wire.h"
@@ -35,15 +34,16 @@ static const char leave_hash[] =
 
 enum deletes { BY_SCRIPT, BY_DELIFEQ, BY_DELEX };
 
-/* How a run's slots do it: what the variant asks for, and what the server has. */
+/* How the slots of a run acquire and release, by the variant and the server's
+ * commands. */
 struct ways {
-    char acquire[41], release[41]; /* digests; acquire: "" = by SET */
+    char acquire[41], release[41]; /* digests; acquire: "" = use SET */
     enum deletes deletes;
 };
 
 struct slot {
     redisAsyncContext *link;
-    char *acquire, *fence, *release; /* fence: a command of its own, or NULL */
+    char *acquire, *fence, *release; /* fence: a separate command, or NULL */
     size_t acquire_size, fence_size, release_size;
     struct measure_row row;
 };
@@ -147,7 +147,8 @@ static void prepare(struct slot *slot, unsigned index,
     slot->row.slot = index;
 }
 
-/* Ends the program where the server has none: who starts it has asked before. */
+/* Returns the server's own command. Ends the program if there is none: the driver has
+ * checked that before. */
 static enum deletes own_compare_and_delete(redisContext *link)
 {
     redisReply *reply = redisCommand(link, "COMMAND INFO DELIFEQ DELEX");

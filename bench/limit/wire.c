@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Owns the adapter between hiredis and libevent. Must not know what is sent.
+ * Owns the adapter between hiredis and libevent. Independent of the commands.
  *
- * Happy path: hiredis wants to write, the write event is made active by hand, so that it
- * runs once, after the replies of this turn were read, and without a system call of its
- * own. Only where the socket is full it waits for the socket.
+ * When hiredis wants to write, the write event is made active by hand. So it runs once,
+ * after the replies of this loop turn have been read, and needs no system call of its
+ * own. Only if the socket is full does it wait for the socket.
  */
 #include "wire.h"
 
@@ -122,7 +122,7 @@ static struct place split(const char *url)
     return place;
 }
 
-/* Ends the program where the context is none. */
+/* Starts TLS if the URL asks for it. Ends the program if there is no usable context. */
 static void begin(redisContext *context, const struct place *place,
                   const struct measure_options *options)
 {

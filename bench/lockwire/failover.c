@@ -23,7 +23,7 @@ struct asker {
     struct held *held; /* one for each slot */
     unsigned held_count;
     struct lw_lock *lock;
-    struct event *timer; /* the pause's */
+    struct event *timer; /* for the end of the pause */
     unsigned long asked;
 };
 
@@ -90,7 +90,7 @@ static void on_lost(struct lw_lock *lock, int status, void *arg)
     measure_say_when("lost", held - held->asker->held);
 }
 
-/* The lock of one slot alone has the name itself. */
+/* With one slot, the name of the lock is the given name itself. */
 static void hold(struct asker *asker, unsigned slot)
 {
     const struct measure_options *options = asker->subject->options;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workloads H and X: locks that are held until whoever drives says so or kills us. Owns
- * the handles. Must not know what is measured from outside.
+ * Workloads H and X: locks that are held until the driver ends or kills the program. Owns
+ * the handles. Independent of what is measured from outside.
  *
- * Happy path: acquire all, say so, renew until standard input ends.
+ * Usual course: acquire all locks, report that, renew until standard input ends.
  */
 #include "subject.h"
 
@@ -54,7 +54,7 @@ void subject_hold(struct subject *subject)
         exit(1);
     }
     for (unsigned i = 0; i < options->slots; i++) {
-        holds.locks[i] = NULL; /* resident before the memory is read */
+        holds.locks[i] = NULL; /* makes the pages resident before memory is measured */
     }
     subject->acquire.lost = on_lost;
     subject_run(subject, 0.1);

@@ -19,20 +19,20 @@ struct slot {
     struct lw_client *client;
     char *name; /* of the lock; not in M */
     struct lw_lock *lock;
-    struct lw_all *all; /* of M, in place of `lock` */
+    struct lw_all *all; /* in M, in place of `lock` */
     unsigned random;
-    struct event *timer; /* the hold's end, or the pause's */
+    struct event *timer; /* for the end of the hold or of the pause */
     struct measure_row row;
 };
 
 struct run {
     struct subject *subject;
     struct slot *slots;
-    struct subject *subjects; /* whose clients the slots use in turn */
+    struct subject *subjects; /* the subjects whose clients the slots use in turn */
     unsigned count, finished;
     char workload;
-    bool warming; /* keys of our own, nothing is noted */
-    bool ending;  /* nobody asks again */
+    bool warming; /* warm-up: separate keys, and no rows */
+    bool ending;  /* no slot acquires again */
     uint64_t errors;
 };
 
@@ -133,7 +133,7 @@ static unsigned draw(struct slot *slot, unsigned below)
     return (slot->random >> 8) % below;
 }
 
-/* M: different names, in random order. */
+/* M: acquires different names, in random order. */
 static void ask_for_all(struct slot *slot)
 {
     const struct measure_options *options = slot->run->subject->options;
@@ -149,7 +149,7 @@ static void ask_for_all(struct slot *slot)
             before++;
         }
         if (before < i) {
-            i--; /* draws it again */
+            i--; /* draw it again */
             continue;
         }
         (void)snprintf(texts[i], sizeof(texts[i]), "%s:%u", options->name, drawn[i]);
@@ -167,7 +167,8 @@ static bool has_rounds(const struct run *run)
     return run->subject->options->round_us > 0 && !run->warming;
 }
 
-/* In U the name ends with the slot's number, with rounds with the round's. */
+/* In U the name ends with the slot's number, with rounds with the round's number. (The
+ * row's `slot` is either.) */
 static void format_name(struct slot *slot)
 {
     const struct run *run = slot->run;
@@ -248,7 +249,7 @@ static void warm_up(struct run *run)
     free(run->slots);
 }
 
-/* The connections stand, the pools are filled. */
+/* Makes sure that the connections are up and the pools are filled. */
 static void warm_up_alone(struct subject *subject, struct subject *subjects)
 {
     unsigned count = subject->options->slots;
@@ -260,7 +261,7 @@ static void warm_up_alone(struct subject *subject, struct subject *subjects)
     warm_up(&run);
 }
 
-/* Two clients on one key, so that the server has been given all scripts. */
+/* Lets two clients contend for one key, so that the server has loaded all scripts. */
 static void warm_up_against_another(struct subject *subject, struct subject *subjects)
 {
     struct run run = {.subject = subject,
@@ -291,7 +292,7 @@ static uint64_t commands(const struct run *run)
     return sum;
 }
 
-/* The first of them is `subject`. */
+/* Opens the further clients. The first of the subjects is `subject`. */
 static struct subject *open_others(const struct subject *subject)
 {
     unsigned count = subject->options->clients;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A counted number of pairs by one handle, of pairs by sixteen handles of one client
- * (each with a key of its own), or of hand-overs between two clients, so that
- * instructions and allocations can be counted per pair: both are counts, the same on any
- * machine. Owns the counting of allocations (glibc's own names behind ours). Must not
- * know who compares.
+ * Runs a given number of pairs by one handle, of pairs by sixteen handles of one client
+ * (each with its own key), or of hand-overs between two clients, so that instructions and
+ * allocations can be counted per pair. Both counts are the same on any machine. Owns the
+ * counting of allocations: its functions have glibc's names and call glibc's own.
+ * Independent of the comparison.
  *
  *     bench_steady uncontended|parallel|handover URL COUNT [GUARD_MS]
  *
- * Happy path: warm up, run COUNT, print {"pairs": .., "allocations": .., "ours": ..}.
+ * Warms up, runs COUNT, and prints {"pairs": .., "allocations": .., "ours": ..}.
  */
 #include <event2/event.h>
 #include <link.h>
@@ -27,7 +27,7 @@ struct user {
     struct lw_acquire_options acquire;
 };
 
-/* What acquires and releases in a loop. */
+/* A user of locks that acquires and releases in a loop. */
 struct slot {
     struct user *user;
     struct lw_lock *lock;
@@ -79,7 +79,7 @@ void *realloc(void *memory, size_t size)
     return __libc_realloc(memory, size);
 }
 
-/* Where the library's code is, so that its own allocations are known from others'. */
+/* Finds the library's code, to tell its own allocations from others. */
 static int find_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
     (void)size, (void)arg;
@@ -143,13 +143,13 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     event_base_loopbreak(user->base);
 }
 
-/* The longest lease that a guard allows. */
+/* Returns the longest lease that a guard allows. */
 static unsigned lease_of(unsigned guard_ms)
 {
     return guard_ms > 12000 ? guard_ms - 12000 : 0;
 }
 
-/* A guard closes a server that has just started. */
+/* Waits for the end of the guard time, during which a new server grants no locks. */
 static void await_guard(struct user *user)
 {
     struct lw_stats stats = LW_STATS_INIT;
@@ -195,7 +195,8 @@ static const struct kind *find_kind(const char *name)
     return NULL;
 }
 
-/* The slots of one user have different keys, those of two users the same ones. */
+/* Starts the slots. Slots of one user have different keys; slots of two users have the
+ * same keys. */
 static void start(const struct kind *kind, struct user *users, struct slot *slots)
 {
     for (int i = 0; i < kind->users * kind->slots; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The command line of lockwire's own measurements, the client's life, and running the
- * loop for a while. Must not know the workloads. Happy path: options, subject_open, the
- * workload, the last line.
+ * loop for a while. Independent of the workloads: main() parses the options, opens the
+ * client, runs the workload, and prints the last line.
  */
 #include "subject.h"
 

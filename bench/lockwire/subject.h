@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lockwire under measurement: one client, and the options that the variant asks for.
- * Knows the public header alone, as every user does.
+ * lockwire under measurement: one client, and the options that the variant needs. Uses
+ * only the public header, as every user does.
  */
 #ifndef BENCH_SUBJECT_H
 #define BENCH_SUBJECT_H
@@ -17,26 +17,26 @@ struct subject {
     struct lw_client *client;
     const struct measure_options *options;
     struct lw_acquire_options acquire;
-    bool connected;    /* it has been */
-    uint64_t commands; /* that the client sent while it was measured */
+    bool connected;    /* the link has been up */
+    uint64_t commands; /* commands that the client sent during the measurement */
 };
 
-/* Ends the program with `what` where `status` is an error. */
+/* Ends the program with `what` if `status` is an error. */
 void subject_check(const char *what, int status);
 /* Connects and waits until the link is up and the server grants locks. */
 void subject_open(struct subject *subject, struct event_base *base,
                   const struct measure_options *options);
-/* lw_client_close, waited for. */
+/* Calls lw_client_close and waits until it is done. */
 void subject_close(struct subject *subject);
-/* Runs the loop for so long, or until somebody breaks it. */
+/* Runs the loop for that long, or until a callback breaks it. */
 void subject_run(struct subject *subject, double seconds);
-/* Runs it until standard input ends. */
+/* Runs the loop until standard input ends. */
 void subject_run_until_told(struct subject *subject);
 
 /* U, D, L, N; returns the errors seen. */
 uint64_t subject_loop(struct subject *subject);
-/* H, X; returns when told to. */
+/* H, X; returns when standard input ends. */
 void subject_hold(struct subject *subject);
-/* F; returns when told to. */
+/* F; returns when standard input ends. */
 void subject_fail_over(struct subject *subject);
 #endif

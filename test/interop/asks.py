@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What lockwire asks the server for, read from the monitor's lines.
+"""Finds the requests of lockwire in the lines of a server's monitor.
 
-Owns the shape of those lines. Must not know the peers. A poll or a release is one script
-with the name's queue among its keys; what a script itself does stands in lines marked
-`lua`.
+Owns the shape of those lines. Independent of the peers. A poll or a release is one script with
+the name's queue among its keys. The commands that a script calls are in lines marked `lua`.
 """
 import re
 
@@ -17,27 +16,28 @@ def queue_of(name, kind=MUTEX):
 
 
 def asks(lines, name, kind=MUTEX):
-    """The server's times, in seconds, of lockwire's scripts for this name."""
+    """Returns the server's times, in seconds, of lockwire's scripts for this name."""
     marker = f'"{queue_of(name, kind)}"'
     return [float(line.split()[0]) for line in lines
             if marker in line and " lua] " not in line and '"EVAL' in line.upper()]
 
 
 def deletion(lines, name):
-    """The number of the line in which a script deleted the name, the last one if many."""
+    """Returns the number of the last line in which a script deleted the name."""
     found = [number for number, line in enumerate(lines)
              if " lua] " in line and f'"del" "{name}"' in line.lower()]
     return found[-1]
 
 
 def commands(lines, name):
-    """The commands, in capitals, that scripts gave with this name first."""
+    """Returns the commands, in capitals, that scripts called with this name as the first
+    argument."""
     found = (re.search(r' lua] "(\w+)" "' + re.escape(name) + '"', line) for line in lines)
     return {match[1].upper() for match in found if match}
 
 
 def lease_changes(lines, name):
-    """The lines in which anybody changed when the name ends."""
+    """Returns the lines in which a client changed the expiry of the name."""
     return [line for line in lines
             if any(f'"{word}" "{name}"' in line.lower()
                    for word in ("pexpire", "expire", "pexpireat", "persist"))]

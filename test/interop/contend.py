@@ -2,24 +2,23 @@
 # SPDX-License-Identifier: MIT
 """Contended rounds: several processes count under one lock; no update may be lost.
 
-Owns what a round is and what it proves. In each one every player takes the lock once,
-reads the counter file, holds, writes the number plus one, and releases. By turns one of
-the players goes first and the others ask while it holds, or all start at once. A round
-counts when all had asked before the first was done. Lost updates are the rounds' players
-less what the counter grew by.
+Owns the rules of a round and the verdict. In a round every player takes the lock once, reads the
+counter file, holds, writes the number plus one, and releases. The rounds alternate: each player
+in turn goes first while the others wait for it, and then all start at once. A round counts as
+contended if all players had requested the lock before the first of them was done. The number of
+lost updates is the number of players in all rounds, less the growth of the counter.
 
-A foreign lease is short, because lockwire's polling goes by it. Where the machine stalls
-a peer past its lease, the peer rightly loses the lock: the server says that a key
-expired, and the round is void. A peer whose lock is gone although nothing expired was
-robbed.
+A foreign lease is short, because lockwire's polling depends on it. If the machine stalls a peer
+past its lease, the peer rightly loses the lock. The server then reports that a key expired, and
+the round is void. If a peer's lock is gone although no key expired, the peer was robbed.
 
 With the peer redisson, lockwire's players use LW_REDISSON. With --servers 3 or 5 the players
-lock at a majority of so many servers, lockwire's by its quorum; with --kill a minority of the
-servers is dead in the second half.
+lock at a majority of that many servers, lockwire's players by its quorum. With --kill a minority
+of the servers is dead in the second half.
 
-Happy path: `contend.py --lockwire PROGRAM --cache DIR redis-py`: 1,000 rounds of two
-lockwire processes and redis-py, `0 lost updates`. With --no-lock the same without the
-lock, to show that updates are then lost: it fails if none was.
+Usual course: `contend.py --lockwire PROGRAM --cache DIR redis-py` plays 1,000 rounds of two
+lockwire processes and redis-py, and reports `0 lost updates`. With --no-lock the rounds run
+without the lock, to show that updates are then lost: it fails if none was lost.
 """
 import argparse
 import collections
@@ -41,7 +40,7 @@ def is_ours(title):
 class Tally:
     def __init__(self):
         self.rounds = self.contended = self.void = self.lost = self.robbed = 0
-        self.orders = collections.Counter()  # (who, who directly after)
+        self.orders = collections.Counter()  # (holder, the holder directly after it)
 
     def follow(self, results):
         by_value = sorted(results, key=lambda item: item[1][0])
@@ -49,7 +48,7 @@ class Tally:
         self.orders.update(zip(order, order[1:]))
 
     def passages(self, foreign_first):
-        """How often the lock went from a peer to lockwire, or the other way."""
+        """Counts how often the lock went from a peer to lockwire, or from lockwire to a peer."""
         return sum(count for (first, second), count in self.orders.items()
                    if (not is_ours(first)) == foreign_first
                    and is_ours(second) == foreign_first)
@@ -71,7 +70,7 @@ class Game:
                     f"{self.path} {mode}")
 
     def start_all(self, number):
-        """By turns each player goes first; the last turn is everybody's at once."""
+        """Lets each player go first in turn; in the last turn all start at once."""
         turn = number % (len(self.players) + 1)
         players = self.players[turn:] + self.players[:turn]
         if turn < len(self.players) and not self.options.no_lock:
@@ -136,7 +135,7 @@ def report(tally, players, seconds):
 
 
 def verdict(tally, options):
-    """What is wrong, or nothing."""
+    """Returns the reason for a failure, or None."""
     if options.no_lock:
         return None if tally.lost else "without the lock no update was lost"
     if tally.lost or tally.robbed:

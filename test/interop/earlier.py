@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Builds the command `lockwire` as an earlier version had it, from the repository's history.
+"""Builds the command `lockwire` of an earlier version from the repository's history.
 
-Owns what stands below the cache directory, one folder for each version. Must not know what
-is done with it.
+Owns the content of the cache directory, one folder for each version. Independent of the use of
+the command.
 
-Happy path: `command(root, cache)` -> the program of version 0.1, built at the first call.
+Usual course: `command(root, cache)` returns the program of version 0.1, which the first call
+builds.
 """
 import fcntl
 import pathlib
@@ -12,14 +13,15 @@ import shutil
 
 import toolchain
 
-# The last one of wire version 1.
+# The last commit of wire version 1.
 COMMIT = "dc8c6b501e41265ab0d4d569f9514ded13663096"
 OPTIONS = ("--buildtype=debugoptimized", "-Dtests=disabled", "-Dbench=false",
            "-Dwerror=false")
 
 
 class NoHistory(toolchain.TooOld):
-    """A tarball or a shallow clone: skipped everywhere, with the reason."""
+    """There is no full history (a tarball or a shallow clone). Skips everywhere, with the
+    reason."""
 
 
 def git(root, *words):
@@ -27,7 +29,7 @@ def git(root, *words):
 
 
 def need_history(root):
-    """Where there is a whole repository, the commit must be in it."""
+    """Checks that the commit can be had. In a complete repository it must be there."""
     toolchain.need("git")
     shallow = git(root, "rev-parse", "--is-shallow-repository")
     if shallow.returncode:
@@ -50,7 +52,7 @@ def build(root, folder):
 
 
 def command(root, cache):
-    """The program. Many may call this at once."""
+    """Returns the program. Several processes may call this at once."""
     need_history(root)
     cache = pathlib.Path(cache)
     cache.mkdir(parents=True, exist_ok=True)

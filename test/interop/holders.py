@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """What LW_MUTEX and one foreign client see of each other on the same key.
 
-Owns the scenes with one foreign client of the `SET name token NX PX` family: who may take
-the lock, when it is found free, what stands in Redis. The server's monitor tells what was
-asked when, so that no verdict hangs on the machine's speed.
+Owns the scenes with one foreign client of the `SET name token NX PX` family: which of them may
+take the lock, when a waiter finds it free, and what Redis stores. The server's monitor shows the
+time of each request, so that no verdict depends on the machine's speed.
 
-Happy path: `holders.py --lockwire PROGRAM --cache DIR redis-py`.
+Usual course: `holders.py --lockwire PROGRAM --cache DIR redis-py`.
 """
 import asks
 import peers
@@ -15,7 +15,7 @@ from scene import LEASE_MS
 
 
 class Excluded(scene.Scene):
-    """One holds, the other asks."""
+    """While one of the two holds, the other's request is refused."""
 
     def test_lockwire_is_told_busy_while_a_peer_holds(self):
         peer, lockwire = self.peer(), self.lockwire()
@@ -45,7 +45,7 @@ class Excluded(scene.Scene):
         peer.answer("held")
 
     def test_no_peer_slips_in_while_lockwire_hands_over(self):
-        """B waits before the peer does, which asks all the time; A hands over to B."""
+        """B waits before the peer does, which polls all the time. A hands over to B."""
         peer, a, b = self.peer(), self.lockwire(), self.lockwire()
         for _ in range(20):
             a.ask(f"acquire {self.name} {LEASE_MS} -1", "held")
@@ -60,7 +60,7 @@ class Excluded(scene.Scene):
 
 
 class Format(scene.Scene):
-    """What stands in Redis."""
+    """The key and its value in Redis."""
 
     def test_the_key_is_as_set_with_nx_and_px_leaves_it(self):
         lockwire = self.lockwire()
@@ -96,7 +96,7 @@ class Format(scene.Scene):
 
 
 class Found(scene.Scene):
-    """A foreign release wakes nobody: the next poll finds it."""
+    """A foreign release wakes no waiter of lockwire's. The waiter's next poll gets the lock."""
 
     def test_a_release_is_found_within_a_poll_delay(self):
         peer, lockwire, monitor = self.peer(), self.lockwire(), self.monitor()
@@ -107,7 +107,7 @@ class Found(scene.Scene):
         self.released_and_found(monitor, lockwire)
 
     def test_a_holder_without_ttl_is_waited_for(self):
-        """redis-py's default; -1 is what lw_lock_retry_ms says of it."""
+        """No TTL is redis-py's default. lw_lock_retry_ms returns -1 then."""
         if self.foreign != "redis-py":
             self.skipTest("this peer always sets a TTL")
         peer, lockwire, monitor = self.peer(), self.lockwire(), self.monitor()
@@ -135,7 +135,7 @@ class Found(scene.Scene):
 
 
 class Crashed(scene.Scene):
-    """Whoever dies holding is outlived by its lease alone."""
+    """Only the lease of a dead holder keeps its lock."""
 
     def test_a_dead_peers_lock_is_found_when_its_lease_has_ended(self):
         peer, lockwire = self.peer(), self.lockwire()
@@ -154,7 +154,8 @@ class Crashed(scene.Scene):
         self.assertEqual(self.server.info("stats", "expired_keys"), 1)
 
     def test_a_dead_waiter_hinders_no_peer(self):
-        """It stands in the queue; a peer, which knows no queue, takes the free key."""
+        """The dead waiter is still in the queue. A peer does not know the queue and takes the
+        free key."""
         peer, holder, waiter = self.peer(), self.lockwire(), self.lockwire()
         holder.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
         self.wait_in_queue(waiter)

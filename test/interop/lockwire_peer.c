@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lockwire as a peer of the interop tests: owns one client and at most one lock (with the
- * mode word `exclusive` or `shared`: a read-write lock's; with `redisson`: LW_REDISSON,
- * and further levels of it by the same owner), and obeys the commands that peers.py
- * describes; beside that, slots that want one name again and again, each for itself. Uses
- * the public header alone; must not know what the other peers are.
+ * lockwire as a peer of the interop tests. Owns one client and at most one lock: a mutex,
+ * with the mode word `exclusive` or `shared` a read-write lock, and with `redisson` an
+ * LW_REDISSON lock and further levels of it by the same owner. Obeys the commands that
+ * peers.py describes. In addition it has slots, each of which acquires one name again and
+ * again. Uses only the public header, and is independent of the other peers.
  *
- * Happy path: a line on stdin, a call, its callback, a line on stdout. A round goes on by
+ * Usual course: a line on stdin, a call, its callback, a line on stdout. A round runs by
  * itself: acquire, read the counter, hold, write it, release, report.
  */
 #include <lockwire.h>
@@ -25,7 +25,7 @@
 #define LEVELS 8
 #define SLOTS 64
 
-/* One that takes a name, holds it, lets it go and wants it again. */
+/* A slot acquires a name, holds it, releases it, and acquires it again. */
 struct slot {
     struct peer *peer;
     struct lw_lock *lock;
@@ -34,7 +34,7 @@ struct slot {
 
 struct round {
     bool running;
-    bool locked; /* false: it goes without the lock, to show that updates are then lost */
+    bool locked; /* false: runs without the lock, to show that updates are then lost */
     char path[256];
     struct timeval hold;
     long long value;
@@ -46,7 +46,7 @@ struct peer {
     struct lw_client *client;
     enum lw_mode mode;
     struct lw_lock *lock;          /* the innermost level */
-    struct lw_lock *outer[LEVELS]; /* those around it */
+    struct lw_lock *outer[LEVELS]; /* the levels around it */
     size_t outer_count;
     struct evbuffer *input;
     struct event *readable, *held;
@@ -71,7 +71,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
     (void)fflush(stdout);
 }
 
-/* The clock that the peers in all languages can read. */
+/* Returns the time of a clock that the peers in all languages can read. */
 static int64_t now_us(void)
 {
     struct timespec now;
@@ -112,7 +112,7 @@ static long long read_counter(const char *path)
 
 static bool write_counter(const char *path, long long value)
 {
-    FILE *file = fopen(path, "r+"); /* of fixed width: never seen empty */
+    FILE *file = fopen(path, "r+"); /* of fixed width, so that it is never read empty */
     bool written;
 
     if (file == NULL) {
@@ -389,7 +389,7 @@ static void on_input(evutil_socket_t fd, short what, void *arg)
 
 static void on_link(struct lw_client *client, int up, const char *why, void *arg)
 {
-    static bool told; /* only the first connection is news to the driver */
+    static bool told; /* the first connection was reported; the others are not */
 
     (void)client;
     (void)arg;
@@ -456,7 +456,7 @@ static void finish(struct peer *peer)
     }
 }
 
-/* False where there is no such mode. */
+/* Returns false if there is no such mode. */
 static bool choose_mode(const char *word, enum lw_mode *mode)
 {
     static const char *const words[] = {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""lockwire at miniredis, the in-memory server that Go projects test with. Its Lua is another
-one (gopher-lua), so each script that locks need runs here once in each of its main ways.
+"""lockwire at miniredis, the in-memory server that Go projects test with. miniredis has another
+Lua (gopher-lua), so each script that locks need runs here once in each of its main ways.
 
-Owns the server, a program of its own (miniredis/main.go). Happy path: `miniredis.py --lockwire
-PROGRAM --cache DIR`: mutexes and read-write locks are taken, queued for, handed over, renewed
-and released, and nothing stays but keys that expire.
+Owns the server, a separate program (miniredis/main.go). Usual course: `miniredis.py --lockwire
+PROGRAM --cache DIR` acquires mutexes and read-write locks, queues for them, hands them over,
+renews and releases them, and leaves only keys that expire.
 """
 import argparse
 import subprocess
@@ -41,7 +41,7 @@ class Miniredis(unittest.TestCase):
         return peer
 
     def queued(self, count, kind="queue"):
-        """Until so many wait. An error that a script raises would keep them from it."""
+        """Waits until `count` waiters are queued. An error in a script would keep them from it."""
         deadline = time.monotonic() + peers.LIMIT_S
         while self.server("ZCARD", f"lockwire:2:{kind}:{{x}}") != count:
             self.assertLess(time.monotonic(), deadline, f"{count} never queued")
@@ -100,7 +100,7 @@ class Miniredis(unittest.TestCase):
         second.answer("held")
 
     def test_many_handles_of_two_clients_take_turns(self):
-        """Turns: one script that releases a token and asks for the next."""
+        """Covers the script that releases a token and requests the lock for the next one."""
         first, second = self.peer(), self.peer()
         for peer in (first, second):
             peer.ask(f"slots 20 x {LEASE_MS} 1", "started")

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The peers of the interop tests: processes that take one and the same lock.
 
-Owns how each is started and the commands that all obey, one line each, one answer each:
+Owns the way each is started and the commands that all obey. A command is one line, and so is its
+answer:
 
     ready TITLE                     once, without a command: the library and its version
     acquire NAME LEASE WAIT         held TOKEN | busy MS | timeout (again: re-entry, for
@@ -12,13 +13,13 @@ Owns how each is started and the commands that all obey, one line each, one answ
     round NAME LEASE HOLD FILE lock|nolock
                                     held - and then wrote VALUE ASKED DONE released|gone
 
-Times are milliseconds; WAIT 0 tries once, -1 waits for ever. A round takes the lock (or
-not: nolock), reads the number in FILE, holds for HOLD, writes the number plus one, and
-releases; ASKED and DONE are microseconds of the monotonic clock, DONE before the release.
-Instead of any answer, `error TEXT`. Lines that begin with `note` come at any time. End of
-input ends a peer. Must not know what the tests make of the answers.
+Times are milliseconds. WAIT 0 tries once, and -1 waits indefinitely. A round takes the lock
+(unless it is given nolock), reads the number in FILE, holds for HOLD, writes the number plus
+one, and releases. ASKED and DONE are microseconds of the monotonic clock; DONE is before the
+release. Any answer may be `error TEXT` instead. Lines that begin with `note` come at any time. A
+peer ends at the end of its input. Independent of what the tests make of the answers.
 
-Happy path: start(name, server, place), peer.ask("acquire x 30000 0"), peer.close().
+Usual course: start(name, server, place), peer.ask("acquire x 30000 0"), peer.close().
 """
 import atexit
 import contextlib
@@ -31,22 +32,22 @@ import time
 
 import toolchain
 
-LIMIT_S = 120  # for any answer; slow machines, sanitizers and valgrind stay below
+LIMIT_S = 120  # for any answer; slow machines, sanitizers and valgrind need less
 
 
 class PeerError(Exception):
-    """A peer that died, was silent for too long, or answered with an error."""
+    """A peer that died, did not answer in time, or answered with an error."""
 
 
 class Place:
-    """Where things are: lockwire's peer, and the folder of what was fetched and built."""
+    """The paths of lockwire's peer and of the folder with the fetched and built peers."""
 
     def __init__(self, lockwire, cache):
         self.lockwire = lockwire
         self.cache = cache
 
 
-CLAIM_MS = "30000"  # the claim window: so long that no test is meant to see its end
+CLAIM_MS = "30000"  # the claim window: so long that it does not end during a test
 
 
 def start_lockwire(server, place):
@@ -72,7 +73,7 @@ def start_pottery(server, place):
 
 
 def start_lockwire_client(server, place):
-    """The client in Python of lockwire's protocol, with the texts of the scripts."""
+    """Starts the Python client of lockwire's protocol, with the texts of the scripts."""
     root = pathlib.Path(__file__).resolve().parents[2]
     folder = server.directory + "/scripts"
     subprocess.run([sys.executable, "-B", root / "src" / "embed.py", "--dump", folder,
@@ -126,14 +127,14 @@ COMMANDS = {
     "redis-plus-plus": start_cpp,
     "redisson": start_redisson,
 }
-# Those that share LW_MUTEX's format: a string, set with NX and PX.
+# Peers that share LW_MUTEX's format: a string, set with NX and PX.
 STRING_PEERS = [name for name in COMMANDS if name not in ("redisson", "protocol-py")
                 and not name.startswith("lockwire")]
-# Of these, those that lock at a majority of several servers.
+# Those of them that lock at a majority of several servers.
 MAJORITY_PEERS = ["redsync", "node-redlock", "node-redlock-4", "pottery", "redis-plus-plus"]
 NEEDS_ALL = {"redis-plus-plus"}  # its calls fail if one of the servers is down
 NO_EXTENSION = {"redis-semaphore"}
-# Their own, which cannot be turned off.
+# Prefixes that the libraries put before each name, and that cannot be turned off.
 NAME_PREFIX = {"redis-semaphore": "mutex:", "pottery": "redlock:"}
 
 
@@ -146,7 +147,7 @@ class Peer:
         self.rest = b""
         self.process = subprocess.Popen(argv, env={**os.environ, **env},
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        atexit.register(self.process.kill)  # where the tests are interrupted
+        atexit.register(self.process.kill)  # if the tests are interrupted
         os.set_blocking(self.process.stdout.fileno(), False)
         self.version = self.answer("ready")
 
@@ -158,7 +159,7 @@ class Peer:
             raise PeerError(f"{self.title} is gone: {error}") from error
 
     def take(self):
-        """Whatever has come, without waiting."""
+        """Reads all that has come, without waiting."""
         try:
             data = os.read(self.process.stdout.fileno(), 65536)
         except BlockingIOError:
@@ -185,7 +186,8 @@ class Peer:
                 self.take()
 
     def answer(self, *expected):
-        """The rest of the next answer, which must be one of those expected."""
+        """Returns the rest of the next answer, whose first word must be one of `expected`. If
+        several are expected, returns that word."""
         self.wait(lambda: self.lines, " | ".join(expected))
         word, _, rest = self.lines.pop(0).partition(" ")
         if word not in expected:
@@ -194,7 +196,7 @@ class Peer:
         return rest if len(expected) == 1 else word
 
     def noted(self, text):
-        """Waits for a note that holds `text`."""
+        """Waits for a note that contains `text`."""
         self.wait(lambda: any(text in note for note in self.notes), text)
 
     def ask(self, command, *expected):
@@ -207,7 +209,8 @@ class Peer:
         self.process.wait()
 
     def close(self):
-        """A peer that ends badly fails the test too: so a sanitizer's report does."""
+        """Ends the peer. A peer that ends badly fails the test too, for example after a
+        sanitizer's report."""
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         try:

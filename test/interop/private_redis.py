@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A throw-away Redis for the interop tests, and all that it is told; or several, as a quorum.
+"""A throw-away Redis for the interop tests, or several as a quorum, and a monitor of the
+commands.
 
 Owns the servers' processes and their temporary directories. Independent of lockwire, except for
-its URLs and its guard, and of the peers. Usual course:
-`with PrivateRedis() as server: server("GET", "x")`.
+its URLs and its guard, and of the peers. Usual course: `with PrivateRedis() as server:
+server("GET", "x")`.
 """
 import atexit
 import contextlib
@@ -22,7 +23,7 @@ LIMIT_S = 60
 
 
 class Monitor:
-    """Everything that the server is told, in its order, from the start of this on."""
+    """Records all commands that the server receives, in order, from its own start on."""
 
     def __init__(self, path):
         self.connection = Link(path, timeout=None)
@@ -43,8 +44,8 @@ class Monitor:
         self.connection.close()
 
     def told(self, connection):
-        """All that the server was told until now: up to a word of our own, each time
-        another one."""
+        """Returns the lines of all commands until now. It sends a unique word through
+        `connection`, and collects the lines up to that word."""
         self.words += 1
         word = f'"until now {self.words}"'
         connection("ECHO", word.strip('"'))
@@ -59,8 +60,8 @@ class Monitor:
 
 
 class PrivateRedis:
-    """On a unix socket in a directory of its own; with `tcp` on a loopback port too; with
-    `cluster` it is a cluster by itself."""
+    """A server on a unix socket in its own directory. With `tcp` it also listens on a loopback
+    port; with `cluster` it is a cluster of one node."""
 
     def __init__(self, tcp=False, cluster=False):
         self.tcp = tcp
@@ -82,7 +83,7 @@ class PrivateRedis:
             raise RedisError("neither redis-server nor valkey-server is installed")
         self.directory = tempfile.mkdtemp(prefix="lockwire-interop-")
         self.path = self.directory + "/s"
-        atexit.register(self.__exit__)  # unittest skips clean-ups where it is interrupted
+        atexit.register(self.__exit__)  # unittest skips clean-ups if it is interrupted
         try:
             self.start(program)
         except BaseException:
@@ -155,8 +156,8 @@ class PrivateRedis:
 
 
 class PrivateQuorum:
-    """Several servers that know nothing of each other, for lockwire's quorum and for peers that
-    lock at a majority. They grant locks at once."""
+    """Several independent servers, for lockwire's quorum and for peers that lock at a majority.
+    They grant locks at once."""
 
     def __init__(self, count):
         self.servers = [PrivateRedis(tcp=True) for _ in range(count)]
@@ -175,7 +176,7 @@ class PrivateQuorum:
         self.stack.close()
 
     def __iter__(self):
-        """Those that run."""
+        """Iterates over the running servers."""
         return iter(self.running)
 
     def minority(self):
@@ -208,5 +209,6 @@ class PrivateQuorum:
 
 
 def clean_up_when_ended():
-    """SIGTERM, as at a test's time limit, ends the program as ^C does: servers first."""
+    """Makes SIGTERM, as at a test's time limit, end the program as ^C does: it ends the servers
+    first."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)

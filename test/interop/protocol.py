@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 """lockwire and a client in Python that was written from scripts/README.md alone.
 
-Each test has the library and that client in either role. They exclude each other, queue
-behind each other, hand over to each other, draw rising fencing tokens, skip each other's
-dead waiters, and keep their locks by renewals. A hand-over by message shows in the
-server's monitor: the waiter sends no request between the release and the grant.
+Each test has the library and that client in either role. They exclude each other, queue behind
+each other, hand over to each other, draw rising fencing tokens, skip each other's dead waiters,
+and keep their locks by renewals. The server's monitor shows whether a hand-over came by message:
+then the waiter sent no request between the release and the grant.
 
 Usual course: `protocol.py --lockwire PROGRAM --cache DIR protocol-py`.
 """
@@ -17,13 +17,14 @@ from scene import LEASE_MS
 
 OURS, THEIRS = "lockwire", "protocol-py"
 BOTH_WAYS = ((OURS, THEIRS), (THEIRS, OURS))
-ROUNDS = 8      # of hand-overs each way
-BY_MESSAGE = 5  # of these: a poll may be due at the moment of a release
+ROUNDS = 8      # hand-overs each way
+BY_MESSAGE = 5  # the least number of them by message: a poll may be due at the moment of a release
 SHORT_LEASE_MS = 6000
 
 
 def both_ways(test):
-    """Runs the test with lockwire first, then with the other one, each on its own name."""
+    """Runs the test twice, with lockwire first and with the other one first, each on its own
+    name."""
     @functools.wraps(test)
     def run(self):
         for first, second in BOTH_WAYS:
@@ -48,8 +49,8 @@ class Protocol(scene.Scene):
         return int(seconds) + int(us) / 1e6
 
     def hand_over(self, holder, waiter, monitor):
-        """The waiter queues, and gets the lock. Returns the seconds from the release to the
-        grant, or None if the waiter sent a request in between."""
+        """Queues the waiter, releases, and checks that the waiter gets the lock. Returns the
+        seconds from the release to the grant, or None if the waiter sent a request in between."""
         self.wait_in_queue(waiter)
         before, released_s = len(self.told(monitor)), self.server_s()
         holder.send("release")
@@ -59,7 +60,8 @@ class Protocol(scene.Scene):
         return None if self.our_asks(lines) else held_s - released_s
 
     def kill_waiter(self, waiter):
-        """Returns its channel when the server has noticed that its connections are gone."""
+        """Kills the waiter, and waits until the server has noticed that its connections are
+        gone. Returns its channel."""
         token = self.server("ZRANGE", asks.queue_of(self.name), 0, -1)[0]
         channel = "lockwire:2:" + token[:36]
         self.assertEqual(self.server("PUBSUB", "NUMSUB", channel)[1], 1)
@@ -109,7 +111,7 @@ class HandedOver(Protocol):
         self.assertLess(min(took), scene.LONGEST_POLL_S / 3)
 
     def test_in_the_order_of_the_queue(self):
-        """The four queue one behind the other, and get it so."""
+        """Waiters of both clients queue alternately, and get the lock in that order."""
         names = (OURS, THEIRS, OURS, THEIRS)
         holder, *waiters = [self.start(name) for name in names]
         self.acquire(holder)
@@ -125,7 +127,8 @@ class HandedOver(Protocol):
 
     @both_ways
     def test_past_a_dead_waiter(self, holder, dead):
-        """No claim window is spent on it, and nothing is published to it."""
+        """A release skips a dead waiter: it spends no claim window on it, and publishes nothing
+        to it."""
         monitor, waiter = self.monitor(), self.start(holder.title)
         self.acquire(holder)
         self.wait_in_queue(dead)
@@ -141,7 +144,7 @@ class HandedOver(Protocol):
 
 class Renewed(Protocol):
     def outlives(self, holder, other):
-        """The hold outlives its lease, or the claim window of its hand-over."""
+        """Checks that the hold outlives its lease, or the claim window of its hand-over."""
         token = self.server("GET", self.name)
         until_s = self.server_s() + 1.5 * SHORT_LEASE_MS / 1000
         self.eventually(lambda: self.server_s() > until_s, "its lease has passed")
@@ -157,7 +160,7 @@ class Renewed(Protocol):
 
     @both_ways
     def test_a_hold_by_message_outlives_its_claim_window(self, holder, waiter):
-        """The claim window is the lease here, which is the shorter of the two."""
+        """The lease is the claim window here, since it is the shorter of the two."""
         self.acquire(holder)
         self.wait_in_queue(waiter, SHORT_LEASE_MS)
         self.release(holder)

@@ -23,7 +23,7 @@ from scene import LEASE_MS
 SHORT_LEASE_MS = 2000
 HAND_OVERS = 10
 HOLD_S = 0.01
-PAUSE_S = 0.3 # of peers that compete, between two holds
+PAUSE_S = 0.3 # of competing peers, between two holds
 
 
 class Quorum(scene.Scene):
@@ -36,12 +36,12 @@ class Quorum(scene.Scene):
         return [server("GET", self.name) for server in self.server]
 
     def await_values(self, count):
-        """Until so many servers of those that run have a holder."""
+        """Waits until `count` of the running servers have a holder."""
         self.eventually(lambda: sum(value is not None for value in self.values()) == count,
                         f"{count} servers have the key")
 
     def lockwire(self):
-        """A client that is connected to all servers: each request goes to all."""
+        """Returns a client that is connected to all servers, so that each request goes to all."""
         before = [self.connections(server) for server in self.server]
         peer = super().lockwire()
         self.eventually(lambda: all(self.connections(server) >= count + 2 for count, server
@@ -56,13 +56,15 @@ class Quorum(scene.Scene):
         return peer.ask(f"acquire {self.name} {lease_ms} {wait_ms}", "held")
 
     def peer_holds(self, peer):
-        """Returns its token. (pottery asks a minority of the servers after it has the lock.)"""
+        """Acquires the lock for the peer, and returns its token. (pottery asks a minority of the
+        servers after it has the lock.)"""
         token = self.acquire(peer)
         self.await_values(self.count)
         return token
 
     def lockwire_holds(self, peer, lease_ms=LEASE_MS):
-        """Returns the votes: the keys' values at all servers that run."""
+        """Acquires the lock for lockwire. Returns the votes: the keys' values at all running
+        servers."""
         self.acquire(peer, lease_ms)
         self.await_values(len(list(self.server)))
         return self.values()
@@ -120,7 +122,7 @@ class Excluded(Quorum):
             self.release(lockwire)
 
     def test_a_minority_that_a_peer_left_behind_is_no_lock(self):
-        """As if a peer had died while it asked the servers one after the other."""
+        """Simulates a peer that died while it asked the servers one after the other."""
         peer, lockwire = self.peer(), self.lockwire()
         for server in self.server.minority():
             server("SET", self.name, "left behind", "NX", "PX", LEASE_MS)
@@ -133,7 +135,8 @@ class Excluded(Quorum):
             self.release(peer)
 
     def test_a_bare_majority_of_a_peer_is_a_lock(self):
-        """A waiter of lockwire's has the votes of the other servers, and no lock."""
+        """While the peer holds, a waiter of lockwire's has the votes of the other servers, but
+        not the lock."""
         peer, lockwire = self.peer(), self.lockwire()
         token = self.peer_holds(peer)
         for server in self.server.minority():
@@ -202,7 +205,8 @@ class TakenOver(Quorum):
 
 class Undisturbed(Quorum):
     def test_an_old_tokens_extension_and_release_change_no_vote(self):
-        """The peer's keys are deleted, so it believes to hold what lockwire has by now."""
+        """The peer's keys are deleted, so the peer believes that it holds the lock that lockwire
+        now has."""
         peer, lockwire = self.peer(), self.lockwire()
         self.peer_holds(peer)
         for server in self.server:
@@ -219,8 +223,8 @@ class Undisturbed(Quorum):
 
 class Queued(Quorum):
     def test_no_peer_slips_in_while_lockwire_hands_over(self):
-        """B waits at every server before the peer does, which tries all the time; A hands over to
-        B at all of them."""
+        """B waits at every server before the peer does, which tries all the time. A hands over
+        to B at all of them."""
         peer, a, b = self.peer(), self.lockwire(), self.lockwire()
         for _ in range(HAND_OVERS):
             self.lockwire_holds(a)
@@ -252,9 +256,9 @@ class Queued(Quorum):
             stop.wait(PAUSE_S)
 
     def test_peers_that_compete_do_not_starve_a_waiter(self):
-        """Each of two peers wants the lock again soon after it has released it. The waiter finds
-        the lock free at one server after the other, and keeps the votes that it has. (Without the
-        peers' pause chance alone decides how long that takes.)"""
+        """Each of two peers acquires the lock again soon after it has released it. The waiter
+        finds the lock free at one server after the other, and keeps its votes. (Without the
+        peers' pause, only chance decides how long that takes.)"""
         lockwire, stop, holds = self.lockwire(), threading.Event(), []
         threads = [threading.Thread(target=self.compete, args=(self.peer(), stop, holds))
                    for _ in range(2)]

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """What LW_MUTEX and the real Redisson's RLock see of each other on the same key.
 
-Their formats differ (a string; a hash), so they do not share the lock: each is a stranger
-to the other. Owns what follows from that for LW_MUTEX: Redisson's lock is held by
-somebody else, is never touched, and is found free by polling.
+Their formats differ (a string and a hash), so they do not share the lock: each is foreign to the
+other. Owns the consequences for LW_MUTEX: a lock of Redisson's counts as held by a foreign
+holder, is never changed, and is found free by polling.
 
-Happy path: `redisson.py --lockwire PROGRAM --cache DIR redisson`.
+Usual course: `redisson.py --lockwire PROGRAM --cache DIR redisson`.
 """
 import asks
 import peers
@@ -38,7 +38,7 @@ class Stranger(scene.Scene):
         self.wait_in_queue(lockwire)
         self.await_asks(monitor, 2, lockwire)
         self.assertEqual(self.hash(), {field: "2"})
-        redisson.ask("release", "released")  # of one level of two
+        redisson.ask("release", "released")  # one of two levels
         so_far = len(asks.asks(monitor.lines, self.name))
         self.await_asks(monitor, so_far + 1, lockwire)
         self.assertEqual(self.hash(), {field: "1"})
@@ -46,7 +46,7 @@ class Stranger(scene.Scene):
         self.released_and_found(monitor, lockwire)
 
     def test_its_watchdog_goes_on_undisturbed(self):
-        """A lock without a lease: Redisson renews it at a third of the watchdog's."""
+        """Redisson renews a lock without a lease after a third of the watchdog's time."""
         redisson, lockwire, monitor = self.peer(), self.lockwire(), self.monitor()
         redisson.ask(f"acquire {self.name} 0 0", "held")
         self.wait_in_queue(lockwire)
@@ -59,7 +59,7 @@ class Stranger(scene.Scene):
         self.released_and_found(monitor, lockwire, peers.REDISSON_WATCHDOG_MS / 3000)
 
     def test_redisson_leaves_lockwires_lock_alone(self):
-        """It finds a string where it wants a hash, and its caller gets that error."""
+        """Redisson finds a string instead of a hash, and its caller gets that error."""
         redisson, lockwire = self.peer(), self.lockwire()
         token = lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
         error = redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "error")

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 """What LW_EXCLUSIVE, LW_SHARED and the real Redisson's locks see of each other on a name.
 
-All are hashes, and our read-write lock and Redisson's both have a field `mode`, but what
-stands in it differs: each is a stranger to the other. Owns what follows from that: neither
-is granted beside the other, not even two that only read; neither changes what the other
-wrote; each finds the other's end by asking.
+All are hashes. Our read-write lock and Redisson's both have a field `mode`, but with different
+values: each is foreign to the other. Owns the consequences: neither is granted while the other
+holds, even if both only read; neither changes the fields that the other wrote; each finds the
+other's release by polling.
 
-Happy path: `redisson_readwrite.py --lockwire PROGRAM --cache DIR redisson`.
+Usual course: `redisson_readwrite.py --lockwire PROGRAM --cache DIR redisson`.
 """
 import asks
 import scene
@@ -16,7 +16,7 @@ from scene import LEASE_MS
 MODES = ("exclusive", "shared")
 READWRITE = ("read", "write")
 KINDS = ("lock", "spin", "fenced", "fair") + READWRITE
-LOOKS = {"EXISTS", "HGET", "PTTL", "TYPE"}  # what changes nothing
+LOOKS = {"EXISTS", "HGET", "PTTL", "TYPE"}  # commands that change nothing
 SHORT_MS = 3000
 
 
@@ -35,11 +35,12 @@ class Scene(scene.Scene):
         return dict(zip(fields[::2], fields[1::2]))
 
     def expire(self):
-        """Until the holder's lease is over."""
+        """Waits until the holder's lease has expired."""
         self.eventually(lambda: not self.server("EXISTS", self.name), "the lease ends")
 
     def each(self, kinds=READWRITE):
-        """Every pair, told as it begins: the last one is that which fails."""
+        """Yields every pair, and prints it first: if the test fails, the last line names the
+        pair."""
         for mode in MODES:
             for kind in kinds:
                 print(f"    {mode}, {kind}")
@@ -47,7 +48,7 @@ class Scene(scene.Scene):
 
 
 class Theirs(Scene):
-    """Redisson holds."""
+    """Redisson holds the lock."""
 
     def test_it_is_busy_named_in_the_log_and_only_looked_at(self):
         redisson, monitor = self.peer(), self.monitor()
@@ -79,7 +80,7 @@ class Theirs(Scene):
             self.wait_in_queue(lockwire)
             self.await_asks(monitor, 2, lockwire)
             self.assertEqual(list(self.hash().values()).count("2"), 1)
-            redisson.ask("release", "released")  # of one level of two
+            redisson.ask("release", "released")  # one of two levels
             self.await_asks(monitor, len(self.our_asks(monitor.lines)) + 1, lockwire)
             self.assertEqual(sorted(self.hash().values()), ["1", kind])
             redisson.ask("release", "released")
@@ -87,7 +88,7 @@ class Theirs(Scene):
             self.assertEqual(lockwire.ask("release", "released", "gone"), "released")
 
     def test_our_late_release_and_renewal_leave_it_alone(self):
-        """Our lock was forced open, and theirs has come since."""
+        """Our lock was force-released, and Redisson holds the name since then."""
         redisson = self.peer()
         for mode, kind in self.each():
             for late in ("release", f"extend {LEASE_MS}"):
@@ -104,7 +105,7 @@ class Theirs(Scene):
 
 
 class Ours(Scene):
-    """lockwire holds."""
+    """lockwire holds the lock."""
 
     def test_none_of_its_locks_is_granted_or_changes_it(self):
         redisson = self.peer()
@@ -123,7 +124,7 @@ class Ours(Scene):
             redisson.ask("release", "released")
 
     def test_its_late_unlock_leaves_ours_alone(self):
-        """Its lease is over, and ours has come since."""
+        """Redisson's lease has expired, and lockwire holds the name since then."""
         redisson = self.peer()
         for mode, kind in self.each():
             lockwire = self.ours(mode)
@@ -137,7 +138,7 @@ class Ours(Scene):
             self.assertEqual(lockwire.ask("release", "released", "gone"), "released")
 
     def test_its_watchdog_leaves_ours_alone(self):
-        """It goes on for a lock that was forced open, and finds ours there."""
+        """The watchdog still renews a lock that was force-released, and finds ours."""
         redisson, monitor = self.peer(), self.monitor()
         for mode, kind in self.each():
             lockwire = self.ours(mode)
@@ -154,7 +155,7 @@ class Ours(Scene):
             self.assertEqual(lockwire.ask("release", "released", "gone"), "released")
 
     def test_who_waits_there_finds_our_release_when_the_lease_it_was_told_is_over(self):
-        """Redisson's channel is not ours to speak on."""
+        """lockwire does not publish on Redisson's channel."""
         redisson = self.peer()
         for mode, kind in self.each():
             lockwire, monitor = self.ours(mode), self.monitor()
@@ -170,12 +171,13 @@ class Ours(Scene):
             redisson.answer("held")
             lines = self.told(monitor)
             before, after = self.their_asks(lines)[-2:]
-            self.assertGreater(after - before, SHORT_MS / 1000 / 2)  # nothing woke it
+            self.assertGreater(after - before, SHORT_MS / 1000 / 2)  # no message woke it
             print(f"    asked anew after {after - before:.1f} s of {SHORT_MS / 1000:.0f} s")
             redisson.ask("release", "released")
 
     def their_asks(self, lines):
-        """When it looked for a lock in vain, or took it, in seconds."""
+        """Returns the times, in seconds, at which Redisson tried to take the lock, with or
+        without success."""
         return [float(line.split()[0]) for line in lines
                 if f' lua] "hget" "{self.name}" "mode"' in line]
 

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 """One lock, held by turns by LW_REDISSON and by the real Redisson's RLock.
 
-Owns what the two see of each other: who is kept out, what stands in Redis, whose release
-wakes whom (the server's monitor tells who asked when), and that each re-enters its own.
-Contended rounds are contend.py's.
+Owns what the two see of each other: which is kept out, what Redis stores, which release wakes
+which waiter (the server's monitor shows the time of each request), and that each re-enters its
+own lock. Contended rounds are in contend.py.
 
-Happy path: `redisson_shared.py --lockwire PROGRAM --cache DIR redisson`.
+Usual course: `redisson_shared.py --lockwire PROGRAM --cache DIR redisson`.
 """
 import time
 
@@ -14,7 +14,7 @@ import peers
 import scene
 from scene import LEASE_MS
 
-WITHOUT_POLL_S = 8  # whoever is not woken asks later: ours after 10 s, theirs at the TTL
+WITHOUT_POLL_S = 8  # an unwoken waiter tries later: lockwire's after 10 s, Redisson's at the TTL
 
 
 class Scene(scene.Scene):
@@ -32,21 +32,22 @@ class Scene(scene.Scene):
         return dict(zip(fields[::2], fields[1::2]))
 
     def asks(self, lines):
-        """When somebody tried to take the lock, in seconds: ours looks at the TYPE first,
-        theirs whether it exists (the same script sent anew, as a text, is one try)."""
+        """Returns the times, in seconds, of the tries to take the lock. lockwire's script reads
+        the TYPE first, Redisson's checks whether the key exists. (A script that is sent again,
+        as a text, is one try.)"""
         return [float(line.split()[0]) for line in lines
                 if f' lua] "TYPE" "{self.name}"' in line
                 or f' lua] "exists" "{self.name}"' in line]
 
     def published(self, lines):
-        """The number of the line in which the channel is told."""
+        """Returns the number of the line with the message to the channel."""
         found = [number for number, line in enumerate(lines)
                  if ' lua] "PUBLISH"' in line and self.channel in line]
         self.assertEqual(len(found), 1, lines)
         return found[0]
 
     def wait(self, waiter, monitor, lease_ms=LEASE_MS):
-        """Until the waiter has tried, subscribed, and tried again."""
+        """Waits until the waiter has tried, subscribed, and tried again."""
         before = len(self.asks(self.told(monitor)))
         waiter.send(f"acquire {self.name} {lease_ms} -1")
         self.eventually(lambda: self.server("PUBSUB", "NUMSUB", self.channel)[1] == 1,
@@ -56,7 +57,8 @@ class Scene(scene.Scene):
         self.assertFalse(waiter.answered(), waiter.lines)
 
     def woken(self, waiter, monitor, before):
-        """By the channel: one try, after it was told, and none since the wait began."""
+        """Checks that the channel woke the waiter: it tried once after the message, and not
+        between the start of the wait and the message."""
         waiter.answer("held")
         lines = self.told(monitor)
         at = self.published(lines)
@@ -120,7 +122,7 @@ class Shared(Scene):
         redisson, lockwire, monitor = self.peer(), self.lockwire(), self.monitor()
         lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
         lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
-        self.assertEqual(list(self.hash().values()), ["1"])  # it counts by itself
+        self.assertEqual(list(self.hash().values()), ["1"])  # lockwire counts its levels by itself
         self.wait(redisson, monitor)
         self.assertEqual(lockwire.ask("release", "released", "gone"), "released")
         redisson_field = list(self.hash())
@@ -131,7 +133,7 @@ class Shared(Scene):
         self.assertNotEqual(list(self.hash()), redisson_field)
 
     def test_redissons_watchdog_is_waited_out(self):
-        """A lock without a lease: Redisson renews it at a third of the watchdog's."""
+        """Redisson renews a lock without a lease after a third of the watchdog's time."""
         redisson, lockwire, monitor = self.peer(), self.lockwire(), self.monitor()
         redisson.ask(f"acquire {self.name} 0 0", "held")
         self.wait(lockwire, monitor)
@@ -183,14 +185,15 @@ class Shared(Scene):
         took_ms = redisson.ask(f"grants {self.name} {LEASE_MS} 1 40", "took")
         grants = int(lockwire.ask("stop", "stopped"))
         print(f"    40 grants in {took_ms} ms, beside {grants}")
-        self.assertLess(grants, 1000)  # 3,600 and more where a release is not left to it
+        self.assertLess(grants, 1000)  # 3,600 and more if releases do not leave it to Redisson
 
 
 class OtherKinds(Scene):
-    """Redisson's other locks on the same name."""
+    """Redisson's other kinds of locks on the same name."""
 
     def excluded(self, kind):
-        """Each keeps the other out, and is found by who waits after the given time."""
+        """Checks that each keeps the other out, and that a waiter finds the lock free after the
+        given time."""
         redisson, lockwire = self.peer(), self.lockwire()
         redisson.ask("kind " + kind, "kind")
         redisson.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
@@ -203,7 +206,7 @@ class OtherKinds(Scene):
         return redisson, lockwire
 
     def tells(self, redisson):
-        """Does its unlock say anything on the channel?"""
+        """Returns true if Redisson's unlock publishes on the channel."""
         monitor = self.monitor()
         redisson.ask(f"acquire {self.name} {LEASE_MS} -1", "held")
         redisson.ask("release", "released")
@@ -228,7 +231,8 @@ class OtherKinds(Scene):
         redisson.answer("held")
 
     def beside(self, kind):
-        """What is left of our hold, when the other has unlocked."""
+        """Returns our field, and the fields of the hash after Redisson has unlocked its lock of
+        this kind."""
         redisson, lockwire = self.peer(), self.lockwire()
         redisson.ask("kind " + kind, "kind")
         lockwire.ask(f"acquire {self.name} {LEASE_MS} 0", "held")
@@ -247,7 +251,7 @@ class OtherKinds(Scene):
 
 
 class InACluster(Scene):
-    """Redisson uses sharded channels there: neither hears the other."""
+    """In a cluster Redisson uses sharded channels, so neither receives the other's messages."""
 
     cluster = True
 

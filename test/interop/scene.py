@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What the interop tests with a foreign holder share: a server, and processes as needed.
+"""Shared by the interop tests with a foreign holder: a server, and processes as needed.
 
-Owns their start and end, the waits for what lockwire does, and the command line. Must not
-know which peer is tested, nor what is to be found. Happy path: a class of tests derives
-from Scene; main() fetches the peer (else the program ends as skipped) and runs them.
+Owns their start and end, the waits for lockwire's requests, and the command line. Independent of
+the tested peer and of the expectations. Usual course: a class of tests derives from Scene;
+main() fetches the peer (the program ends as skipped if that fails) and runs the tests.
 """
 import argparse
 import sys
@@ -15,10 +15,10 @@ import peers
 import private_redis
 import toolchain
 
-LEASE_MS = 30000   # long: no test is meant to end it
-LONGEST_POLL_S = 3  # of the queue's head
+LEASE_MS = 30000   # so long that it does not end during a test
+LONGEST_POLL_S = 3  # the longest poll delay of the queue's head
 JITTER = 1.1
-SLACK_S = 20  # for a machine that is slow
+SLACK_S = 20  # for a slow machine
 
 
 class Scene(unittest.TestCase):
@@ -66,17 +66,18 @@ class Scene(unittest.TestCase):
         return asks.asks(lines, self.name, self.queue)
 
     def await_asks(self, monitor, count, lockwire):
-        """Until lockwire has asked `count` times, in vain."""
+        """Waits until lockwire has polled `count` times without success."""
         self.eventually(lambda: len(self.our_asks(monitor.lines)) >= count,
                         "it polls")
         self.assertFalse(lockwire.answered(), lockwire.lines)
 
     def told(self, monitor):
-        """All that the server was told until now."""
+        """Returns the lines of all commands that the server received until now."""
         return monitor.told(self.server)
 
     def released_and_found(self, monitor, lockwire, poll_s=LONGEST_POLL_S):
-        """After the foreign release: the next ask, within a poll delay, gets it."""
+        """Checks that after the foreign release the next poll, within a poll delay, gets the
+        lock."""
         lockwire.answer("held")
         lines = self.told(monitor)
         at = asks.deletion(lines, self.name)

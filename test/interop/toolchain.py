@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Brings the peers' libraries from their registries and builds the peers.
+"""Fetches the peers' libraries from their registries and builds the peers.
 
-Owns what stands below the cache directory, one folder for each state of a peer's pinned
-files. Must not know what the peers do. Each kind has two steps: `fetch`, which needs the
-toolchain and the registry (without them: Missing), and `build`, which must work.
+Owns the content of the cache directory, one folder for each state of a peer's pinned files.
+Independent of what the peers do. Each kind has two steps: `fetch`, which needs the toolchain and
+the registry (without them it raises Missing), and `build`, which must work.
 
-Happy path: `prepare("go", cache)` -> the folder, filled at the first call, then reused.
+Usual course: `prepare("go", cache)` returns the folder. The first call fills it, and later ones
+reuse it.
 """
 import fcntl
 import hashlib
@@ -17,19 +18,20 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-SKIPPED = 77  # meson's exit code for it
+SKIPPED = 77  # meson's exit code for a skipped test
 
 
 class Missing(Exception):
-    """A toolchain or a registry is not there: skipped, but in CI a failure."""
+    """A toolchain or a registry is missing: the test is skipped, but fails in CI."""
 
 
 class TooOld(Missing):
-    """The distribution has no newer toolchain: skipped everywhere, with the reason."""
+    """The distribution has no newer toolchain: the test is skipped everywhere, with the reason."""
 
 
 def leave(missing):
-    """Ends the test program as the place demands."""
+    """Ends the test program: as failed in CI, unless a toolchain is only too old, else as
+    skipped."""
     if not isinstance(missing, TooOld) and os.environ.get("CI", "") not in ("", "false"):
         sys.exit(f"failed: {missing} (in CI nothing may be missing)")
     print(f"skipped: {missing}")
@@ -79,7 +81,8 @@ def go_version(text):
 
 
 def go_environment(folder):
-    """From 1.21 on, Go brings the version that go.mod wants by itself, through its proxy."""
+    """Returns the setting of GOTOOLCHAIN. From 1.21 on, Go fetches the version that go.mod
+    requires by itself, through its proxy."""
     wanted = re.search(r"^go (\S+)", (folder / "go.mod").read_text(), re.M)[1]
     there = fetched("go", "env", "GOVERSION", cwd="/", env={"GOTOOLCHAIN": "local"})
     if go_version(there) >= go_version(wanted):
@@ -107,7 +110,7 @@ def fetch_java(folder):
 
 
 def build_java(folder):
-    """The jars are checked first, since Maven itself pins no file by its hash."""
+    """Checks the jars first, since Maven itself pins no file by its hash."""
     lines = (folder / "jars.sha256").read_text().split("\n")
     pinned = {line.split()[1]: line.split()[0] for line in lines if line}
     there = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest()
@@ -120,11 +123,11 @@ def build_java(folder):
 
 
 class NotPackaged(TooOld):
-    """No registry has it: skipped everywhere, with the reason."""
+    """No registry has the library: the test is skipped everywhere, with the reason."""
 
 
 def fetch_cpp(_folder):
-    """The library has to be installed."""
+    """Fetches nothing: the library has to be installed."""
     need("g++")
     need("pkg-config")
     if run("pkg-config", "--exists", "redis++").returncode:
@@ -151,7 +154,7 @@ KINDS = {
 
 
 def sources(home):
-    """What belongs to the peer, and not what a tool run by hand has left there."""
+    """Returns the peer's own files, without folders that a tool run by hand has left there."""
     return sorted(path for path in home.iterdir() if path.is_file())
 
 
@@ -163,8 +166,8 @@ def fingerprint(home):
 
 
 def prepare(kind, cache, home=None):
-    """The folder with all that peers of this kind need. Many may call it at once. `home`:
-    where the sources are, if they are not those of this folder's peers."""
+    """Returns the folder with everything that peers of this kind need. Several processes may
+    call it at once. `home` is the folder of the sources, if it is not the one here."""
     fetch, build = KINDS[kind]
     home = home or HERE / kind
     cache = pathlib.Path(cache)

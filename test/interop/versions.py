@@ -3,14 +3,15 @@
 """Clients of two wire versions on the same names: version 1 is 0.1's own command, built
 from this repository's history; version 2 is the command of this build, and the library.
 
-Owns what each sees of the other, in one mode: who is kept out, who gets it next, that the
-numbers rise across both, that neither touches what is the other's, what `status` and
-`break` make of it. A version hands over to its own waiters, and to the other's it is a
-stranger: they poll, and get it when none of its own waits.
+Owns what each version sees of the other, in one mode: which client is kept out, which gets the
+lock next, that the fencing tokens rise across both, that neither changes the other's keys, and
+the output of `status` and `break`. A version hands over to its own waiters. Waiters of the other
+version treat it as foreign: they poll, and get the lock when none of its own waiters is left.
 
-The server's monitor tells what each connection named: never things of both versions.
+The server's monitor shows which names each connection used: no connection may use names of both
+versions.
 
-Happy path: `versions.py --lockwire PEER --command LOCKWIRE --root DIR --cache DIR mutex`.
+Usual course: `versions.py --lockwire PEER --command LOCKWIRE --root DIR --cache DIR mutex`.
 """
 import argparse
 import collections
@@ -30,12 +31,12 @@ import private_redis
 import toolchain
 
 NAME = "job"
-LEASE_MS = 3000     # strangers poll by it: after a third of what is left of it
+LEASE_MS = 3000     # the other version's waiters poll by it: after a third of the remaining lease
 LONG_LEASE_MS = 30000
 RUNS = 15           # of each loop that contends
 
-# A writer's way to ask and that of a waiter behind it: in `shared` they are readers, who
-# of one version would read together.
+# For each mode, the options of a writer, and those of a waiter behind it. In `shared` the
+# waiters are readers, which would read together if they were of one version.
 MODES = {
     "mutex": ([], []),
     "exclusive": (["--exclusive"], ["--exclusive"]),
@@ -52,15 +53,16 @@ TOKEN = re.compile(rf"{UUID}:\d+:\d+([-+]?)")
 WORD = re.compile(r'"((?:[^"\\]|\\.)*)"')
 CALL = re.compile(r"[\d.]+ \[\d+ (\S+)\] (.*)")
 
-# Runs a command that asks for a lock, says its pid, and how it ended.
-# It begins when it is told to, so that nothing of it comes before its number.
+# Runs a command that requests a lock, and prints its pid and its exit code. The command begins
+# only when it gets a line, so that its output comes after the pid.
 PLAYER = ('exec 3<&0; { read -r go <&3; exec "$@" <&3; } & echo "ready $!"; wait $!;'
           ' echo "ended $?"')
-# What it runs when it has it: it holds until it is told to go on.
+# The holder's program: it holds until it gets a line.
 HOLD = 'echo "held $LOCKWIRE_FENCE"; read -r line'
 
-# What those who contend run. Nobody of the other version may be inside, nor another writer
-# or with a writer; a writer counts; all log their number.
+# The program of the contending clients. While one is inside, no client of the other version may
+# be inside, and no other writer or reader next to a writer. A writer counts; all log their
+# fencing token.
 STEP = r"""
 version=$1 kind=$2 me=$1.$2.$$
 trap 'rm -f inside/$me' EXIT
@@ -95,22 +97,22 @@ done
 
 
 def said(words):
-    """The wire versions of the things that these words of a command name."""
+    """Returns the wire versions of the names in these words of a command."""
     found = set()
     for word in words:
         if word.startswith(OTHERS):
             found.add(2)
         elif EARLIER.match(word):
             found.add(1)
-        if "redis.call" not in word:  # a script's text
+        if "redis.call" not in word:  # else it is a script's text
             found.update(2 if mark else 1 for mark in TOKEN.findall(word))
     return found
 
 
 def named(lines):
-    """Which connection named things of which versions: by its address, and the how many-th
-    from there it is, since each begins with a CLIENT ID. What a script does, its caller
-    does, whose line stands before."""
+    """Returns for each connection the versions whose names it used. A connection is named by its
+    address and its number at that address, since each connection begins with CLIENT ID. Commands
+    of a script count for its caller, whose line is the one before."""
     found, begun, caller = {}, collections.Counter(), None
     for line in lines:
         call = CALL.match(line)
@@ -141,7 +143,8 @@ class Versions(unittest.TestCase):
         return f"redis://127.0.0.1:{self.server.port}"
 
     def words(self, version, subcommand, *options, name=NAME):
-        """Without the new library's folder in the way of the earlier one."""
+        """Runs the command without the new library's folder, which would be in the way of the
+        earlier version."""
         return ["env", "-u", "LD_LIBRARY_PATH", self.commands[version], subcommand, name,
                 "--redis", self.url(), *options]
 
@@ -157,13 +160,13 @@ class Versions(unittest.TestCase):
 
     @staticmethod
     def ends(player):
-        """Where a test failed it may still wait, or be stopped."""
+        """Kills the command if a failed test left it waiting or stopped."""
         if player.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(player.pid, signal.SIGKILL)
 
     def waiter(self, version, *more):
-        """It stands in its version's queue."""
+        """Returns a waiter that is in its version's queue."""
         before = self.queued(version)
         player = self.asks(version, self.waits, *more)
         self.eventually(lambda: self.queued(version) == before + 1, "it queues")
@@ -176,15 +179,15 @@ class Versions(unittest.TestCase):
         return library
 
     def library_waits(self):
-        """For a mutex."""
+        """Returns the library as a waiter for a mutex."""
         before, library = self.queued(2), self.library()
         library.send(f"acquire {NAME} {LEASE_MS} -1")
         self.eventually(lambda: self.queued(2) == before + 1, "it queues")
         return library
 
     def held(self, player, above=None):
-        """It has it, with a number above all before it, or above this one. (The library as
-        a peer tells none.)"""
+        """Checks that the player holds, with a fencing token above all earlier ones, or above
+        `above`. (The library as a peer reports no fencing token.)"""
         answer = player.answer("held")
         if answer.isdigit():
             above = max(self.fences, default=0) if above is None else above
@@ -232,14 +235,14 @@ class Versions(unittest.TestCase):
             time.sleep(0.005)
 
     def await_polls(self, monitor, version, count):
-        """Until those of this version have asked so many times from now on."""
+        """Waits until clients of this version have polled `count` times from now on."""
         queue, before = f'"{self.queue(version)}"', len(self.told(monitor))
         self.eventually(lambda: sum(queue in line and " lua] " not in line
                                     for line in monitor.lines[before:]) >= count,
                         f"version {version} polls")
 
     def handed_over(self, lines, version):
-        """How often somebody of this version was told that it is its turn."""
+        """Counts the messages by which clients of this version got their turn."""
         channel = OTHERS if version == 2 else "lockwire:"
         words = [WORD.findall(line) for line in lines if ' lua] "PUBLISH"' in line]
         return sum(word[2][:2] in ("t ", "r ") and word[1].startswith(channel)
@@ -294,7 +297,8 @@ class Versions(unittest.TestCase):
         self.assert_apart(self.told(monitor))
 
     def take_turns(self, players):
-        """Each has it once, readers maybe together, and then with numbers in any order."""
+        """Each player gets the lock once. Readers may hold it together, and then with fencing
+        tokens in any order."""
         begun, waiting = time.monotonic(), list(players)
         above = max(self.fences) if self.mode == "shared" else None
         while waiting:
@@ -311,7 +315,8 @@ class Versions(unittest.TestCase):
             self.assertEqual(self.goes(player), "0")
 
     def test_a_queue_is_left_alone_by_the_other_version(self):
-        """Of one whose only member is stopped nothing changes, and its TTL only falls."""
+        """The queue has one member, which is stopped. The other version changes nothing in the
+        queue; its TTL only falls."""
         for holding, polling in ((1, 2), (2, 1)):
             monitor = self.monitor()
             holder = self.asks(holding, self.holds)
@@ -389,8 +394,8 @@ class Versions(unittest.TestCase):
             self.take_turns([waiter])
 
     def test_break_takes_it_away_or_says_why_not(self):
-        """0.1's does so of a mutex, which is a value that anybody may have written, and ours
-        where it is asked for by name; else each says whose it is."""
+        """0.1's `break` releases a mutex, since any client may have written its value. Ours does
+        so with --foreign. In all other cases each reports that the lock is foreign."""
         for holding, breaking in ((1, 2), (2, 1)):
             holder = self.asks(holding, self.holds)
             self.held(holder)
@@ -404,7 +409,7 @@ class Versions(unittest.TestCase):
             if self.mode == "mutex":
                 self.assertEqual(code, 0, text)
                 self.assertEqual(self.server("EXISTS", NAME), 0)
-                self.assertEqual(holder.answer("ended"), "70")  # told at its next renewal
+                self.assertEqual(holder.answer("ended"), "70")  # lost at its next renewal
             else:
                 self.assertEqual(code, 1, text)
                 self.assertIn({1: "stranger", 2: "in an unknown format"}[breaking], text)
@@ -412,7 +417,8 @@ class Versions(unittest.TestCase):
                 self.assertEqual(self.goes(holder), "0")
 
     def test_a_broken_mutex_goes_to_the_first_who_waits(self):
-        """Of the version that breaks it, which sees its own waiters."""
+        """The first waiter of the version that breaks the lock gets it: that version sees only
+        its own waiters."""
         if self.mode != "mutex":
             self.skipTest("only a mutex' format is one in both versions")
         for holding, breaking, foreign in ((1, 2, ["--foreign"]), (2, 1, [])):
@@ -431,7 +437,8 @@ class Versions(unittest.TestCase):
     # ---- all at once ----
 
     def contend(self, names):
-        """Two loops of each version, and of a mutex the library; `names`: each version's."""
+        """Runs two loops of each version, and for a mutex the library's. `names` has each
+        version's name."""
         folder = self.server.directory
         for file, text in (("counter", f"{0:020}\n"), ("overlaps", ""), ("numbers", ""),
                            ("step", STEP)):
@@ -487,7 +494,7 @@ class Versions(unittest.TestCase):
         self.assert_apart(self.told(monitor))
 
     def test_with_a_name_for_each_version_they_are_seen_together(self):
-        """That the test above can fail."""
+        """Shows that the test above can fail: with a name for each version, their holds overlap."""
         self.eventually(lambda: self.contend({1: NAME, 2: NAME + "2"})[1], "an overlap")
 
 

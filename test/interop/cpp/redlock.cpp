@@ -67,7 +67,7 @@ class Peer
     }
 
   private:
-    // A wait of 0 is one try; below 0 there is no limit.
+    // A wait of 0 is one try; a negative wait is unlimited.
     std::string acquire(const std::string &name, milliseconds lease, long long wait)
     {
         const auto until = Clock::now() + milliseconds(wait);
@@ -112,7 +112,7 @@ class Peer
         return "-";
     }
 
-    // Its release returns nothing, so the keys are read before.
+    // The library's release returns nothing, so the keys are read before it.
     std::string release()
     {
         const bool held = is_of_majority(token_);

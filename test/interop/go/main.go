@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 
-// The peers of the interop tests that are written in Go: redsync and bsm/redislock. Owns
-// the commands that ../peers.py describes, the counter file and the rounds; must not know
-// which of the two libraries makes the lock, nor lockwire.
+// The peers of the interop tests that are written in Go: redsync and bsm/redislock. Owns the
+// commands that ../peers.py describes, the counter file and the rounds. Independent of lockwire
+// and of the library that makes the lock.
 //
-// Happy path: a line on stdin, a call of the library, a line on stdout.
+// Usual course: a line on stdin, a call of the library, a line on stdout.
 package main
 
 import (
@@ -23,8 +23,8 @@ import (
 
 const poll = 5 * time.Millisecond
 
-// A library of locks, reduced to what the commands need; each peer holds one lock at
-// most. A `wait` below 0 means for ever.
+// A library of locks, reduced to what the commands need. Each peer holds at most one lock. A
+// negative `wait` is unlimited.
 type locker interface {
 	acquire(name string, lease, wait time.Duration) (token string, won bool, err error)
 	release() (held bool, err error)
@@ -147,7 +147,7 @@ func obey(locks locker, words []string) (string, error) {
 	return "", fmt.Errorf("unknown command: %q", words)
 }
 
-// What go.mod pins for the module.
+// Returns the version of the module that go.mod pins.
 func version(module string) string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, dependency := range info.Deps {
@@ -159,7 +159,7 @@ func version(module string) string {
 	return "of an unknown version"
 }
 
-// What go-redis logs of a dead master.
+// Drops the log entries of go-redis about a dead master.
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...interface{}) {}

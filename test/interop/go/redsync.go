@@ -27,11 +27,12 @@ func newRedsync(clients []*redis.Client) *redsyncLocks {
 	return &redsyncLocks{rs: redsync.New(pools...)}
 }
 
-// A whole lease for a command: the default of a twentieth fails on a slow machine.
+// A whole lease as the time-out of a command. The default, a twentieth of it, fails on a slow
+// machine.
 const timeoutFactor = 1
 
-// redsync sets a lock's lease when the lock is made: extending to another one needs a
-// lock of the same token.
+// redsync sets a lock's lease when the lock is made. To extend it to another lease, a new lock
+// with the same token is needed.
 func (l *redsyncLocks) lockOf(name string, lease time.Duration,
 	more ...redsync.Option) *redsync.Mutex {
 

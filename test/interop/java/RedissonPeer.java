@@ -14,15 +14,15 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
- * Redisson's RLock as a peer of the interop tests. Owns one Redisson client and the locks
- * that its one thread has taken, and obeys the commands that ../peers.py describes, and
- * `acquire` again for re-entry, and `count NAME`, and `kind KIND`: which of Redisson's locks
- * `acquire` means from then on (lock, spin, fenced, fair, read, write), and `force NAME`, which
- * unlocks that for whoever holds it. `grants` has this
- * thread take a name so many times; `slots` has others do so until `stop`. A lease of 0 is
- * Redisson's default: its watchdog's, renewed. Must not know lockwire.
+ * Redisson's RLock as a peer of the interop tests. Owns one Redisson client and the locks that
+ * its one thread has taken, and obeys the commands that ../peers.py describes. Further commands:
+ * `acquire` again re-enters; `count NAME`; `kind KIND` chooses Redisson's lock for later
+ * `acquire` commands (lock, spin, fenced, fair, read, write); `force NAME` unlocks it for any
+ * holder; `grants` lets this thread take a name that many times; `slots` lets other threads do so
+ * until `stop`. A lease of 0 is Redisson's default: the watchdog's, renewed. Independent of
+ * lockwire.
  *
- * Happy path: a line on stdin, a call, a line on stdout.
+ * Usual course: a line on stdin, a call, a line on stdout.
  */
 public final class RedissonPeer {
     private final RedissonClient client;
@@ -51,7 +51,7 @@ public final class RedissonPeer {
         System.out.flush();
     }
 
-    /** The field that stands in the hash while this thread holds. */
+    /** Returns the field of this thread in the hash while it holds. */
     private String field() {
         return client.getId() + ":" + Thread.currentThread().getId();
     }
@@ -102,7 +102,7 @@ public final class RedissonPeer {
         wanted.unlock();
     }
 
-    /** How long so many grants took, in milliseconds. */
+    /** Acquires and releases so many times. Returns the time that it took, in milliseconds. */
     private String grants(String[] words) throws InterruptedException {
         long asked = System.nanoTime();
         for (long left = Long.parseLong(words[4]); left > 0; left--) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
-// miniredis, the in-memory server that Go projects test with, at a port of 127.0.0.1: it
-// writes the port, and ends with its standard input. Its keys expire only when it is told
-// how much time has passed, so it is told all the time.
+// Runs miniredis, the in-memory server that Go projects test with, at a port of 127.0.0.1. It
+// writes the port, and ends when its standard input does. miniredis expires keys only when it is
+// called with the time that has passed, so this program calls it all the time.
 package main
 
 import (

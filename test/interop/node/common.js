@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What the peers on Node.js share: the commands that ../peers.py describes, the counter
-// file and the rounds. Must not know which library makes the lock; that one is `locks`:
+// The parts that the peers on Node.js share: the commands that ../peers.py describes, the
+// counter file and the rounds. Independent of the library that makes the lock, which is passed
+// as `locks`:
 //   acquire(name, leaseMs, waitMs) -> a lock, or null     token(lock) -> its text
 //   extend(lock, leaseMs) -> a lock, or null              release(lock) -> was it held
-// Happy path: a line on stdin, a call of `locks`, a line on stdout.
+// Usual course: a line on stdin, a call of `locks`, a line on stdout.
 import { readFileSync, openSync, writeSync, closeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';

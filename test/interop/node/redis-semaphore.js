@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// redis-semaphore's Mutex as a peer of the interop tests. Must not know lockwire. It puts
-// `mutex:` before every name, which cannot be turned off: the tests name the key with it.
+// redis-semaphore's Mutex as a peer of the interop tests. Independent of lockwire. It puts
+// `mutex:` before every name, which cannot be turned off, so the tests add it to the key's name.
 import { readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { Mutex } from 'redis-semaphore';
@@ -15,7 +15,7 @@ async function acquire(name, leaseMs, waitMs) {
         throw new Error(`its keys start with ${prefix}, this one does not: ${name}`);
     const mutex = new Mutex(redis, name.slice(prefix.length), {
         lockTimeout: leaseMs,
-        refreshInterval: 0, // no renewal: the tests want leases that end
+        refreshInterval: 0, // no renewal: the tests need leases that end
         retryInterval: pollMs,
         acquireTimeout: waitMs <= 0 ? Infinity : waitMs,
         acquireAttemptsLimit: waitMs === 0 ? 1 : Infinity,
@@ -23,7 +23,7 @@ async function acquire(name, leaseMs, waitMs) {
     return await mutex.tryAcquire() ? { name, mutex } : null;
 }
 
-// Its release tells nothing, so the key is read before.
+// The library's release returns nothing, so the key is read before it.
 async function release({ name, mutex }) {
     const held = await redis.get(name) === mutex.identifier;
     await mutex.release();

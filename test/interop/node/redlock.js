@@ -19,7 +19,7 @@ const waiting = waitMs => ({
     retryJitter: 0,
 });
 
-// Both versions say by an exception of this kind that too few masters agreed.
+// Both versions throw an exception of this kind if too few masters agreed.
 async function orNull(promise, Refusal) {
     try {
         return await promise;
@@ -30,8 +30,9 @@ async function orNull(promise, Refusal) {
     }
 }
 
-// The library's own retries keep a minority, and count it as another client's: two clients that
-// retry would both wait until the ends of their leases. So each try here is an acquisition.
+// A retry of the library keeps its votes of a minority, and counts them as another client's: two
+// clients that retry would both wait until the ends of their leases. So each try here is an
+// acquisition of its own.
 async function acquireBy(attempt, waitMs) {
     const until = performance.now() + (waitMs < 0 ? Infinity : waitMs);
     for (;;) {
@@ -44,7 +45,7 @@ async function acquireBy(attempt, waitMs) {
 
 function version5(masters) {
     const redlock = new Redlock5(masters, tryOnce);
-    redlock.on('error', () => {}); // it tells every refused try there
+    redlock.on('error', () => {}); // the library reports every refused try by this event
     return {
         acquire: (name, leaseMs, waitMs) =>
             acquireBy(() => orNull(redlock.acquire([name], leaseMs), ExecutionError), waitMs),
@@ -68,7 +69,8 @@ function version4(masters) {
 
 const pinned = JSON.parse(readFileSync(new URL('package.json', import.meta.url)));
 const [major, ...paths] = process.argv.slice(2);
-// Without a connection a command fails at once: a dead master must not delay the others' votes.
+// Without a connection a command fails at once, so that a dead master does not delay the others'
+// votes.
 const masters = paths.map(path => new Redis({ path, enableOfflineQueue: false }));
 await Promise.all(masters.map(master => once(master, 'ready')));
 for (const master of masters)

@@ -25,7 +25,7 @@ HEARTBEAT_S = 5
 
 
 def now():
-    """The time in seconds, by a clock that counts suspend."""
+    """Returns the time in seconds, by a clock that counts suspend."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -116,7 +116,7 @@ class Lock:
         return granted
 
     def grant(self, sent, span, fence, renew_at, least):
-        """Returns False if the grant came too late to be used."""
+        """Sets the deadline. Returns False if the grant came too late to be used."""
         if deadline_of(sent, span) - now() <= least:
             return False
         self.deadline, self.fence, self.renew_at = deadline_of(sent, span), fence, renew_at
@@ -170,7 +170,8 @@ class Lock:
         return delay * random.uniform(0.9, 1.1) / 1000
 
     def await_message(self, sent, server_us, due):
-        """Returns True if a message grants the lock, False when the next poll is due."""
+        """Waits for a message. Returns True if one grants the lock, False when the next poll is
+        due."""
         while True:
             try:
                 kind, *words = self.messages.get(timeout=max(due - now(), 0))
@@ -186,7 +187,8 @@ class Lock:
             pass
 
     def renew(self):
-        """Returns False, and the lock is lost, if the server no longer has it."""
+        """Renews the lease. Returns False if the server no longer has the lock, which is then
+        lost."""
         sent, lease = now(), self.lease_ms / 1000
         if self.client.run("mutex_renew", [self.name], self.token, self.lease_ms) != 1:
             self.deadline = 0
@@ -196,7 +198,7 @@ class Lock:
         return True
 
     def release(self):
-        """Leaves the queue, too. Returns True if the token had the lock."""
+        """Releases the lock or leaves the queue. Returns True if the token had the lock."""
         self.over.set()
         had = self.client.release(self.keys(self.name), self.token)
         del self.client.locks[self.token]

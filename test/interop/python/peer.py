@@ -33,7 +33,7 @@ class Peer:
         self.lock = None
 
     def acquire(self, name, lease_ms, wait_ms):
-        """A lease of 0 is this library's default: no TTL at all."""
+        """A lease of 0 is this library's default: no TTL."""
         lock = self.redis.lock(name, timeout=lease_ms / 1000 or None, sleep=POLL_S)
         if wait_ms == 0:
             won = lock.acquire(blocking=False)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """pottery's `Redlock`, with one master or several, as a peer of the interop tests.
 
-Obeys the commands as peer.py does, and differs from it in its lock alone. Its keys begin with
-`redlock:`, which cannot be turned off: the tests name the key with it. Started as
+Obeys the commands as peer.py does, and differs from it only in its lock. Its keys begin with
+`redlock:`, which cannot be turned off, so the tests add it to the key's name. Started as
 `pottery_peer.py SOCKET...`.
 """
 import sys
@@ -20,11 +20,11 @@ PREFIX = "redlock:"
 
 
 class QuickRedlock(Redlock):
-    _RETRY_DELAY = 2 * peer.POLL_S  # the longest one
+    _RETRY_DELAY = 2 * peer.POLL_S  # the longest delay
 
 
 class PotteryPeer(peer.Peer):
-    """A dead master is an error at once, and must not delay the others' votes."""
+    """The peer. A dead master is an error at once, so that it does not delay the others' votes."""
 
     def __init__(self, *paths):
         self.masters = [redis.Redis(unix_socket_path=path, retry=Retry(NoBackoff(), 0))
