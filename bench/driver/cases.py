@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What is measured, of whom, in which order, and how long it may take. Must not know how.
+"""The plan: which workloads are measured, with which subjects, in which order, and for how long.
+Independent of the way of measuring.
 
-Happy path: plan(options, subjects) -> cases, each with its subjects; one_pass(cases, ...)
--> what one repeat measures, in turn."""
+Usual course: plan(options, subjects) returns the cases, each with its subjects; one_pass(cases,
+...) returns the measurements of one repeat, in turn."""
 import cores
 
 
@@ -21,7 +22,7 @@ class Case:
         self.peer_repeats = facts.get("peer_repeats", self.repeats)
         self.counted = facts.get("counted", False)
         self.slots = facts.get("slots", size)
-        self.of = facts.get("of")  # M: `size` names, drawn from so many
+        self.of = facts.get("of")  # M: the number of names from which `size` are drawn
         self.cores = facts.get("cores", cores.FREE)
 
     @property
@@ -37,15 +38,16 @@ class Case:
         return (self.section, self.size, self.processes)
 
     def seconds_of(self, subject, counting=False):
-        """How long it is measured; of D the limit."""
+        """Returns the duration of the measurement; for workload D, its limit."""
         if self.workload == "N" and subject.polls_ms:
             return max(self.peer_seconds, min(3.0, subject.polls_ms / 40))
         seconds = self.peer_seconds if subject.family == "peer" else self.seconds
         return min(seconds, self.counting_seconds) if counting else seconds
 
     def rhythm_us(self, subject):
-        """Of N: one process holds while the other waits, and lets it have the lock before
-        it asks again. Who polls must be given the time for it. By option; None: none."""
+        """Returns the options of workload N's rhythm; None means that the option is not given.
+        One process holds while the other waits, and lets the other have the lock before it
+        requests it again. A subject that polls gets the time for that."""
         if self.workload != "N":
             return {}
         hold = max(2000, 1000 * subject.polls_ms)
@@ -54,7 +56,7 @@ class Case:
 
 
 class Run:
-    """One measurement to be made. `repeat` 0 counts commands and is not timed."""
+    """One planned measurement. `repeat` 0 counts commands and is not timed."""
 
     def __init__(self, repeat, case, subject):
         self.repeat, self.case, self.subject = repeat, case, subject
@@ -96,7 +98,7 @@ PINNED = ["limit plain", "limit hash", "limit delifeq", "lockwire default", "loc
 
 
 def _plan_pinned(placement):
-    """As U, on certain cores; of the limits and lockwire only the programs of PINNED."""
+    """Plans U on certain cores; of the limits and lockwire, only the programs of PINNED."""
     def make(o, subjects):
         chosen = [s for s in _choose(subjects, "U", not o.quick, False)
                   if s.family == "peer" or s.label in PINNED]
@@ -127,7 +129,7 @@ def _plan_n(o, subjects):
 
 
 def _plan_m(o, subjects):
-    """Several names at once: alone, then 16 slots that draw some of 64."""
+    """Several names at once: first without contention, then 16 slots that draw some of 64 names."""
     for names, slots, of in [(2, 1, 2), (8, 1, 8), (16, 1, 16), (4, 16, 64)]:
         yield Case("M", "M", names, slots=slots, of=of, processes=min(slots, 2),
                    seconds=o.seconds if slots == 1 else 2.0, peer_seconds=2.0,
@@ -135,7 +137,7 @@ def _plan_m(o, subjects):
 
 
 def _plan_h(o, subjects):
-    """Those who hold do little, and so all of a repeat hold at the same time."""
+    """Held locks cost little CPU time, so all subjects of a repeat hold at the same time."""
     for locks in [1000] if o.quick else HELD:
         holders = _named(subjects, "lockwire default") + [
             s for s in subjects if s.family == "peer" and "H" in s.workloads
@@ -156,7 +158,7 @@ def _plan_g(o, subjects):
 
 
 def _plan_tls(o, subjects):
-    """Beside each the same without it, for what TLS adds."""
+    """Plans each subject with and without TLS, to show the cost of TLS."""
     chosen = _named(subjects, "limit tls", "limit plain", "lockwire tls-nofence",
                     "lockwire nofence", "lockwire tls", "lockwire default")
     for clients in [1, 16, 256] if any(s.tls for s in chosen) else []:
@@ -188,9 +190,10 @@ def plan(options, subjects):
 
 
 def one_pass(cases, repeat, peers=True):
-    """Lists of runs, one list after the other; those of one list at the same time. What
-    is compared runs in turn, in every second repeat backwards, so that whatever disturbs
-    the machine for a while, or comes first, favours nobody."""
+    """Returns lists of runs. The lists run one after the other, and the runs of a list at the
+    same time. Subjects that are compared run in turn, in every second repeat backwards, so that
+    no subject profits from a temporary disturbance of the machine or from its place in the
+    order."""
     together = []
     for case in cases:
         runs = [Run(repeat, case, subject) for subject in case.subjects
@@ -211,8 +214,8 @@ def one_pass(cases, repeat, peers=True):
 
 
 def quick_pass(cases):
-    """One repeat, what matters most first, since the time may not suffice: the limits and
-    lockwire, then our own commands, then the peers, each in its first variant."""
+    """Plans one repeat, the most important first, since the time may not suffice: the limits and
+    lockwire, then the counts of our own commands, then the peers, each in its first variant."""
     timed = [runs for runs in one_pass(cases, 1)]
     ours = [runs for runs in timed if not runs[0].of_a_peer]
     counted = [runs for runs in one_pass(cases, 0, peers=False)
@@ -227,7 +230,7 @@ def quick_pass(cases):
 
 
 def guess_s(run):
-    """How long it may take, before anything is known."""
+    """Returns an estimate of the duration, before anything was measured."""
     case, subject = run.case, run.subject
     start = 0.3
     if run.of_a_peer:

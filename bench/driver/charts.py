@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The charts, by gnuplot: SVG, for light pages and for dark ones, and PNG of each. Must not know how anything is measured.
+"""The charts, by gnuplot: SVG, for light pages and for dark ones, and a PNG of each. Independent
+of the way of measuring.
 
-Happy path: draw(summary, folder) -> the files made."""
+Usual course: draw(summary, folder) returns the files that it made."""
 import os
 import shutil
 import subprocess
@@ -17,13 +18,13 @@ set title textcolor rgb "{text}"
 set xlabel textcolor rgb "{text}"
 set ylabel textcolor rgb "{text}"
 """
-# limits grey and dashed, lockwire thick, each peer a colour of its own; all of them told apart
-# on white and on black
+# Limits are grey and dashed, lockwire is thick, and each peer has its own colour. All can be
+# distinguished on white and on black.
 PALETTE = ["#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#a5765c", "#bcbd22",
            "#a259b3", "#d3347c", "#8a9a5b", "#e73f74", "#80ba5a"]
 OURS = ["#2f7fd6", "#12a5d8", "#6f6ff0", "#5b8def"]
 GREYS = ["#808080", "#9a9a9a", "#6a6a6a", "#b0b0b0", "#8a8a8a"]
-# For pages of either colour, at half their size; a text is 11 points then.
+# For light and dark pages, where a chart is shown at half its size; a text then has 11 points.
 SIZE = "size 1100,680"
 LIGHT, DARK = {"text": "#24292f", "faint": "#d8dee4"}, {"text": "#d1d7e0", "faint": "#3d444d"}
 FORMS = [(".svg", LIGHT, "svg %s dynamic enhanced font 'sans,22' background '#ffffff'" % SIZE),
@@ -43,7 +44,8 @@ class Chart:
             self.series.append((label, points))
 
     def _plots(self):
-        """Colours in the order of the labels, the key in that of the lines."""
+        """Returns the lines, with colours in the order of the labels, and in the order of the
+        key."""
         plots = list(zip(self.series, self._lines()))
         plots.sort(key=lambda one: -max(y for _, y in one[0][1]))
         return [line for _, line in plots]
@@ -76,7 +78,7 @@ class Chart:
 
 
 class Spread:
-    """A bar for each label, from a low value to a high one, with both as numbers beside it."""
+    """A bar for each label, from a low value to a high one, with both as numbers next to it."""
 
     def __init__(self, name, title, x):
         self.name, self.title, self.x = name, title, x
@@ -117,13 +119,13 @@ def _sweep(chart, summary, section, figure, scale=1.0, wanted=None, x=1):
 
 
 def _plain(label):
-    """One line for each program: not every variant of it."""
+    """Returns true for one variant of each program."""
     return not label.endswith((" 10ms", " connections", " fence", " pipelined",
                                " delifeq-fence", " v4", " race", " herd"))
 
 
 def _distribution(summary):
-    """Share of the waiters served within a time, where most were measured."""
+    """Charts the share of the waiters served within a time, for the size with the most subjects."""
     keys = summary.keys("D")
     if not keys:
         return None
@@ -139,7 +141,7 @@ def _distribution(summary):
 
 
 def _spread(summary):
-    """p50 to p99 of the wait, where most programs were measured, the shortest first."""
+    """Charts p50 to p99 of the wait, the shortest first, for the size with the most subjects."""
     keys = summary.keys("D")
     if not keys:
         return None
@@ -183,7 +185,7 @@ def _charts(summary):
 
 
 def draw(summary, server, folder):
-    """`server`: its name and version, for the titles."""
+    """Draws all charts. `server` is its name and version, for the titles."""
     if not shutil.which("gnuplot"):
         return None
     made = []

@@ -5,7 +5,7 @@ All clients of a measurement get the same cores, by taskset, which pins all thei
 needs two cores: missing() returns the reason on a machine that has only one."""
 import os
 
-FREE, SPLIT, ONE = "free", "split", "one"  # as the scheduler likes; one for each side; one for both
+FREE, SPLIT, ONE = "free", "split", "one"  # free; server and clients on one each; one for both
 
 
 def _usable():
@@ -13,7 +13,7 @@ def _usable():
 
 
 def missing(placement):
-    """Returns the reason why that cannot be measured here, or None."""
+    """Returns the reason why the placement cannot be measured here, or None."""
     return "there is only one core" if placement == SPLIT and len(_usable()) < 2 else None
 
 
@@ -22,10 +22,10 @@ def _pinned(core):
 
 
 def server(placement):
-    """Returns the command that runs the server there: its first words."""
+    """Returns the first words of the command that runs the server there."""
     return [] if placement == FREE else _pinned(_usable()[0])
 
 
 def clients(placement):
-    """Returns the same for each client."""
+    """Returns the first words of the command that runs each client there."""
     return [] if placement == FREE else _pinned(_usable()[-1 if placement == SPLIT else 0])

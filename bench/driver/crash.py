@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Workload X: the holder is killed; how long after its lease's end the one who waits holds.
-Must not know repeats. Happy path: run(case, subject, unix) -> a dict of figures."""
+"""Workload X: the holder is killed; how long after the end of its lease the waiter holds the
+lock. Independent of repeats. Usual course: run(case, subject, unix) returns a dict of figures."""
 from measure import NAME, READY_LIMIT_S, Failed, Process
 from resp import Link
 from server import Server
 
 
 def _lease_end_us(server, key):
-    """By the server's clock, which is this machine's."""
+    """Returns the end of the lease by the server's clock, which is this machine's."""
     left, (seconds, micros) = server.link.call_all([("PTTL", key), ("TIME",)])
     if left <= 0:
         raise Failed("the holder's lease has ended before its time, or %s is not its key" % key)
@@ -15,7 +15,7 @@ def _lease_end_us(server, key):
 
 
 def _wait_for_asking(monitor):
-    """Somebody has asked for the lock; what comes before the bracket is who."""
+    """Waits until a client has requested the lock. The text before the bracket is its address."""
     while NAME not in monitor.read().split("]", 1)[-1]:
         continue
 

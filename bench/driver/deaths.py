@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A cluster of three masters and a replica of each, one of whose masters dies. Owns the
-cluster, and what its nodes say of the death. Must not know any client.
+"""A cluster of three masters and a replica of each, one of whose masters dies. Owns the cluster,
+and finds out when its nodes know of the death. Independent of the clients.
 
-Happy path: with Deaths(node_timeout_ms) as deaths: deaths.settle(); deaths.url;
+Usual course: with Deaths(node_timeout_ms) as deaths: deaths.settle(); deaths.url;
 deaths.strike(signal); deaths.told(limit); deaths.mend()"""
 import threading
 import time
@@ -12,11 +12,12 @@ from measure import Failed
 from resp import RedisError
 from server import ARGUMENTS
 
-SOON_S, LATER_S = 0.002, 0.02  # between two looks at its replica, and at the others
+SOON_S, LATER_S = 0.002, 0.02  # pauses between two looks at its replica, and at the others
 
 
 def said(view, dead, slot):
-    """What a node's view says: is that one down, and whose is the slot?"""
+    """Returns whether that node is down, and the owner of the slot, as the view of a node shows
+    them."""
     down, owner = False, None
     for name, flags, _, _, _, *slots in view:
         down = down or name == dead and "fail" in flags.split(",")
@@ -28,7 +29,8 @@ def said(view, dead, slot):
 
 
 class Watch(threading.Thread):
-    """Of one node, until it knows another master: when it said what (ns)."""
+    """Polls one node until it knows another master, and records the times (ns) of what it
+    reports."""
 
     def __init__(self, node, dead, slot, pause_s):
         super().__init__(daemon=True)
@@ -54,12 +56,13 @@ class Watch(threading.Thread):
 
 
 class Deaths:
-    # What is told of the master's death, and of it what says that there is another one.
+    # The reported events after the master's death, and the one that means that there is a new
+    # master.
     EVENTS = {"fail": "the first node calls it down (`fail`)",
               "switch": "its replica answers as the master",
               "known": "the last node knows"}
     SWITCH, SWITCH_IS = "switch", "the replica answers as the master"
-    tag = "{bench}"  # of the names: all are in one slot
+    tag = "{bench}"  # part of the names, so that all are in one slot
 
     def __init__(self, node_timeout_ms):
         self.cluster = Clustered(*ARGUMENTS, timeout=node_timeout_ms)
@@ -78,7 +81,7 @@ class Deaths:
         self.master("FLUSHALL")
 
     def strike(self, number):
-        """The slot's master is killed (SIGKILL) or goes silent (SIGSTOP); when, in ns."""
+        """Kills the slot's master (SIGKILL) or stops it (SIGSTOP). Returns the time, in ns."""
         replicas = [node for node in self.cluster.nodes if node is not self.master
                     and self.master.id in (line[2] for line in node.view()
                                            if line[0] == node.id)]
@@ -91,7 +94,8 @@ class Deaths:
         return at
 
     def told(self, limit_s):
-        """By the names of EVENTS, when; and the new master is known from here on."""
+        """Waits until all nodes know the new master, and sets it. Returns the times by the names
+        of EVENTS."""
         end = time.monotonic() + limit_s
         for watch in self.watches:
             watch.join(max(0, end - time.monotonic()))
@@ -104,10 +108,10 @@ class Deaths:
                 "switch": min(switched), "known": max(switched)}
 
     def dump(self, key):
-        """What the master has there."""
+        """Returns the key's value at the master."""
         return self.master("DUMP", key)
 
     def mend(self):
-        """The old master comes back, empty, and becomes a replica of the new one."""
+        """Starts the old master again; it is empty, and becomes a replica of the new one."""
         self.struck.kill()
         self.struck.start()

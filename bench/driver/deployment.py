@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A master, two replicas and three sentinels, thrown away at the end. Owns their lives and
-what the sentinels tell of. Must not know any client.
+"""A master, two replicas and three sentinels, thrown away at the end. Owns their lives and the
+events that the sentinels publish. Independent of the clients.
 
-Happy path: with Deployment(down_after_ms) as deployment: deployment.settle(); deployment.url;
+Usual course: with Deployment(down_after_ms) as deployment: deployment.settle(); deployment.url;
 deployment.strike(signal); deployment.told(limit); deployment.mend()"""
 import os
 import threading
@@ -19,7 +19,7 @@ SWITCH = "+switch-master"
 
 
 def until(condition, limit_s, what):
-    """The first true result."""
+    """Calls `condition` until its result is true, and returns the result."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
         try:
@@ -33,12 +33,12 @@ def until(condition, limit_s, what):
 
 
 def fields(values):
-    """Of SENTINEL's answers."""
+    """Returns a reply of SENTINEL as a dict."""
     return dict(zip(values[::2], values[1::2]))
 
 
 class Sentinel(Server):
-    """One sentinel; its configuration is its own to write."""
+    """One sentinel, which writes its own configuration file."""
 
     def __init__(self, master_port, down_after_ms):
         self.lines = ["sentinel monitor %s 127.0.0.1 %d %d" % (SERVICE, master_port, QUORUM),
@@ -57,8 +57,8 @@ class Sentinel(Server):
         return fields(self.link("SENTINEL", "MASTER", SERVICE))
 
     def knows_all(self, master_port):
-        """Nobody is missing, nobody is down. Valkey 9 remembers for ever that another
-        sentinel said so of a master."""
+        """Returns true if the sentinel knows all servers and sentinels and none of them is down.
+        Valkey 9 keeps the flag of a sentinel that once reported a master as down."""
         replicas = [fields(one) for one in self.link("SENTINEL", "REPLICAS", SERVICE)]
         others = [fields(one) for one in self.link("SENTINEL", "SENTINELS", SERVICE)]
         master = self.master()
@@ -69,7 +69,8 @@ class Sentinel(Server):
 
 
 class Events:
-    """What the sentinels tell, with the time (ns of CLOCK_MONOTONIC) of hearing it."""
+    """The events that the sentinels publish, with the times (ns of CLOCK_MONOTONIC) of their
+    arrival."""
 
     def __init__(self, sentinels):
         self.heard, self.changed = [], threading.Condition()
@@ -93,7 +94,7 @@ class Events:
             self.heard.clear()
 
     def await_switch(self, limit_s):
-        """All of the sentinels have told of it."""
+        """Waits until all sentinels have published the switch."""
         def told():
             return len({number for _, number, event, _ in self.heard
                         if event == SWITCH}) == len(self.links)
@@ -102,7 +103,7 @@ class Events:
                 raise Failed("no failover within %g s" % limit_s)
 
     def times(self, event):
-        """When it was told of, as far as it is the master's; once at least."""
+        """Returns the times at which the event was published for this master, at least one."""
         with self.changed:
             times = sorted(at for at, _, name, text in self.heard if name == event
                            and text.startswith(("master ", SERVICE + " ")))
@@ -116,13 +117,14 @@ class Events:
 
 
 class Deployment:
-    # What is told of the master's death, and of it what says that there is another one.
+    # The published events after the master's death, and the one that means that there is a new
+    # master.
     EVENTS = {"+sdown": "the first sentinel misses it (`+sdown`)",
               "+odown": "they agree (`+odown`)",
               SWITCH: "the first tells of another master (`+switch-master`)",
               SWITCH + ", last": "the last does"}
     SWITCH, SWITCH_IS = SWITCH, "the first `+switch-master`"
-    tag = ""  # of the names: all are the master's
+    tag = ""  # part of the names: here all are at the one master
 
     def __init__(self, down_after_ms):
         self.servers, self.sentinels, self.events = [], [], None
@@ -170,31 +172,32 @@ class Deployment:
         self.events.forget()
 
     def strike(self, number):
-        """The master is killed (SIGKILL) or goes silent (SIGSTOP); when, in ns."""
+        """Kills the master (SIGKILL) or stops it (SIGSTOP). Returns the time, in ns."""
         at = time.monotonic_ns()
         self.master.process.send_signal(number)
         return at
 
     def told(self, limit_s):
-        """By the names of EVENTS, when; and the new master is known from here on."""
+        """Waits for the switch, and sets the new master. Returns the times by the names of
+        EVENTS."""
         self.events.await_switch(limit_s)
         self._follow()
         return {name: self.events.times(name.split(",")[0])[-1 if "," in name else 0]
                 for name in self.EVENTS}
 
     def dump(self, key):
-        """What the master has there."""
+        """Returns the key's value at the master."""
         return self.master.link("DUMP", key)
 
     def _follow(self):
         port = int(self.sentinels[0].master()["port"])
         self.struck, self.master = self.master, next(
             server for server in self.servers if server.port == port)
-        self.master.link.close()  # with a server's role sentinels end its connections
+        self.master.link.close()  # sentinels end its connections when its role changes
         self.master.link = Link(self.master.path)
 
     def mend(self):
-        """The old master comes back, empty, as a replica of the new one."""
+        """Starts the old master again, empty, as a replica of the new one."""
         self.servers.remove(self.struck)
         self.struck.__exit__()
         self.servers.append(self._replica(self.struck.port))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The master is killed, again and again, while clients of all libraries ask for locks at the
-same time: when is each granted again, and what becomes of the lock that it holds? Owns what a
-client tells, and the arithmetic. Must not know who replaces the master, nor how.
+"""The master is killed, again and again, while clients of all libraries acquire locks at the
+same time. When is each client granted a lock again, and does it keep the lock that it holds?
+Owns the reports of the clients, and the arithmetic. Independent of the way in which the master
+is replaced.
 
-Happy path: found = list(rounds(deployment, subjects, signal, lease_ms, count)); table(found,
-kind), where `kind` is the deployment's class, which says what is told of."""
+Usual course: found = list(rounds(deployment, subjects, signal, lease_ms, count)); table(found,
+kind), where `kind` is the deployment's class, which names the events."""
 import contextlib
 import random
 import statistics
@@ -13,15 +14,15 @@ import time
 
 from measure import NAME, READY_LIMIT_S, Failed, Process
 
-PAUSE_US = 10000  # mean, between a release and the next request, or after one that failed
+PAUSE_US = 10000  # mean pause between a release, or a failure, and the next request
 SWITCH_LIMIT_S = 60
 GRANT_LIMIT_S = 30
-CALM_S = (1, 2)  # before the master is killed: anywhere between two pings of the sentinels
+CALM_S = (1, 2)  # random pause before the death, which falls anywhere between two pings
 MS = 1_000_000
 
 
 class Reported:
-    """A process whose lines a thread reads as they come, by `_read` of the subclass."""
+    """A process whose output a thread reads as it comes, by `_read` of the subclass."""
 
     def __init__(self, argv):
         self.changed = threading.Condition()
@@ -43,7 +44,7 @@ class Reported:
 
 
 class Client(Reported):
-    """One library's process. It holds a lock and takes others, one after the other."""
+    """The process of one library. It holds a lock and takes others, one after the other."""
 
     def __init__(self, subject, deployment, lease_ms):
         self.subject = subject
@@ -54,7 +55,8 @@ class Client(Reported):
                                       lease_ms=lease_ms, pause_us=PAUSE_US))
 
     def begin(self):
-        """Until it holds, and has had one of the others."""
+        """Starts the client, and waits until it holds its lock and has been granted one of the
+        others."""
         self.version = self.process.line(READY_LIMIT_S, "ready").get("version", "")
         self.process.go()
         self.process.line(READY_LIMIT_S, "held")
@@ -91,7 +93,7 @@ class Client(Reported):
 
 
 def _fate(deployment, client, before):
-    """Of the lock that it held, a lease later: True if it is the same still."""
+    """Returns the fate of the held lock, a lease later: True if its value has not changed."""
     if client.subject.renews_at is None:
         return None
     after = deployment.dump(client.key)
@@ -99,7 +101,7 @@ def _fate(deployment, client, before):
 
 
 def _told(client, struck, at):
-    """What one client says of the failover; `at`: of its grant."""
+    """Returns one client's report of the failover. `at` is the time of its grant."""
     if at is None:
         return {"error": client.ended or "no grant within %d s" % GRANT_LIMIT_S}
     failed = [text for when, text in client.failed if struck < when < at + MS]
@@ -108,7 +110,8 @@ def _told(client, struck, at):
 
 
 def one(deployment, subjects, signal, lease_ms):
-    """One death of the master: what was told of it, and each client."""
+    """Runs one death of the master. Returns the times of the events, and the report of each
+    client."""
     deployment.settle()
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(Client(subject, deployment, lease_ms))
@@ -119,8 +122,8 @@ def one(deployment, subjects, signal, lease_ms):
         before = [deployment.dump(client.key) for client in clients]
         struck = deployment.strike(signal)
         told = deployment.told(SWITCH_LIMIT_S)
-        # Until somebody misses it nobody is there to grant anything: an answer that is read
-        # in that time is the dead one's.
+        # Before the first node misses the master, no server can grant a lock. A reply that is
+        # read in that time was sent by the dead master.
         limit = time.monotonic() + GRANT_LIMIT_S
         found = {client.subject.label: _told(client, struck, client.await_grant(
             min(told.values()), limit - time.monotonic())) for client in clients}
@@ -133,7 +136,7 @@ def one(deployment, subjects, signal, lease_ms):
 
 
 def rounds(deployment, subjects, signal, lease_ms, count):
-    """Each as soon as it is over."""
+    """Yields the result of each death as soon as it is known."""
     for at in range(count):
         found = one(deployment, subjects, signal, lease_ms)
         print("%d of %d: %s" % (at + 1, count, short(found)), flush=True)
@@ -141,7 +144,7 @@ def rounds(deployment, subjects, signal, lease_ms, count):
 
 
 def of(values, scale, shown):
-    """Median and range."""
+    """Returns the median and the range, as a text."""
     if not values:
         return "-"
     texts = [shown % (value / scale) for value in (statistics.median(values), min(values),
@@ -169,7 +172,7 @@ def _client_line(deaths, label, switch):
 
 
 def table(deaths, kind):
-    """Markdown; medians, and from the least to the most."""
+    """Returns the table in Markdown: medians, and from the least to the most."""
     lines = ["| | after the master's death, s | after %s, ms | calls that failed | lock kept |"
              % kind.SWITCH_IS, "|---|---:|---:|---:|---:|"]
     for name, what in kind.EVENTS.items():
@@ -184,7 +187,7 @@ def versions(deaths):
 
 
 def short(found):
-    """One death in a line."""
+    """Returns one death as a line."""
     parts = ["%s %.2f s" % (name, at / 1000) for name, at in found["events"].items()]
     for label, one in found["clients"].items():
         parts.append("%s %s" % (label, "%.2f s" % (one["grant_ms"] / 1000)

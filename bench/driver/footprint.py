@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What one client costs each server that it knows: connections, their memory there, and what
-else it leaves there. Owns the counting and the table. Must not know how the places are
+"""The cost of one client for each server that it knows: connections, their memory at the server,
+and the rest of the memory. Owns the counting and the table. Independent of how the places are
 started.
 
-Happy path: found = run(options, subjects, places); table(found)"""
+Usual course: found = run(options, subjects, places); table(found)"""
 import contextlib
 import time
 
@@ -12,14 +12,14 @@ import server as servers
 from measure import END_LIMIT_S, NAME, READY_LIMIT_S, Failed, Process
 
 LOCKS = 1000
-LEASE_MS = 40000  # renewed later than we look; who misses a release waits for no longer
-SETTLED_S = 2  # until it has all that it wants of connections, and all its waiters wait
+LEASE_MS = 40000  # no renewal before the count; the longest wait after a missed release
+SETTLED_S = 2  # until the client has all its connections, and all its waiters wait
 STATES = ["connected", "holds %d locks" % LOCKS, "%d wait"]
 
 
 def connections(text):
-    """Of CLIENT LIST: what memory each client's takes, by its id. Left out are other servers,
-    and who asks, who comes by the unix socket."""
+    """Returns the memory of each client in CLIENT LIST, by its id. Leaves out other servers, and
+    the driver's own connection, which uses the unix socket."""
     listed = [dict(word.split("=", 1) for word in line.split() if "=" in word)
               for line in text.splitlines()]
     return {one["id"]: int(one.get("tot-mem", 0)) for one in listed
@@ -27,24 +27,25 @@ def connections(text):
 
 
 class Count:
-    """Of one server: the connections, and the bytes in use."""
+    """The state of one server: the connections, and the bytes in use."""
 
     def __init__(self, ask):
         self.connections = connections(ask("CLIENT", "LIST"))
         memory = servers.info(ask, "memory")
-        # What is kept for replicas grows by whatever is written, up to its limit.
+        # The replication buffers grow with every write, up to their limit.
         self.used = int(memory["used_memory"]) - int(memory.get(
             "mem_total_replication_buffers", memory["mem_replication_backlog"]))
 
     def since(self, then):
-        """How many connections are new, what they take, and how much more is in use."""
+        """Returns the number of new connections, their memory, and the growth of the memory in
+        use."""
         new = {who: bytes_ for who, bytes_ in self.connections.items()
                if who not in then.connections}
         return [len(new), sum(new.values()), self.used - then.used]
 
 
 class Measured:
-    """A place; `masters` and `replicas`: of each what asks it."""
+    """A place; `masters` and `replicas` have for each server a function that sends it a command."""
 
     def __init__(self, place, replicas):
         self.url, self.masters, self.replicas = place.url, place.masters, replicas
@@ -54,7 +55,7 @@ class Measured:
         return [[Count(ask) for ask in asked] for asked in (self.masters, self.replicas)]
 
     def more(self):
-        """Of each server, masters first: what has come since."""
+        """Returns the growth at each server, masters first."""
         time.sleep(SETTLED_S)
         return [[now.since(then) for now, then in zip(*both)]
                 for both in zip(self._counts(), self.before)]
@@ -81,7 +82,7 @@ def _holding(subject, place, replicas):
 
 
 def _waiting(subject, place, replicas, waiters):
-    """For a lock that another client has."""
+    """Measures clients that wait for a lock that another client has."""
     name = NAME + places.TAG
     place.empty()
     with _process(subject, "X", url=place.url, name=name) as holder:
@@ -101,7 +102,7 @@ def _of(options, subject, place, replicas):
 
 
 def run(options, subjects, where):
-    """Of each subject and place, by state: of masters and replicas what it costs each."""
+    """Returns for each subject and place, by state, the cost for each master and replica."""
     chosen = [s for s in subjects if "F" in s.workloads and s.renews_at]
     at = {place.label: place for place in where}
     found = []
@@ -121,7 +122,7 @@ def _cell(each, figure, scale):
 
 
 def table(found):
-    """Markdown; a master beside the other, then their replicas."""
+    """Returns the table in Markdown. The masters are in one column, their replicas in the next."""
     lines = ["| | connections at each master | at each replica | their memory there, KiB "
              "| all memory at each master, KiB |", "|---|---:|---:|---:|---:|"]
     for one in found:

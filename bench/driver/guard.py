@@ -19,17 +19,17 @@ from measure import NAME, READY_LIMIT_S, Failed
 from resp import Link
 
 LOCKS = 8
-SHORTER_MS = 12000  # than the guard time is each lease
-MORE_LIMIT_S = 30  # than the guard time and a lease
-# Of a pair: with the guard; the owner is cut off.
+SHORTER_MS = 12000  # each lease is that much shorter than the guard time
+MORE_LIMIT_S = 30  # beyond the guard time and a lease
+# For each kind of pair: whether it uses the guard; whether the owner is cut off.
 KINDS = {"without the guard": (False, False), "with the guard": (True, False),
          "without the guard, owner cut off": (False, True),
          "with the guard, owner cut off": (True, True)}
 
 
 class Client(Reported):
-    """One process: the times (ns of CLOCK_MONOTONIC) at which it got and lost each lock that
-    it holds, and got the others that it acquires one after the other."""
+    """One process, with the times (ns of CLOCK_MONOTONIC) at which it got and lost each lock
+    that it holds, and at which it got the others, which it acquires one after the other."""
 
     def __init__(self, program, url, name, guard_ms, lease_ms):
         self.held, self.lost, self.granted = {}, {}, []
@@ -38,7 +38,7 @@ class Client(Reported):
                           "--guard-ms", str(guard_ms)])
 
     def ready(self):
-        """Its server grants locks."""
+        """Waits until the client's server grants locks."""
         self.process.line(READY_LIMIT_S, "ready")
 
     def begin(self):
@@ -70,19 +70,20 @@ class Client(Reported):
 
 
 def overlaps(owner, waiter):
-    """For how long each lock had two owners, in ns, as far as it had."""
+    """Returns for how long each lock with two owners had them, in ns."""
     spans = [owner.lost[lock] - at for lock, at in waiter.held.items()]
     return [span for span in spans if span > 0]
 
 
 def _cut(deployment):
-    """From here on no replica learns of a write."""
+    """Cuts the replication: from here on no replica receives a write."""
     deployment.master.link("ACL", "SETUSER", "default", "-psync", "-sync")
     deployment.master.link("CLIENT", "KILL", "TYPE", "replica")
 
 
 def _none_is_replicated(deployment, keys):
-    """By a connection of its own: sentinels end the others of a replica that they lead."""
+    """Checks that no replica has the keys. Uses its own connection, since sentinels end the
+    other connections of a replica that they reconfigure."""
     for server in deployment.servers:
         if server is not deployment.master:
             link = Link(server.path)
@@ -93,7 +94,8 @@ def _none_is_replicated(deployment, keys):
 
 
 def one(deployment, program, signal, guard_ms):
-    """One death of the master: of each kind its overlaps, and when locks are granted again."""
+    """Runs one death of the master. Returns for each kind its overlaps, and when locks are
+    granted again."""
     deployment.settle()
     lease_ms = guard_ms - SHORTER_MS
     with contextlib.ExitStack() as stack:
@@ -137,7 +139,7 @@ def _found(deployment, pairs, struck, told, limit_s):
 
 
 def rounds(deployment, program, signal, guard_ms, count):
-    """Each as soon as it is over."""
+    """Yields the result of each death as soon as it is known."""
     for at in range(count):
         found = one(deployment, program, signal, guard_ms)
         deployment.mend()
@@ -160,7 +162,7 @@ def _line(deaths, kind, switch):
 
 
 def table(deaths, kind):
-    """Markdown; medians, and from the least to the most."""
+    """Returns the table in Markdown: medians, and from the least to the most."""
     return ["| | locks with two owners | in deaths | longest of a death, s "
             "| granted again after the death, s | after %s, s |" % kind.SWITCH_IS,
             "|---|---:|---:|---:|---:|---:|"] + [_line(deaths, one_, kind.SWITCH)

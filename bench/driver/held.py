@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Workload H: what many held locks cost, seen from outside: resident memory, CPU time of
-client and server over one renewal interval, the least that was left of any lease, and from
-that how late renewals come. Many are measured at the same time, since they do little; they
-acquire one after the other, and none is measured before all hold. Must not know repeats.
+"""Workload H: the cost of many held locks, seen from outside: resident memory, CPU time of
+client and server over one renewal interval, the smallest remaining lease, and from that the
+lateness of renewals. Many processes are measured at the same time, since they do little. They
+acquire one after the other, and none is measured before all hold. Independent of repeats.
 
-Happy path: run(case, subject, unix, Gate(1)) -> a dict of figures."""
+Usual course: run(case, subject, unix, Gate(1)) returns a dict of figures."""
 import contextlib
 import os
 import random
@@ -18,7 +18,7 @@ SAMPLED, SAMPLE_EVERY_S = 100, 0.1
 
 
 class Gate:
-    """Lets one in after the other, and opens when so many have come, or have failed."""
+    """Admits one thread after the other, and opens when `count` have come or have failed."""
 
     def __init__(self, count):
         self.left, self.turn = count, threading.Lock()
@@ -44,19 +44,19 @@ def _used_bytes(server):
 
 
 def cpu_us(pid):
-    """Of all its threads that live, in us."""
+    """Returns the CPU time of all live threads, in us."""
     total = 0
     for task in os.listdir("/proc/%d/task" % pid):
         try:
             with open("/proc/%d/task/%s/schedstat" % (pid, task)) as file:
                 total += int(file.read().split()[0])
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # the thread has ended
     return total / 1000
 
 
 def _least_ttl(server, names, seconds):
-    """The least that was left of any sampled lease during that time."""
+    """Returns the smallest remaining lease of all samples during that time."""
     least, end = None, time.monotonic() + seconds
     while time.monotonic() < end:
         sample = names if len(names) <= SAMPLED else random.sample(names, SAMPLED)
@@ -67,7 +67,8 @@ def _least_ttl(server, names, seconds):
 
 
 def _start(stack, case, subject, unix):
-    """A server, a process that holds, and its memory and the server's before."""
+    """Starts a server and a process that holds locks. Returns them with the memory of both
+    before."""
     server = stack.enter_context(Server())
     process = Process(subject.argv("H", url=server.url(unix and subject.unix), name=NAME,
                                    slots=case.size, lease_ms=case.lease_ms))

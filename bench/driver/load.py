@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Workload G: the example gateway under wrk. With the lock (a gift to a new user each time,
-done at once), the same without it (--unlocked), and the gateway's own cost (/healthz). wrk
-asks as fast as it is answered, so that its latencies are those of a loaded daemon, not of
-a rate. Must not know repeats.
+"""Workload G: the example gateway under wrk. With the lock (a gift to a new user each time, done
+at once), the same without it (--unlocked), and the gateway's own cost (/healthz). wrk sends the
+next request as soon as it has the answer, so that its latencies are those of a loaded daemon,
+not of a given rate. Independent of repeats.
 
-Happy path: run(case, subject, unix) -> a dict of figures."""
+Usual course: run(case, subject, unix) returns a dict of figures."""
 import json
 import os
 import shutil

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What ran this: the machine, the kernel, the versions, the commit, the load at the start.
-Only what says something about speed; no name of the machine. Happy path: describe()."""
+"""The environment of a run: the machine, the kernel, the versions, the commit, the load at the
+start. Only facts that matter for speed; the machine's name is not among them. Usual course:
+describe()."""
 import datetime
 import os
 import platform
@@ -39,7 +40,7 @@ def _system():
 
 
 def sources():
-    """What is measured and measures, as one word."""
+    """Returns the last commit of the measured and the measuring sources."""
     return _said("git", "log", "-1", "--format=%h", "--", *MEASURED)
 
 
@@ -63,7 +64,7 @@ def describe():
 
 
 def line(facts, server):
-    """What describe() found, in short."""
+    """Returns the facts of describe() as a line."""
     return "%s, %d cores of %s, load %.1f at the start, %s, commit %s%s, hiredis %s" % (
         facts["date"], facts["cores"], facts["cpu"], facts["load_at_start"], server,
         facts["commit"], " with changes" if facts["changed"] else "", facts["hiredis"])

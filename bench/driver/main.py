@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The command line: what is needed is set up and built, the run is made, what was found is
-written and shown. Must not know workloads or programs beyond their names.
+"""The command line: installs and builds what is needed, makes the run, and writes and shows the
+results. Independent of workloads and programs, except for their names.
 
-Happy path: options, setup, build, the plan, the run, JSON, tables, charts, verdicts."""
+Usual course: options, setup, build, the plan, the run, JSON, tables, charts, verdicts."""
 import argparse
 import json
 import os
@@ -113,7 +113,8 @@ def build(options, peers):
 
 
 def knowing(options, kind):
-    """Of programs.DEPLOYMENTS: lockwire, and the peers that know such servers, built."""
+    """Returns lockwire's subjects, and those of the peers that know such servers (`kind` is one
+    of programs.DEPLOYMENTS). Builds them first."""
     peers = [] if options.peers == "none" else [
         peer for peer in programs.peers(options.build,
                                         options.peers and options.peers.split(","))
@@ -126,7 +127,7 @@ def knowing(options, kind):
 
 
 def store(options, name, result):
-    """Beside those of bench/run."""
+    """Stores the result beside those of bench/run."""
     path = os.path.join(options.build, "results", name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as file:
@@ -134,8 +135,8 @@ def store(options, name, result):
 
 
 def setup():
-    """What is missing is installed, where the machine allows it; else it will be said what
-    could not be measured."""
+    """Installs what is missing, if the machine allows it. Otherwise the run reports what could
+    not be measured."""
     done = subprocess.run([os.path.join(programs.TREE, "scripts/setup"), "bench"],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT)
@@ -145,7 +146,7 @@ def setup():
 
 
 def counts_of(options):
-    """What the steady program counts: allocations."""
+    """Returns the allocations, as the steady program counts them."""
     program = os.path.join(options.build, "bench/lockwire/bench_steady")
     return {"allocations": steady.allocations(program)} if os.path.exists(program) else None
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""One measurement of workload U, D, L or N: a fresh server, or one that is there already, the
-processes of one subject, their common start, what they say at the end. Must not know repeats
-or ratios.
+"""One measurement of workload U, D, L or N: a new server, or one that is given, the processes of
+one subject, their common start, and their last lines. Independent of repeats and ratios.
 
-Happy path: run(case, subject, unix) -> a dict of figures."""
+Usual course: run(case, subject, unix) returns a dict of figures."""
 import json
 import os
 import select
@@ -17,17 +16,17 @@ from server import Monitor, Server
 
 NAME = "bench"
 READY_LIMIT_S = 60
-END_LIMIT_S = 30  # longer than it was told to take
+END_LIMIT_S = 30  # beyond the given duration
 ARITHMETIC = {"U": rows.uncontended, "D": rows.drain, "L": rows.closed_loop,
               "N": rows.notify, "M": rows.several}
 
 
 class Failed(Exception):
-    """The subject did not do it; the text says what it did."""
+    """The subject failed; the text has the reason."""
 
 
 class Process:
-    """A subject's process, and the lines that it says."""
+    """A subject's process, and the lines that it prints."""
 
     def __init__(self, argv):
         self.errors = tempfile.TemporaryFile()
@@ -41,7 +40,7 @@ class Process:
         return self.process.pid
 
     def line(self, limit_s, wanted=None):
-        """The next line, or the next that has the key `wanted`."""
+        """Returns the next line, or the next one that has the key `wanted`."""
         end = time.monotonic() + limit_s
         while True:
             while b"\n" not in self.buffer:
@@ -56,7 +55,7 @@ class Process:
             try:
                 line = json.loads(text)
             except ValueError:
-                continue  # a library's own chatter
+                continue  # output of the library itself
             if wanted is None or wanted in line:
                 return line
 
@@ -89,7 +88,7 @@ def shares(total, processes):
 
 
 def own_name(name, process):
-    """In U each process has keys of its own."""
+    """Returns the name of one process' own keys, as used in U."""
     return "%s-%s" % (name, process)
 
 
@@ -106,7 +105,7 @@ def _arguments(case, subject, name, path, **more):
 
 def _client_figures(case, lines, grants):
     cpu = sum(line["cpu_us"] for line in lines)
-    # What lockwire itself counts, where nobody watches; it takes SET and INCR as one.
+    # lockwire's own count, for runs without a monitor; SET with INCR counts as one command.
     commands = 0 if case.workload in "UM" else sum(line.get("commands", 0) for line in lines)
     return {"client_cpu_us": cpu / grants if grants else None,
             "commands": commands / grants if grants and commands else None,
@@ -120,7 +119,8 @@ def run(case, subject, unix, counting=False):
 
 
 def at(server, url, name, case, subject, counting=False):
-    """`server`: one, or what tells of its CPU as one does."""
+    """Measures at `server`, which is a Server or an object that reports its CPU time as one
+    does."""
     seconds = case.seconds_of(subject, counting)
     with tempfile.TemporaryDirectory(prefix="lockwire-rows-") as folder:
         paths = [os.path.join(folder, str(i)) for i in range(case.processes)]
@@ -141,7 +141,7 @@ def at(server, url, name, case, subject, counting=False):
             used = server.cpu_us() - before
             replicas_used = server.replica_cpu_us() - replicas_before
             if monitor:
-                commands = monitor.stop(server) - 2  # INFO, twice
+                commands = monitor.stop(server) - 2  # INFO, sent twice
             figures = ARITHMETIC[case.workload]([rows.read(path) for path in paths], lines)
         finally:
             for process in processes:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Where a client is measured: at a single server, at one that has a replica, at one master of
-a cluster, and at all of its masters. Owns their lives, and which names lie where. Must not
-know what is measured there.
+"""The places of a measurement: a single server, one that has a replica, one master of a cluster,
+and all of its masters. Owns their lives, and the distribution of names. Independent of what is
+measured there.
 
-Happy path: with Places() as places: for place in places: place.empty(); place.url;
+Usual course: with Places() as places: for place in places: place.empty(); place.url;
 place.name(subject, slots)"""
 import binascii
 import bisect
@@ -19,16 +19,16 @@ from deployment import SETTLE_LIMIT_S, until
 from measure import NAME, own_name
 from server import Server
 
-SERVER_NAME = "redis-server"  # by that name the cluster's nodes are found in PATH
+SERVER_NAME = "redis-server"  # the name by which the cluster's nodes are found in PATH
 MASTERS = 3
-TAG = "{bench}"  # all names that have it are in one slot
-NODE_TIMEOUT_MS = 30000  # nobody is to be replaced because the machine is slow
+TAG = "{bench}"  # all names that contain it are in one slot
+NODE_TIMEOUT_MS = 30000  # no node is to be replaced because the machine is slow
 SERVER, REPLICATED, ONE, ALL = ("a single server", "one with a replica",
                                 "one master of the cluster", "its three masters")
 
 
 def use(program):
-    """For the servers that are alone, and for the cluster's nodes."""
+    """Sets the program of the single servers and of the cluster's nodes."""
     servers.use(program)
     folder, name = os.path.split(program)
     if name != SERVER_NAME:
@@ -38,15 +38,15 @@ def use(program):
 
 
 def master_of(key, masters):
-    """Which of them has it, where each has as much as the others; of a key without a tag."""
+    """Returns the master of a key without a tag, if all masters have equally many slots."""
     slot = binascii.crc_hqx(key.encode(), 0) % SLOTS
     return bisect.bisect([SLOTS * i // masters for i in range(masters)], slot) - 1
 
 
 @functools.cache
 def even_name(key, slots, masters=MASTERS):
-    """One whose slots, each a name of its own, are spread over the masters as evenly as it
-    goes. `key`: what the subject makes of a name."""
+    """Returns a name whose slots, each with its own key, are spread over the masters as evenly
+    as possible. `key` is the pattern by which the subject makes a key from a name."""
     for number in itertools.count():
         name = "%s-%d" % (NAME, number)
         made = key.format(name=own_name(name, 0))
@@ -57,7 +57,7 @@ def even_name(key, slots, masters=MASTERS):
 
 
 class Place:
-    """`masters` and `replicas`: of each what asks it."""
+    """A place; `masters` and `replicas` have for each server a function that sends it a command."""
 
     ca = None
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What can be measured: the limits, lockwire, the peers. Owns how they are built and
-called; must not know the workloads' arithmetic.
+"""The subjects: the limits, lockwire, the peers. Owns the way they are built and called.
+Independent of the workloads' arithmetic.
 
-Happy path: catalogue(build) gives subjects; subject.argv(...) is a command line."""
+Usual course: catalogue(build) returns the subjects; subject.argv(...) returns a command line."""
 import glob
 import json
 import os
@@ -12,11 +12,11 @@ import subprocess
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PEERS = os.path.join(TREE, "bench", "peers")
 BUILD_LIMIT_S = 1800
-DEPLOYMENTS = ["sentinel", "cluster", "quorum"]  # of which a manifest tells where its peer knows them
+DEPLOYMENTS = ["sentinel", "cluster", "quorum"]  # a peer's manifest names those that it knows
 
 
 class Subject:
-    """One program in one variant."""
+    """A subject: one program in one variant."""
 
     def __init__(self, family, name, variant, argv, **facts):
         self.family, self.name, self.variant = family, name, variant
@@ -25,16 +25,16 @@ class Subject:
         self.tls = facts.get("tls", False)
         self.unix = facts.get("unix", not self.tls)
         self.contended_only = facts.get("contended", False)
-        self.compares = facts.get("compares", False)  # needs a server that does so itself
+        self.compares = facts.get("compares", False)  # needs a server with such a command
         self.workloads = facts.get("workloads", "UDLN")
-        # How it is set up for several servers, by what they are.
+        # The set-up for several servers, by their kind.
         self.set_up = {kind: facts.get(kind, "all its defaults") for kind in DEPLOYMENTS}
         self.key = facts.get("key", "{name}")
-        self.polls_ms = facts.get("polls_ms", 0)  # 0: it is told
-        self.rounds = facts.get("rounds", False)  # of N: in the rhythm of a clock
-        self.renews_at = facts.get("renews_at")  # share of the lease; None: it does not
-        self.holds = facts.get("holds", 1000000)  # at most, in H
-        self.clients = facts.get("clients", False)  # each slot has one of its own
+        self.polls_ms = facts.get("polls_ms", 0)  # 0: it does not poll
+        self.rounds = facts.get("rounds", False)  # for N: uses rounds by the clock
+        self.renews_at = facts.get("renews_at")  # share of the lease; None: no renewal
+        self.holds = facts.get("holds", 1000000)  # the most locks in H
+        self.clients = facts.get("clients", False)  # each slot has its own client
 
     @property
     def label(self):
@@ -97,7 +97,7 @@ def _own(build):
 
 
 class Peer:
-    """A folder of bench/peers with its manifest, peer.json."""
+    """A peer: a folder of bench/peers with its manifest, peer.json."""
 
     def __init__(self, folder, build):
         with open(os.path.join(folder, "peer.json")) as file:
@@ -136,7 +136,7 @@ class Peer:
 
 
 def peers(build, wanted=None):
-    """All of them, or those of the names wanted; ValueError names an unknown one."""
+    """Returns all peers, or those with the wanted names. Raises ValueError for an unknown name."""
     known = {}
     for manifest in sorted(glob.glob(os.path.join(PEERS, "*", "peer.json"))):
         peer = Peer(os.path.dirname(manifest), build)
@@ -150,7 +150,8 @@ def peers(build, wanted=None):
 
 
 def build_own(build, log):
-    """The limits, lockwire and the gateway. Raises where that fails: nothing is left."""
+    """Builds the limits, lockwire and the gateway. Raises an error if that fails: nothing can be
+    measured then."""
     if not os.path.exists(os.path.join(build, "build.ninja")):
         subprocess.run(["meson", "setup", build, TREE, "--buildtype=release",
                         "-Dtests=disabled"],
@@ -175,8 +176,8 @@ def _lacking(subject, server, tls):
 
 
 def own(build, server, tls):
-    """What such a server (its facts) and such a build can be measured with, and of the
-    others why not."""
+    """Returns the subjects that can be measured with such a server (its facts) and such a build,
+    and the reasons for the others."""
     subjects = list(_own(build))
     missing = {s.label: _lacking(s, server, tls) for s in subjects}
     return ([s for s in subjects if not missing[s.label]],

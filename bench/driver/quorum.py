@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""A quorum of independent servers: pairs of one process, hand-overs among many, and from a
-release to the grant of another process, with all servers well, one slow, or one dead. Owns
-the servers, what is measured with them, the tables and the expectations. Independent of how
-a library uses several servers.
+"""A quorum of independent servers: pairs of one process, hand-overs among many, and the time
+from a release to the grant of another process, with all servers well, one slow, or one dead.
+Owns the servers, the plan, the tables and the expectations. Independent of how a library uses
+several servers.
 
-Happy path: with Servers(options) as servers: rows = run(options, subjects, servers);
+Usual course: with Servers(options) as servers: rows = run(options, subjects, servers);
 tables(rows); judge(rows)"""
 import contextlib
 import itertools
@@ -22,14 +22,14 @@ from summary import SHOWN, Summary
 
 WELL, SLOW, DEAD = STATES = ["all well", "one slow", "one dead"]
 SIZES = [1, 16, 256]
-GUARD_S = 46  # after its start a server grants lockwire no lock for so long
-PEERS_TIMES = 5  # as long: their first connections and compilers are slow
-# Which subjects are measured in which workload, besides the peers.
+GUARD_S = 46  # time after its start for which a server grants lockwire no lock
+PEERS_TIMES = 5  # times as long: their first connections and compilers are slow
+# lockwire's subjects in each workload, in addition to the peers.
 OWN = {"U": ["lockwire default"],
        "L": ["lockwire default", "lockwire clients"], "N": ["lockwire default"]}
 PEERS = ["redsync default", "redsync 10ms", "node-redlock default", "node-redlock 10ms"]
 JUDGED = "lockwire clients"
-# heading, figure, what it is shown as
+# heading, figure, format
 FIGURES = {"U": [("pairs/s", "rate", "rate"), ("p50, us", "pair_p50_us", "us"),
                  ("p99, us", "pair_p99_us", "us")],
            "L": [("grants/s", "rate", "rate"),
@@ -45,7 +45,7 @@ TITLES = {"U": "C slots in one process, each acquires and releases a name of its
 
 
 class Place:
-    """Some of the servers, and the URL under which they are used."""
+    """Some of the servers, and the URL by which they are used."""
 
     ca = None
 
@@ -67,8 +67,8 @@ class Place:
 
 
 class Servers(contextlib.ExitStack):
-    """As many as the largest quorum has. The first one is also reached by a port that is
-    slow, and stands for a dead one by a port at which no server is."""
+    """As many servers as the largest quorum has. The first one can also be reached through a
+    slow port. A port without a server is used in its place as the dead server."""
 
     def __init__(self, options):
         super().__init__()
@@ -102,7 +102,7 @@ class Servers(contextlib.ExitStack):
 
 
 def _cases(options, subjects, state, count):
-    """Of one place; a single server is there for its pairs alone."""
+    """Yields the cases of one place. A single server is measured with pairs only."""
     def one(what, size, seconds, processes):
         chosen = [s for s in subjects if s.label in OWN[what] or s.label in PEERS
                   and count > 1 and not (what != "L" and s.contended_only)]
@@ -119,7 +119,7 @@ def _cases(options, subjects, state, count):
 
 
 def plan(options, subjects, servers):
-    """Pairs of a place and a case; for each place its cases are measured in turn."""
+    """Returns pairs of a place and a case. All cases of a place are measured in turn."""
     counts = [(state, count) for state in options.states
               for count in [1] * (state == WELL) + options.servers]
     return [(servers.place(count, state), case) for state, count in counts
@@ -131,7 +131,8 @@ def label_of(subject_label, place_label):
 
 
 def _one(run, place, number):
-    """The names of each measurement are its own: locks of the one before may still stand."""
+    """Makes one measurement. Each one has its own names, since locks of the one before may still
+    be held."""
     case, subject = run.case, run.subject
     row = {"section": case.section, "size": case.size, "processes": case.processes,
            "subject": subject.label, "label": label_of(subject.label, place.label),
@@ -155,7 +156,7 @@ def run(options, subjects, servers):
                 rows.append(_one(one, place, next(numbers)))
                 print("%d: %s %s: %s" % (repeat, case.label, rows[-1]["label"],
                                          _short(rows[-1])), flush=True)
-                time.sleep(0.1)  # the last clients leave
+                time.sleep(0.1)  # for the last clients to leave
     return rows
 
 
@@ -191,7 +192,7 @@ def _remarks(view, key, label):
 
 
 def tables(rows):
-    """Markdown; medians, +- half of the range."""
+    """Returns the tables in Markdown: medians, +- half of the range."""
     view, lines = Summary(rows), []
     for section, figures in FIGURES.items():
         keys = view.keys(section)
@@ -207,14 +208,15 @@ def tables(rows):
 
 
 def safe(rows):
-    """No lock of lockwire had two owners, and each waiter was served."""
+    """Returns true if no lock of lockwire had two owners and each waiter was served."""
     return not any(row["subject"].startswith("lockwire") and (
         "error" in row or row["figures"].get("overlaps") or row["figures"].get("without"))
         for row in rows)
 
 
 def judge(rows):
-    """What is expected of hand-overs between clients: met or not, what, and the figure."""
+    """Yields the expectations of hand-overs between clients: whether each is met, its text, and
+    the figure."""
     view = Summary(rows)
     for key in view.keys("L"):
         for label in view.labels(key):

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""What one client does in a second at each of the places, in turn: pairs that nobody contends
-for, hand-overs, and from a release to the next grant. Owns what is measured where, and the
-table. Must not know how the places are started.
+"""How much one client does in a second at each of the places, in turn: uncontended pairs,
+hand-overs, and the time from a release to the next grant. Owns the plan and the table.
+Independent of how the places are started.
 
-Happy path: rows = run(options, subjects, places); table(rows)"""
+Usual course: rows = run(options, subjects, places); table(rows)"""
 import cases
 import measure
 import places
 from summary import SHOWN, Summary
 
 SIZES = [1, 16, 256]
-PEERS_TIMES = 5  # as long: their first connections and compilers are slow
+PEERS_TIMES = 5  # times as long: their first connections and compilers are slow
 OWN = ["lockwire default", "lockwire nofence", "lockwire noturns"]
-# heading, figure, what it is shown as
+# heading, figure, format
 FIGURES = {"U": [("pairs/s", "rate", "rate"),
                  ("the client's CPU a pair, us", "client_cpu_us", "us"),
                  ("the masters' CPU a pair, us", "server_cpu_us", "us"),
@@ -21,8 +21,8 @@ FIGURES = {"U": [("pairs/s", "rate", "rate"),
            "N": [("from a release to the next grant, us, p50", "notify_p50_us", "us"),
                  ("the same, p99", "notify_p99_us", "us")]}
 ALONE = [places.SERVER, places.REPLICATED]
-# A place, another one, and the heading of their ratio. A master with a replica is the fair
-# comparison: each of the cluster's masters has one.
+# A place, the place that it is compared with, and the heading of the ratio. A master with a
+# replica is the fair comparison: each of the cluster's masters has one.
 RATIOS = [(places.ONE, places.SERVER, "one master, of the server"),
           (places.ONE, places.REPLICATED, "one master, of one with a replica"),
           (places.ALL, places.REPLICATED, "three masters, of one with a replica"),
@@ -43,7 +43,8 @@ def _plan(options, subjects):
 
 
 def _belongs(run, place):
-    """One name is at one master; and what peers do at a single server bench/run tells."""
+    """Returns true if the run is to be made at the place. All masters need several names, since
+    one name is at one master. Peers at a single server are measured by bench/run."""
     if place.label == places.ALL:
         return run.case.workload == "U" and run.case.size > 1
     return not (run.of_a_peer and place.label in ALONE)
@@ -89,7 +90,7 @@ def _short(row):
 
 
 def _cells(view, key, subject, figure, shown):
-    """Of each place, and the ratios of RATIOS."""
+    """Returns the cells of each place, and the ratios of RATIOS."""
     cells = []
     for place in (*ALONE, places.ONE, places.ALL):
         label = label_of(subject, place)
@@ -112,7 +113,7 @@ def _failed(rows):
 
 
 def _lines(view, key, subjects):
-    """Of one size of one workload."""
+    """Yields the lines for one size of one workload."""
     letter = "C" if key[0] == "U" else "W"
     for heading, figure, shown in FIGURES[key[0]]:
         for subject in subjects:
@@ -121,7 +122,8 @@ def _lines(view, key, subjects):
 
 
 def table(rows):
-    """Markdown; medians, +- half of the range; ratios are medians of each round's."""
+    """Returns the table in Markdown: medians, +- half of the range. Ratios are medians of the
+    ratios of each round."""
     view = Summary(rows)
     lines = ["| | " + " | ".join((*ALONE, places.ONE, places.ALL))
              + " | " + " | ".join(heading for _, _, heading in RATIOS) + " |",

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The comparison for README.md, in Markdown: one line for each program as it is used by
-default, and uncontended pairs by the cores of both sides. Independent of how anything is
-measured.
+"""The comparison for README.md, in Markdown: one line for each program with its default
+settings, and uncontended pairs by the cores of both sides. Independent of the way of measuring.
 
-Happy path: text(result, summary) -> the section's lines."""
+Usual course: text(result, summary) returns the section's lines."""
 import summary as tables
 
-# heading, key, figure, what it is shown as
+# heading, key, figure, format
 COLUMNS = [("pairs/s, C=1", ("U", 1, 1), "rate", "rate"),
            ("C=16", ("U", 16, 1), "rate", "rate"),
            ("C=256", ("U", 256, 1), "rate", "rate"),
@@ -46,7 +45,7 @@ def _table(columns, view):
 
 
 def _by_cores(view):
-    """Nothing if no pinned cores were measured."""
+    """Returns the table by cores, or nothing if no pinned cores were measured."""
     columns = [("C=%d, %s" % (clients, heading), (section, clients, 1), "rate", "rate")
                for clients in (1, 16, 256) for heading, section in PLACEMENTS]
     if not any(view.labels(key) for _, key, _, _ in columns if key[0] != "U"):

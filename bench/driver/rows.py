@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What the rows of a measurement say. Owns the arithmetic: exact, from all samples. Must
-not know programs or servers.
+"""The figures of a measurement from its rows. Owns the arithmetic: exact, from all samples.
+Independent of programs and servers.
 
-A row is slot, asked, granted, released, done (64-bit ns, 0: it did not come to that).
-Happy path: processes = [read(path), ...]; drain(processes)."""
+A row is slot, asked, granted, released, done (64-bit ns, 0: not reached). Usual course:
+processes = [read(path), ...]; drain(processes)."""
 import array
 import bisect
 import itertools
@@ -31,7 +31,7 @@ def quantile(ordered, share):
 
 
 def spread(samples_ns, prefix):
-    """p50, p99, max in us, and the quantiles by percent for a chart."""
+    """Returns p50, p99, max in us, and the quantiles by percent for a chart."""
     ordered = sorted(samples_ns)
     if not ordered:
         return {prefix + "_p50_us": None, prefix + "_p99_us": None, prefix + "_max_us": None}
@@ -53,7 +53,7 @@ def uncontended(processes, lines):
 
 
 def _overlaps(processes):
-    """Grants given while another was held: 0, or the lock does not lock."""
+    """Counts the grants during another hold: if there are any, the lock does not exclude."""
     holds = sorted((granted, released) for rows in processes
                    for granted, released in zip(rows.granted, rows.released)
                    if granted and released)
@@ -61,7 +61,8 @@ def _overlaps(processes):
 
 
 def _overtaken(rows):
-    """How many older waiters of the same process each grant overtook, in sum."""
+    """Returns the number of overtakings, summed over all grants: older waiters of the same
+    process that were still waiting. Also returns the number of grants."""
     by_age = sorted(range(len(rows.asked)), key=lambda i: rows.asked[i])
     by_grant = sorted((i for i in range(len(by_age)) if rows.granted[by_age[i]]),
                       key=lambda i: rows.granted[by_age[i]])
@@ -74,9 +75,9 @@ def _overtaken(rows):
 
 
 def disorder(processes, most):
-    """Mean share of older waiters overtaken: 0 = FIFO, 0.5 = random. Judged inside each
-    process, where the order of asking is known; `most` of each: as many as a grant
-    overtakes in the mean where the youngest always comes first."""
+    """Returns the mean share of older waiters that a grant overtakes: 0 = FIFO, 0.5 = random.
+    Judged inside each process, where the order of the requests is known. `most` has for each
+    process the mean number of waiters overtaken per grant if the youngest always comes first."""
     total = grants = 0
     for rows, many in zip(processes, most):
         if many > 0:
@@ -100,14 +101,14 @@ def drain(processes, lines):
 
 
 def _in_order(processes):
-    """All grants as (granted, released, process, slot, asked), by time."""
+    """Returns all grants as (granted, released, process, slot, asked), by time."""
     return sorted(itertools.chain.from_iterable(
         zip(rows.granted, rows.released, itertools.repeat(number), rows.slot, rows.asked)
         for number, rows in enumerate(processes)))
 
 
 def _overtakers(grants):
-    """The largest number of other grants between a request and its grant."""
+    """Returns the largest number of other grants between a request and its grant."""
     times = [row[0] for row in grants]
     return max((at - bisect.bisect_left(times, row[4]) for at, row in enumerate(grants)),
                default=0)
@@ -135,8 +136,8 @@ def closed_loop(processes, lines):
 
 
 def several(processes, lines):
-    """Sets of names: how long one waits, and how long the longest, those still waiting
-    included, of the mean."""
+    """Returns the figures of sets of names: the wait, and the longest wait as a multiple of the
+    mean. The longest includes the waits that have not ended."""
     end = max(line["start_ns"] + round(line["seconds"] * 1e9) for line in lines)
     rows = [row for part in processes
             for row in zip(part.slot, part.asked, part.granted, part.done)]
@@ -155,8 +156,9 @@ def several(processes, lines):
 
 
 def notify(processes, lines):
-    """From a release's call to the grant in another process, who waited at that time; of
-    the same name, which the slot stands for: each process has one, or one a round."""
+    """Returns the time from the call of a release to the grant in another process that waited at
+    that time. Grants are compared by slot, which stands for the name: each process has one name,
+    or one for each round."""
     order = sorted(_in_order(processes), key=lambda row: row[3])
     delays, overlaps = [], 0
     for _, rows in itertools.groupby(order, key=lambda row: row[3]):

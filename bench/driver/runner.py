@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The run: all that is planned, in turn, within the time that is given, each row on disk as
-soon as it is known. Must not know what is measured.
+"""The run: makes all planned measurements in turn, within the given time, and stores each row on
+disk as soon as it is known. Independent of what is measured.
 
-Happy path: Runner(options, cases, header).run() -> the rows. The limits and lockwire have
-all their repeats; the peers as many as the time allows, at least one. What fails or hangs
-is a row with an error; a peer that did is not tried again at that point."""
+Usual course: Runner(options, cases, header).run() returns the rows. The limits and lockwire have
+all their repeats; the peers as many as the time allows, at least one. A measurement that fails
+or hangs becomes a row with an error; if it is a peer's, the peer is not tried again at that
+point."""
 import json
 import os
 import threading
@@ -21,7 +22,7 @@ MEASURES = {"X": crash.run, "G": load.run}
 
 
 class Pace:
-    """How long things take: guessed, then as was seen."""
+    """The durations of runs: estimated at first, then as measured."""
 
     def __init__(self):
         self.seen, self.guessed, self.used = {}, 1.0, 1.0
@@ -40,24 +41,25 @@ class Pace:
 
 
 def _identity(header):
-    """What a run has in common with one that goes on with it: more minutes are welcome."""
+    """Returns the part of the header that a resumed run must share: all but the minutes, which
+    may differ."""
     return {name: value for name, value in header.items() if name != "minutes"}
 
 
 class Log:
-    """The rows on disk: a line that says what the run is, then one for each row."""
+    """The rows on disk: a line that identifies the run, then one for each row."""
 
     def __init__(self, path, header, resume):
         self.path, self.rows = path, []
         if resume and os.path.exists(path):
             self._read(header)
         self.file = open(path, "w")
-        for line in [header] + self.rows:  # anew: the last one may have been cut
+        for line in [header] + self.rows:  # written again: the last line may be torn
             self._write(line)
 
     def _read(self, header):
         with open(self.path) as file:
-            lines = file.read().split("\n")[:-1]  # a last line that was cut is none
+            lines = file.read().split("\n")[:-1]  # a torn last line is dropped
         before = json.loads(lines[0]) if lines else {}
         if _identity(before) != _identity(json.loads(json.dumps(header))):
             raise ValueError("%s is of another run: options, commit or versions differ; "
@@ -93,7 +95,8 @@ class Runner:
         return self.earlier + time.monotonic() - self.began
 
     def _passes_left(self, repeat):
-        """From that repeat on, the peers in as many of them as the time allows."""
+        """Returns the passes from that repeat on, with the peers in as many of them as the time
+        allows."""
         repeats = range(repeat, 1 + max(case.repeats for case in self.planned))
         ours = [list(cases.one_pass(self.planned, i, peers=False)) for i in repeats]
         everybody = [list(cases.one_pass(self.planned, i)) for i in repeats]
@@ -114,7 +117,7 @@ class Runner:
             return {"figures": measure.run(case, subject, unix, counting=run.repeat == 0)}
         except measure.Failed as error:
             return {"error": str(error)}
-        except Exception as error:  # of whatever kind: it is a row, not the end
+        except Exception as error:  # any other failure is a row, too, and does not end the run
             return {"error": "%s: %s" % (type(error).__name__, error)}
 
     def _one(self, run, left_s, gate):
@@ -137,7 +140,7 @@ class Runner:
                   flush=True)
 
     def _together(self, runs, left_s):
-        """Usually one."""
+        """Makes the runs at the same time; usually there is only one."""
         fresh = [run for run in runs if run.key not in self.known
                  and run.key[:-1] not in self.given_up]
         for run in runs:

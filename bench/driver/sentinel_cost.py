@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What redis-sentinel:// costs lockwire while nothing happens, beside redis:// to the same
-master: instructions and speed of a pair, and what idle clients ask for. Must not know
-failovers.
+"""The cost of redis-sentinel:// for lockwire while nothing happens, compared with redis:// to
+the same master: instructions and speed of a pair, and the requests of idle clients. Independent
+of failovers.
 
-Happy path: measure(build) -> a dict, table(dict) -> Markdown."""
+Usual course: measure(build) returns a dict; table(dict) returns Markdown."""
 import contextlib
 import functools
 import os
@@ -14,22 +14,22 @@ import steady
 from deployment import Deployment
 from measure import END_LIMIT_S, NAME, READY_LIMIT_S, Process
 
-DOWN_AFTER_MS = 30000  # nobody is to be down because the machine is slow
+DOWN_AFTER_MS = 30000  # no server is to be marked down because the machine is slow
 REPEATS, SECONDS, SLOTS = 9, 1, 16
-COUNTS = 3  # of the instructions: a heartbeat falls into some of those runs
-CLIENTS, IDLE_S = 10, 40  # idle ones, together, since the sentinels talk among themselves, too
-LEASE_MS = 3600000  # renewed later than that
+COUNTS = 3  # repeats of the instruction count: a heartbeat falls into some of the runs
+CLIENTS, IDLE_S = 10, 40  # idle clients, all at once, since the sentinels' own traffic counts too
+LEASE_MS = 3600000  # no renewal before the end
 TOTALS = ("total_commands_processed", "total_net_input_bytes", "total_net_output_bytes")
 
 
 def _empty(deployment, url):
-    """For a `with`: the URL, and no keys behind it. Who was ended has left some."""
+    """A context manager: yields the URL, after it has deleted the keys that ended clients left."""
     deployment.master.link("FLUSHALL")
     return contextlib.nullcontext(url)
 
 
 def _pairs(program, url):
-    """A second."""
+    """Returns the pairs per second."""
     process = Process([program, "U", "--url", url, "--slots", str(SLOTS), "--seconds",
                        str(SECONDS)])
     try:
@@ -42,7 +42,8 @@ def _pairs(program, url):
 
 
 def _speed(program, deployment, urls):
-    """In turn, every second time backwards; by kind of URL."""
+    """Returns the rates by kind of URL. The kinds are measured in turn, every second time
+    backwards."""
     rates = {kind: [] for kind in urls}
     for repeat in range(REPEATS):
         for kind in list(urls)[::-1 if repeat % 2 else 1]:
@@ -52,7 +53,7 @@ def _speed(program, deployment, urls):
 
 
 def _instructions(program, deployment, urls):
-    """In turn; by kind of URL, {what: {whose: the median}}."""
+    """Returns, by kind of URL, {what: {whose: the median}}. The kinds are measured in turn."""
     counts = {kind: [] for kind in urls}
     for _ in range(COUNTS):
         for kind, url in urls.items():
@@ -69,8 +70,8 @@ def _counted(server):
 
 
 def _stretch(deployment):
-    """What comes to the master and to all sentinels in IDLE_S: commands, bytes in, bytes
-    out, connections at the end."""
+    """Returns the traffic of the master and of all sentinels during IDLE_S: commands, bytes in,
+    bytes out, and the connections at the end."""
     places = {"master": [deployment.master], "sentinels": deployment.sentinels}
     before = {place: [_counted(one) for one in of] for place, of in places.items()}
     time.sleep(IDLE_S)
@@ -84,7 +85,8 @@ def _stretch(deployment):
 
 
 def _idle(program, deployment, url):
-    """The same for clients that each hold one lock; None: without any."""
+    """Returns the same traffic with clients that each hold one lock, or without clients if `url`
+    is empty."""
     with contextlib.ExitStack() as stack, _empty(deployment, url):
         for number in range(CLIENTS if url else 0):
             process = Process([program, "X", "--url", url, "--name",
@@ -112,7 +114,7 @@ def measure(build):
 
 
 def _each(idle, kind, place):
-    """Of one client: commands, bytes in, bytes out a minute, and connections."""
+    """Returns the cost of one client: commands, bytes in, bytes out a minute, and connections."""
     more = [with_ - without for with_, without in zip(idle[kind][place], idle[""][place])]
     return [figure / CLIENTS * (60 / IDLE_S if at < 3 else 1) for at, figure in enumerate(more)]
 

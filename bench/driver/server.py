@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Throw-away redis-servers: one for each measurement, without persistence, in a fresh
-directory. Owns their lives, which program they are, and what they say of themselves.
+"""Throw-away redis-servers: one for each measurement, without persistence, in a new directory.
+Owns their lives, the choice of the program, and the facts that a server reports.
 
-Happy path: use(program); with Server() as server: server.url(unix=False);
-before = server.cpu_us(); ..."""
+Usual course: use(program); with Server() as server: server.url(unix=False); before =
+server.cpu_us(); ..."""
 import functools
 import os
 import shutil
@@ -18,18 +18,20 @@ from resp import Link
 
 TREE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 START_LIMIT_S = 20
-# What each is started with, besides its ways in.
+# The arguments of each server, besides its sockets.
 ARGUMENTS = ["--save", "", "--appendonly", "no", "--maxclients", "15000",
              "--tcp-backlog", "4096"]
-# What deletes a key of that value and no other: Valkey's from 9.0 on, Redis' from 8.4 on.
+# The commands that delete a key if it has a given value: Valkey's from 9.0 on, Redis' from 8.4
+# on.
 COMPARE_AND_DELETE = ["DELIFEQ", "DELEX"]
 
 _program = "redis-server"
 
 
 def use(program):
-    """From here on; of whatever kind, as long as it takes redis-server's arguments. A name
-    without a folder is looked for in PATH. ValueError says that it is none."""
+    """Sets the program of all later servers, which may be any that takes redis-server's
+    arguments. A name without a folder is looked up in PATH. Raises ValueError if there is no
+    such program."""
     global _program
     found = shutil.which(program)
     if not found:
@@ -39,7 +41,8 @@ def use(program):
 
 @functools.cache
 def _certificates():
-    """A folder of them, made when the first server needs one; it goes with the program."""
+    """Returns the folder of certificates. It is made for the first server that needs one, and
+    removed when the program ends."""
     folder = tempfile.TemporaryDirectory(prefix="lockwire-bench-")
     subprocess.run([os.path.join(TREE, "test/lib/certificates.sh"),
                     os.path.join(folder.name, "made")], stdin=subprocess.DEVNULL, check=True)
@@ -57,7 +60,7 @@ def _free_port():
 
 
 def info(ask, section):
-    """Of a server, whom `ask` gives a command."""
+    """Returns a section of INFO as a dict. `ask` sends the server a command."""
     lines = ask("INFO", section).splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
@@ -69,8 +72,8 @@ def cpu_us(ask):
 
 class Server:
     def __init__(self, under=(), tls=False, more=(), port=None):
-        """`under`: a command that runs it, valgrind or taskset for instance. `tls`: on its TCP
-        port. `more` of its options."""
+        """Starts the server. `under` is a command that runs it, valgrind or taskset for
+        instance; `tls` is for its TCP port; `more` are further options."""
         self.tls, self.more = tls, more
         self.directory = tempfile.mkdtemp(prefix="lockwire-bench-")
         self.path = os.path.join(self.directory, "redis")
@@ -114,7 +117,7 @@ class Server:
         return self
 
     def stop(self):
-        """In good order, unlike the end of the `with`."""
+        """Ends the server gracefully, unlike the end of the `with`."""
         self.process.terminate()
         self.process.wait(START_LIMIT_S)
 
@@ -131,11 +134,11 @@ class Server:
 
     @property
     def ca(self):
-        """Whom its clients have to trust; None without TLS."""
+        """The authority that its clients have to trust; None without TLS."""
         return certificate("ca.pem") if self.tls else None
 
     def as_replica(self):
-        """What another one is to be started with as its replica."""
+        """Returns the options that make another server its replica."""
         return ["--replicaof", "127.0.0.1", str(self.port), "--repl-diskless-sync-delay", "0"]
 
     def info(self, section):
@@ -149,8 +152,8 @@ class Server:
         return 0
 
     def facts(self):
-        """Its name and version, by which command it compares and deletes (None: a script
-        must), and whether it has TLS."""
+        """Returns its name and version, its command to compare and delete (None: a script is
+        needed), and whether it has TLS."""
         said = self.info("server")
         name = said.get("server_name", "redis")
         known = self.link("COMMAND", "INFO", *COMPARE_AND_DELETE)
@@ -161,14 +164,14 @@ class Server:
 
 
 def facts():
-    """Of the program in use."""
+    """Returns the facts of the program in use."""
     with Server() as server:
         return server.facts()
 
 
 class Monitor:
-    """Counts the commands that clients send; those that scripts call are not counted.
-    MONITOR slows the server down, so what it watches is not timed."""
+    """Counts the commands that clients send; commands that scripts call are not counted. MONITOR
+    slows the server down, so a monitored run is not timed."""
 
     def __init__(self, server):
         self.link = Link(server.path, timeout=None)
@@ -191,7 +194,7 @@ class Monitor:
             self.count += sum(1 for line in lines if b" lua] " not in line)
 
     def stop(self, server):
-        """What came until now; the server's answer to a last command ends it."""
+        """Returns the number of commands until now. The reply to a last command ends the count."""
         marker = "end of the count"
         server.link("ECHO", marker)
         last, end = -1, time.monotonic() + 10

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Counts per pair that no machine's speed changes: allocations, and instructions under
-callgrind. Both from two runs of different length, so that what happens once is out. Must
-not know what they are compared with.
+"""Counts per pair that do not depend on the machine's speed: allocations, and instructions under
+callgrind. Both are differences of two runs of different length, so that costs that occur once
+are excluded. Independent of the comparison.
 
-Happy path: allocations(program), instructions(program); `more`: further arguments."""
+Usual course: allocations(program), instructions(program); `more` are further arguments."""
 import contextlib
 import json
 import os
@@ -27,7 +27,7 @@ def _run(argv):
 
 
 def allocations(program, more=()):
-    """Per pair, after the warm-up: {kind: {all, ours}}."""
+    """Returns the allocations per pair, after the warm-up: {kind: {all, ours}}."""
     found = {}
     for kind in KINDS:
         with Server() as server:
@@ -38,7 +38,7 @@ def allocations(program, more=()):
 
 
 def _costs(path):
-    """Instructions in all, and in the library's own code, of a callgrind file."""
+    """Returns the instructions in a callgrind file: all, and those of the library's own code."""
     names, library, total, ours, call = {}, False, 0, 0, False
     with open(path) as file:
         for line in file:
@@ -75,8 +75,8 @@ def _callgrind(program, kind, pairs, place, more):
 
 
 def instructions(program, place=_alone, more=()):
-    """Per pair in the client: {kind: {all, ours}}. `place` gives a URL with no keys behind
-    it, for a `with`: by default of a server of its own."""
+    """Returns the client's instructions per pair: {kind: {all, ours}}. `place` is a context
+    manager that yields a URL without keys; by default that of a new server."""
     found = {}
     for kind in KINDS:
         few, many = (_callgrind(program, kind, pairs, place, more) for pairs in (FEW, MANY))

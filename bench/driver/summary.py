@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Medians, spread and ratios of all rows, and the tables that show them. Must not know how
-they were measured.
+"""Medians, spread and ratios of all rows, and the tables that show them. Independent of the way
+of measuring.
 
-Happy path: Summary(rows).median("D", 500, "lockwire default", "rate"); tables(summary)."""
+Usual course: Summary(rows).median("D", 500, "lockwire default", "rate"); tables(summary)."""
 import statistics
 
 REFERENCES = {"U": "limit plain", "split": "limit plain", "one": "limit plain",
@@ -26,12 +26,12 @@ TITLES = {
     "clients": "Scale: client processes on one server (as U, 4 slots each)",
 }
 
-# What one has to know of a section's figures.
+# Remarks for the reader of a section's figures.
 ASLEEP = ("With C=1 and a core for each side, both sides sleep in turn: these figures measure how "
           "fast the machine wakes a process up, and hardly the programs.")
 NOTES = {"U": ASLEEP, "split": ASLEEP}
 
-# heading, figure, what it is shown as
+# heading, figure, format
 COLUMNS = {
     "U": [("pairs/s", "rate", "rate"), ("p50 us", "pair_p50_us", "us"),
           ("p99 us", "pair_p99_us", "us"), ("client us", "client_cpu_us", "us"),
@@ -76,13 +76,13 @@ class Summary:
             self.groups.setdefault(key, {}).setdefault(row["label"], []).append(row)
 
     def values(self, key, label, figure):
-        """By repeat; those where there is none are left out."""
+        """Returns the values by repeat; repeats without a value are left out."""
         found = {}
         for row in self.groups.get(key, {}).get(label, []):
             value = row.get("figures", {}).get(figure)
             if value is not None and (row["repeat"] > 0 or figure == "commands"):
                 found[row["repeat"]] = value
-        # Of commands, what the server saw is better than what the program says.
+        # For the number of commands, the server's count is better than the program's.
         return {0: found[0]} if 0 in found else found
 
     def median(self, key, label, figure):
@@ -93,7 +93,7 @@ class Summary:
         return max(self.values(key, label, figure).values(), default=None)
 
     def spread(self, key, label, figure):
-        """Half of the range, as a share of the median."""
+        """Returns half of the range, as a share of the median."""
         values = list(self.values(key, label, figure).values())
         middle = statistics.median(values) if values else 0
         if len(values) < 2 or not middle:
@@ -101,13 +101,14 @@ class Summary:
         return (max(values) - min(values)) / 2 / middle
 
     def ratio(self, key, label, other, figure="rate"):
-        """Median of the ratios of the same repeat: what disturbs both is out."""
+        """Returns the median of the ratios of the same repeat, so that common disturbances
+        cancel out."""
         mine, theirs = self.values(key, label, figure), self.values(key, other, figure)
         ratios = [mine[i] / theirs[i] for i in mine if theirs.get(i)]
         return statistics.median(ratios) if ratios else None
 
     def difference(self, key, label, other, figure):
-        """Median of the differences of the same repeat."""
+        """Returns the median of the differences of the same repeat."""
         mine, theirs = self.values(key, label, figure), self.values(key, other, figure)
         both = [mine[i] - theirs[i] for i in mine if i in theirs]
         return statistics.median(both) if both else None
@@ -119,7 +120,7 @@ class Summary:
         return sorted(key for key in self.groups if key[0] == section)
 
     def remarks(self, key, label):
-        """What went wrong, or is to be known; the first line of it, each once."""
+        """Returns the first lines of the errors and remarks, each once."""
         said = [row[what].split("\n")[0] for row in self.groups[key][label]
                 for what in ("error", "remark") if what in row]
         return list(dict.fromkeys(said))
@@ -171,7 +172,8 @@ def _aligned(table):
 
 
 def _cost_of_the_lock(summary):
-    """What it adds to a request of the gateway; differences of the same repeat."""
+    """Returns the cost of the lock for a request of the gateway, as differences of the same
+    repeat."""
     for key in summary.keys("G"):
         said = []
         for figure, what in (("client_cpu_us", "of the gateway's CPU"),
@@ -186,7 +188,7 @@ def _cost_of_the_lock(summary):
 
 
 def tables(summary, server):
-    """`server`: its name and version."""
+    """Returns the lines of all tables. `server` is its name and version."""
     lines = ["", "All against %s." % server]
     for section, title in TITLES.items():
         keys = summary.keys(section)

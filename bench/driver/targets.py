@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""The targets, and whether they are met. Every one that this run could judge is printed
-with its figure. Those of uncontended pairs are other ones where the server has a command
-that compares and deletes. Must not know how anything is measured.
+"""The targets, and whether they are met. Every target that this run could judge is printed with
+its figure. For uncontended pairs the targets are different if the server has a command that
+compares and deletes. Independent of the way of measuring.
 
-Happy path: judge(summary, counts, compares) -> [(met, what, figure), ...]"""
+Usual course: judge(summary, counts, compares) returns [(met, what, figure), ...]"""
 
 OWN, NO_FENCE, NO_TURNS = "lockwire default", "lockwire nofence", "lockwire noturns"
-FIRST = "lockwire first"  # each release that hands over is the first of its name
+FIRST = "lockwire first"  # each release that hands over is the first one of its name
 
-# By C: of the limit whose release is a script, and of the one whose release is a command.
+# By C: shares of the limit whose release is a script, and of the one whose release is a command.
 WITHOUT_FENCE = {1: 0.95, 16: 0.90, 256: 0.90}
 WITH_FENCE = {1: 0.90, 16: 0.80, 256: 0.85}
 WITHOUT_FENCE_COMPARING = {1: 1.0, 16: 1.1, 256: 1.5}
 WITH_FENCE_COMPARING = {1: 0.95, 16: 1.0, 256: 1.4}
 OF_DELIFEQ = {1: 0.95, 16: 0.88, 256: 0.93}
 
-OVER_TLS = 0.85  # of the raw program over TLS, at every C
+OVER_TLS = 0.85  # share of the limit over TLS, at every C
 
 MANY_ROUNDS = 10
 
@@ -58,7 +58,8 @@ def _over_tls(judge, summary):
 
 
 def _before_the_peers(judge, summary, key, where):
-    """Without fence as they are; with fence too, since that is what ours has by default."""
+    """Compares lockwire with the best peer: without fence, as the peers are, and with fence,
+    which is lockwire's default."""
     rates = [(summary.median(key, label, "rate") or 0, label) for label in summary.labels(key)
              if not label.startswith(("limit ", "lockwire "))]
     if rates:
@@ -76,12 +77,14 @@ def _hand_over(judge, summary, section):
         judge.at_most(where + "waiters without a grant",
                       summary.worst(key, NO_TURNS, "without"), 0)
         grants = summary.median(key, NO_TURNS, "grants")
-        # In L those who wait at the end have joined, too; of many rounds that is little.
+        # In L the waiters at the end have sent commands to join. With many rounds they hardly
+        # matter.
         if section == "D" or grants and grants >= MANY_ROUNDS * key[1]:
             judge.at_most(where + "commands per hand-over",
                           summary.median(key, NO_TURNS, "commands"), 2.2)
         judge.at_most(where + "disorder", summary.median(key, NO_TURNS, "disorder"), 0.02)
-    # By what the limit does at that W, whose queue is a list: what disturbs one W is out.
+    # Shares of the limit at the same W, whose queue is a list, so that disturbances at one W
+    # cancel out.
     ratios = [summary.ratio(key, NO_TURNS, "limit handover") for key in summary.keys(section)]
     if len(ratios) > 1 and all(ratios):
         judge.at_least("%s turns off: the worst of all W, of the best (flat)" % section,
@@ -96,7 +99,7 @@ def _turns(judge, summary, section):
         rate = summary.median(key, OWN, "rate")
         longest = summary.worst(key, OWN, "longest_us")
         if longest and rate:
-            bound_ms = max(50, 4 * 1000 * key[1] / rate)  # four rounds of all waiters
+            bound_ms = max(50, 4 * 1000 * key[1] / rate)  # the time of four rounds of all waiters
             judge.at_most(where + "longest wait, ms", longest / 1000, round(bound_ms))
         judge.at_most(where + "waiters without a grant",
                       summary.worst(key, OWN, "without"), 0)
@@ -155,7 +158,8 @@ def _scale(judge, summary):
 
 
 def judge(summary, counts, compares):
-    """`compares`: the server's own command to compare and delete, None where it has none."""
+    """Returns the verdicts. `compares` is the server's own command to compare and delete, or
+    None."""
     result = Judge(summary)
     _uncontended(result, summary, compares)
     _over_tls(result, summary)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What bench/cluster makes of names, nodes' views and lists, where the answers are known.
-Happy path: python3 test_cluster.py"""
+"""Tests what bench/cluster derives from names, nodes' views and lists, with known answers. Run
+by: python3 test_cluster.py"""
 import os
 import sys
 import unittest
@@ -32,7 +32,8 @@ class Names(unittest.TestCase):
 
 
 class Views(unittest.TestCase):
-    """Of a death: id, flags, master, epoch, link, slots, as Node.view tells them."""
+    """A death, as views of a node: id, flags, master, epoch, link, slots, as Node.view returns
+    them."""
 
     def view(self, old, new):
         return [(OLD, *old), (NEW, *new), (OTHER, "master", "-", "2", "connected", "8192-16383")]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What is made of a failover's events and grants, where the answers are known. Happy path:
-python3 test_failover.py"""
+"""Tests what is derived from a failover's events and grants, with known answers. Run by: python3
+test_failover.py"""
 import os
 import sys
 import types
@@ -19,7 +19,7 @@ MS = 1_000_000
 
 
 def client(granted=(), failed=(), ended=None):
-    """What it has told, in ms."""
+    """Returns a client with these reports; times in ms."""
     made = failover.Client.__new__(failover.Client)
     made.granted = [at * MS for at in granted]
     made.failed = [(at * MS, "no") for at in failed]
@@ -88,7 +88,7 @@ class Tables(unittest.TestCase):
 
 
 def guarded(held, lost):
-    """A client's locks, in ms."""
+    """Returns a client with these locks; times in ms."""
     made = guard.Client.__new__(guard.Client)
     made.held = {lock: at * MS for lock, at in enumerate(held)}
     made.lost = {lock: at * MS for lock, at in enumerate(lost)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What bench/quorum plans, and makes of its rows, where the answers are known. Happy path:
+"""Tests the plan of bench/quorum, and what it derives from its rows, with known answers. Run by:
 python3 test_quorum.py"""
 import argparse
 import os

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The bench's arithmetic, verdicts and sense of time, on rows whose answers are known. Happy path:
-python3 test_rows.py"""
+"""Tests the bench's arithmetic, verdicts and estimates of time, on rows with known answers. Run
+by: python3 test_rows.py"""
 import argparse
 import array
 import os
@@ -26,7 +26,7 @@ MS = 1_000_000
 
 
 def process(*table):
-    """Rows of one process; times in ms."""
+    """Returns the rows of one process; times in ms."""
     values = array.array("q")
     for slot, *times in table:
         values.extend([slot] + [round(t * MS) for t in times])
@@ -39,7 +39,7 @@ def line(**facts):
 
 class Arithmetic(unittest.TestCase):
     def drain_of(self, order):
-        """One process; waiter i asks at i and is granted at the place it has in order."""
+        """One process: waiter i requests at time i, and is granted at its place in `order`."""
         table = [(i, 1 + i, 100 + 2 * order.index(i), 101 + 2 * order.index(i), 200)
                  for i in range(len(order))]
         return rows.drain([process(*table)], [line(slots=len(order))])
@@ -95,8 +95,8 @@ class Arithmetic(unittest.TestCase):
         self.assertEqual((figures["grants"], figures["notify_p50_us"]), (2, 2000))
 
     def test_a_round_is_a_name_of_its_own(self):
-        """The grant of a round while the one before is still held is no hand-over, and no
-        fault of the lock."""
+        """A round's grant during the hold of the round before is neither a hand-over nor a fault
+        of the lock."""
         first = process((1, 1, 2, 4, 5), (2, 5, 6, 9, 9))
         second = process((1, 3, 7, 8, 8), (2, 8, 10, 11, 11))
         figures = rows.notify([first, second], [line(), line()])
@@ -141,7 +141,7 @@ class Medians(unittest.TestCase):
 
 
 class Verdicts(unittest.TestCase):
-    """Rows of one repeat; a target is looked for by how its text begins."""
+    """Rows of one repeat; a target is found by the beginning of its text."""
 
     def verdict(self, begins, rates, compares=None, key=("U", 256, 1), figure="rate",
                 grants=0):
@@ -224,7 +224,8 @@ class Subjects(unittest.TestCase):
     OVER_TLS = {"limit tls", "lockwire tls", "lockwire tls-nofence"}
 
     def found(self, compares="DELEX", server_has_tls=True, build_has_tls=True):
-        """Those of them that are there, the labels of those that are missing, and why."""
+        """Returns the subjects that can be measured, the labels of COMPARING and OVER_TLS among
+        them, and the missing ones with the reasons."""
         subjects, missing = programs.own("", {"name": "Redis 1", "compares": compares,
                                               "tls": server_has_tls}, build_has_tls)
         labels = {subject.label for subject in subjects}
@@ -322,7 +323,7 @@ class Cores(unittest.TestCase):
 
 
 class Passes(unittest.TestCase):
-    """A run of one point: lockwire takes 10 s, each of three peers 20 s."""
+    """A run of one point: lockwire takes 10 s, and each of three peers 20 s."""
 
     def runner(self, folder, minutes):
         ours = programs.Subject("lockwire", "lockwire", "default", [])
