@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 
-// bsm/redislock over go-redis: one client. It does not wait unless it is given a strategy;
-// its documentation's example is a linear backoff of 100 ms.
+// bsm/redislock over go-redis: one client. It does not wait unless it is given a strategy. The
+// example in its documentation is a linear backoff of 100 ms.
 package main
 
 import (
@@ -21,7 +21,7 @@ func open(o *workloads.Options) (workloads.Acquire, error) {
 		delay = o.Retry
 	}
 	return func(name string) (func() error, error) {
-		// Without a deadline of its own it would stop waiting when the lease is over.
+		// Without a deadline in the context it stops waiting after one lease.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		lock, err := locker.Obtain(ctx, name, o.Lease, &redislock.Options{
 			RetryStrategy: redislock.LinearBackoff(delay)})

@@ -25,8 +25,8 @@ main([version("redlock"), version("redlock-4"), version("ioredis")].join(", "), 
         };
     }
     const redlock = new Redlock5(clients, settings);
-    redlock.on("error", () => {}); // each refused try, too
-    if (options.renewed) { // its way to have a lock renewed: a routine that runs under it
+    redlock.on("error", () => {}); // called for each refused try, too
+    if (options.renewed) { // the library renews a lock only while a routine runs under it
         return (name) => new Promise((resolve, reject) => {
             redlock.using([name], options.leaseMs, () => new Promise(() => resolve()))
                 .catch(reject);

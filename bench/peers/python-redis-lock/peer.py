@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""python-redis-lock: waiters block in BLPOP, so that there is no retry delay; one client
-for all threads (with as many connections, where its pool would refuse more than 100), a
-lock object for each acquisition, expiring; with its renewal, a thread for each lock, only
-where locks are held for long."""
+"""python-redis-lock: waiters block in BLPOP, so that there is no retry delay. One client for all
+threads, with a connection for each slot, since its pool would refuse more than 100. An expiring
+lock object for each acquisition. Its renewal, a thread for each lock, is used only if locks are
+held for long."""
 import os
 import sys
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""redis-py's Lock, one client for all threads (with as many connections, where its pool
-would refuse more than 100), a lock object for each acquisition."""
+"""redis-py's Lock: one client for all threads, with a connection for each slot, since its pool
+would refuse more than 100, and a lock object for each acquisition."""
 import os
 import sys
 
@@ -10,13 +10,13 @@ import redis.sentinel  # noqa: E402
 import workloads  # noqa: E402
 from redis.cluster import ClusterNode  # noqa: E402
 
-PATIENCE_S = 0.1  # as redis-py's documentation has it for sentinels and master
+PATIENCE_S = 0.1  # as in redis-py's documentation, for sentinels and the master
 client = None
 
 
 def connect(options):
-    """redis-sentinel://host:port,host:port/service, redis-cluster://host:port,host:port, or a
-    server."""
+    """Connects to redis-sentinel://host:port,host:port/service,
+    redis-cluster://host:port,host:port, or a server."""
     scheme, _, rest = options.url.partition("://")
     places, _, service = rest.partition("/")
     if scheme not in ("redis-sentinel", "redis-cluster"):

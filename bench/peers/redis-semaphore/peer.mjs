@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// redis-semaphore's Mutex over one ioredis client, an object for each acquisition, without
-// a time limit on waiting.
+// redis-semaphore's Mutex over one ioredis client, with an object for each acquisition. Waiting
+// has no time limit.
 import { createRequire } from "node:module";
 import { Redis } from "ioredis";
 import { Mutex } from "redis-semaphore";

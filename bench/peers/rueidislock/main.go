@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 // rueidislock: waiters are woken by client-side caching, so that there is no retry delay.
-// Variants: onekey, as its documentation recommends for a single Redis, and majority, its
-// defaults (two of three keys).
+// Variants: onekey, which its documentation recommends for a single Redis, and majority, its
+// default (two of three keys).
 package main
 
 import (

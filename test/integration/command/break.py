@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Whom `lockwire break` takes a lock from, and whom not: another library's key, one without
-a TTL, whoever came after it looked, more holders than one look shows.
+"""The locks that `lockwire break` releases, and those that it leaves alone: another library's
+key, a key without a TTL, a holder that came after the look, more holders than one look shows.
 
-Happy path: a key that may be no lock is left alone, named, and taken away with --foreign.
+Usual course: a key that may not be a lock is reported and left alone, and released with
+--foreign.
 """
 import os
 import socket
@@ -18,7 +19,7 @@ OURS = "01234567-89ab-cdef-0123-456789abcdef:7:2000-"
 
 class Foreign(LookTest):
     def spared(self, *words):
-        """It is not broken; what was said."""
+        """Checks that the key is left alone. Returns the message."""
         before = self.server("GET", "job")
         said = self.ask(1, "break", "job", *words)
         self.assertEqual(self.server("GET", "job"), before)
@@ -132,8 +133,8 @@ class Many(LookTest):
 
 
 class Between(threading.Thread):
-    """Stands between a client and the server, and does something before the first command
-    that has this word in it."""
+    """Stands between a client and the server, and calls `action` before it forwards the first
+    command that contains `word`."""
 
     def __init__(self, path, server, word, action):
         super().__init__(daemon=True)
@@ -174,7 +175,8 @@ class Between(threading.Thread):
 
 class Changed(LookTest):
     def test_who_has_it_since_it_looked_keeps_it(self):
-        """The look ends with the question who its holder is, MGET; then it is taken away."""
+        """The look ends with MGET, which asks for the holder's client. `break` releases the lock
+        after that. A new holder that comes in between keeps it."""
         follower = OURS.replace(":7:", ":8:")
         for new, more in ((follower, ()), ("theirs", ()), ("theirs", ("--foreign",)),
                           (follower, ("--token", OURS))):

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The cause of a failure, as the command tells it: message, exit code, and how soon.
+"""The cause of a failure, as the command reports it: message, exit code, and how soon.
 
-A table of causes, played at each address family and with --wait 0, 2s and forever. A failure
-that is for good ends every wait at once; another one ends a wait of 0 at once, a wait of 2s
-after that, and is waited out forever. Times have upper limits only, which a slow machine keeps.
+A table of causes, played at each address family and with --wait 0, 2s and forever. A permanent
+failure ends every wait at once. Any other failure ends a wait of 0 at once and a wait of 2s
+after that time, and a wait forever goes on. Times have upper limits only, so that a slow machine
+passes.
 
-Servers are real ones where a real one can be brought to say it, else a Stub, which answers each
-command as a function says.
+Servers are real ones if a real one can be brought to the failure, else a Stub, whose answers a
+function chooses.
 """
 import os
 import resource
@@ -22,7 +23,7 @@ from ports import free_port
 from support import COMMAND, LIMIT, ToolTest, until
 
 CERTIFICATES = os.environ.get("LOCKWIRE_CERTIFICATES") # set where the command has TLS
-AT_ONCE = 20  # seconds, less than LIMIT: what is for good is not waited out
+AT_ONCE = 20  # seconds, less than LIMIT: a permanent failure is not waited out
 NO_CONNECTION = "cannot lock 'x': no connection to the server: "
 NOT_NOW = "cannot lock 'x': the server cannot process the request now: "
 INFO = "# Server\r\nrun_id:" + "a" * 40 + "\r\narch_bits:64\r\n"
@@ -37,7 +38,7 @@ def bulk(text):
 
 
 def slots(*ranges):
-    """CLUSTER SLOTS: first, last, port of each."""
+    """Returns a reply of CLUSTER SLOTS. Each range is (first, last, port)."""
     out = f"*{len(ranges)}\r\n"
     for number, (first, last, port) in enumerate(ranges):
         node = chr(ord("a") + number) * 40
@@ -47,7 +48,8 @@ def slots(*ranges):
 
 
 class Stub:
-    """A server of which `answer(words)` says what it answers; None: it closes, b"": nothing."""
+    """A server that replies with `answer(words)`. None: it closes the connection; b"": it sends
+    nothing."""
 
     def __init__(self, host, answer):
         self.answer = answer
@@ -88,7 +90,8 @@ class Stub:
 
 
 def greets(otherwise):
-    """A server that greets as any, and answers `otherwise` to all else."""
+    """Returns the function of a server that greets normally, and replies `otherwise` to all
+    other commands."""
     def answer(words):
         if words[0] == "AUTH" or words[:2] == ["CLIENT", "SETNAME"]:
             return b"+OK\r\n"
@@ -102,7 +105,7 @@ def greets(otherwise):
 
 class CauseTest(ToolTest):
     def end(self, *words, **more):
-        """The exit code, the messages and the seconds of the command."""
+        """Returns the exit code, the messages and the seconds of the command."""
         began = time.monotonic()
         code, _, err = self.end_of(self.spawn(COMMAND, *words, **more))
         return code, err, time.monotonic() - began
@@ -112,7 +115,7 @@ class CauseTest(ToolTest):
             self.assertTrue(line, f"it has ended without {said}")
 
     def for_good(self, code, said, url, lines=1):
-        """Every wait of every subcommand ends at once, with so many lines."""
+        """Checks that every wait of every subcommand ends at once, with this number of lines."""
         for wait in ("0", "2s", "forever"):
             got, err, seconds = self.end("run", "x", "--wait", wait, "--redis", url, "--", "true")
             self.assertEqual(got, code, f"{url} {wait}: {err}")
@@ -126,8 +129,9 @@ class CauseTest(ToolTest):
             self.assertLess(seconds, AT_ONCE)
 
     def for_now(self, code, said, url, begins=None, logged=True):
-        """A wait of 0 and one of 2s end with the same; forever goes on. `begins`: what the last
-        line begins with. `logged`: the cause is told at once as well."""
+        """Checks that a wait of 0 and one of 2s end with this failure, and that a wait forever
+        goes on. `begins` is the beginning of the last line. `logged`: the cause is also reported
+        at once."""
         for wait in ("0", "2s"):
             got, err, seconds = self.end("run", "x", "--wait", wait, "--redis", url, "--", "true")
             self.assertEqual(got, code, f"{url} {wait}: {err}")
@@ -152,8 +156,8 @@ class CauseTest(ToolTest):
         return stub
 
     def families(self, answer):
-        """(URL's host and port) of such a server at each address family, and by a name that
-        has a further address where nothing listens."""
+        """Yields the URL's host and port of such a server at each address family, and under a
+        name with a further address at which no server listens."""
         yield f"127.0.0.1:{self.stub(answer).port}"
         yield f"localhost:{self.stub(answer).port}"
         if socket.has_ipv6:
@@ -167,7 +171,8 @@ class CauseTest(ToolTest):
 
 
 class Login(CauseTest):
-    """Refused: whichever address of a name is tried first, and whatever others say."""
+    """A refusal counts, whichever address of a name is tried first, and whatever the other
+    addresses answer."""
 
     def test_a_wrong_password(self):
         for place in self.families(lambda words: error("WRONGPASS invalid pair")):
@@ -194,7 +199,7 @@ class Login(CauseTest):
 
 
 class Away(CauseTest):
-    """No server, or one that cannot serve any lock now: another time it may."""
+    """There is no server, or it cannot serve any lock now, but may later."""
 
     def test_nothing_listens(self):
         for host in ("127.0.0.1", "localhost"):
@@ -202,7 +207,7 @@ class Away(CauseTest):
                          NO_CONNECTION + "connecting to ")
 
     def test_a_black_hole(self):
-        """Its queue is full: the kernel does not answer a further connection."""
+        """The queue of the listener is full: the kernel does not answer a further connection."""
         with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
             place = full.getsockname()
             fillers = []
@@ -211,7 +216,7 @@ class Away(CauseTest):
                 filler.setblocking(False)
                 filler.connect_ex(place)
                 fillers.append(filler)
-            for wait in ("300ms", "2s"): # both before the first attempt has ended
+            for wait in ("300ms", "2s"): # both end before the first attempt does
                 code, err, _ = self.end("run", "x", "--wait", wait, "--redis",
                                         f"redis://127.0.0.1:{place[1]}", "--", "true")
                 self.assertEqual(code, 69, err)
@@ -228,7 +233,7 @@ class Away(CauseTest):
         self.assertIn(f"no reply from {place} yet", err)
 
     def silent(self):
-        """A URL: of one that greets, and answers no request."""
+        """Returns the URL of a server that greets, and replies to no request."""
         def otherwise(words):
             if words[0] in ("CONFIG", "COMMAND"):
                 return b"*0\r\n"
@@ -238,7 +243,7 @@ class Away(CauseTest):
         return f"redis://127.0.0.1:{self.stub(greets(otherwise)).port}"
 
     def test_a_server_that_falls_silent(self):
-        """That is not a busy lock."""
+        """A server without a reply is not reported as a busy lock."""
         for wait in ("0", "1s"):
             code, err, _ = self.end("run", "x", "--wait", wait, "--redis", self.silent(), "--",
                                     "true")
@@ -246,8 +251,9 @@ class Away(CauseTest):
             self.assertIn(NOT_NOW + "no reply in time", err)
 
     def test_a_single_try_at_a_silent_server_has_one_limit(self):
-        """It ends with its message. Another wait gives the server a second more to take a grant
-        back: the two are compared, so that the speed of the machine does not matter."""
+        """A single try ends when its message is written. Any other wait gives the server one
+        more second to take back a grant. The two are compared, so that the speed of the machine
+        does not matter."""
         def after_message(wait):
             process = self.spawn(COMMAND, "run", "x", "--wait", wait, "--redis", self.silent(),
                                  "--", "true")
@@ -287,7 +293,7 @@ class Away(CauseTest):
                 resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
             code, err, seconds = self.end(
                 "run", "x", "--redis", f"redis://127.0.0.1:{port}", "--", "true",
-                preexec_fn=limit, # under which a sanitizer cannot look for leaks
+                preexec_fn=limit, # a sanitizer cannot look for leaks under it
                 env={"ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"})
             self.assertLess(seconds, AT_ONCE)
             if code == 0:
@@ -298,7 +304,8 @@ class Away(CauseTest):
 
 
 class TlsStub(Stub):
-    """The same behind TLS, with this certificate; `wants`: one of the client's."""
+    """A Stub behind TLS, with this certificate. `wants`: it requires a certificate of the
+    client."""
 
     def __init__(self, host, answer, certificate, wants):
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -312,7 +319,7 @@ class TlsStub(Stub):
     def serve(self, connection):
         try:
             secured = self.context.wrap_socket(connection, server_side=True)
-        except OSError: # which ssl's errors are
+        except OSError: # the errors of ssl are OSErrors
             connection.close()
             return
         super().serve(secured)
@@ -328,7 +335,7 @@ class Tls(CauseTest):
         self.environment["SSL_CERT_DIR"] = self.folder
 
     def secured(self, certificate, wants=False):
-        """As families()."""
+        """Yields places as families() does."""
         def stub(host):
             made = TlsStub(host, greets(lambda words: b""), certificate, wants)
             self.addCleanup(made.close)
@@ -352,7 +359,7 @@ class Tls(CauseTest):
                 self.for_good(77, why, f"rediss://{place}")
 
     def test_a_certificate_that_is_not_valid_yet(self):
-        """As at the start of a machine whose clock is not set yet."""
+        """Occurs when a machine starts whose clock is not set yet."""
         for place in self.secured("early"):
             self.for_now(69, "certificate is not yet valid", f"rediss://{place}")
 
@@ -361,7 +368,7 @@ class Tls(CauseTest):
             self.for_good(77, "certificate required", f"rediss://{place}")
 
     def test_sentinels_and_nodes_of_a_cluster(self):
-        for scheme, path, lines in (("rediss-sentinel", "/mymaster", 2), # each is told as well
+        for scheme, path, lines in (("rediss-sentinel", "/mymaster", 2), # each is reported, too
                                     ("rediss-cluster", "", 1)):
             place = next(self.secured("renewed"))
             self.for_good(77, "the certificate is refused", f"{scheme}://{place}{path}", lines)
@@ -373,7 +380,7 @@ class Tls(CauseTest):
             self.for_now(69, "TLS", f"rediss://{place}", NO_CONNECTION)
 
     def test_a_handshake_without_a_reply(self):
-        """The kernel accepts the connection; the wait ends before the attempt has failed."""
+        """The kernel accepts the connection. The wait ends before the attempt has failed."""
         with socket.create_server(("127.0.0.1", 0)) as silent:
             port = silent.getsockname()[1]
             code, err, _ = self.end("run", "x", "--wait", "300ms", "--redis",
@@ -388,10 +395,11 @@ class Tls(CauseTest):
 
 
 class Cluster(CauseTest):
-    """What a cluster's nodes say of a slot is no refusal, whatever it is."""
+    """An error about a slot from a cluster's node is never a refusal."""
 
     def nodes(self, answer):
-        """Two stubs that share the slots; answer(words, other's port)."""
+        """Starts two stubs that share the slots. `answer` gets the words and the other stub's
+        port."""
         ports = []
         def of(own):
             def otherwise(words):
@@ -422,7 +430,7 @@ class Cluster(CauseTest):
                          NOT_NOW, logged=False)
 
     def test_the_node_of_the_name_is_away(self):
-        """x is in the upper half."""
+        """The slot of x is in the upper half."""
         dead = free_port()
         alive = []
         def otherwise(words):
@@ -443,7 +451,7 @@ class Cluster(CauseTest):
 
 
 class Later(CauseTest):
-    """After the lock was granted."""
+    """The server refuses after the lock was granted."""
 
     def setUp(self):
         super().setUp()
@@ -481,7 +489,8 @@ class Later(CauseTest):
         self.assertIn("the lock 'x' was lost: the server refused to renew the lease: ", err)
 
     def test_the_release_is_not_answered(self):
-        """It is waited for once, five seconds, and not once more by the client's end."""
+        """The command waits for the reply once, for five seconds, and not again when it closes
+        the client."""
         process = self.hold()
         self.server.pause()
         began = time.monotonic()
@@ -492,10 +501,10 @@ class Later(CauseTest):
         ended = time.monotonic()
         self.server.resume()
         self.assertEqual(code, 0)
-        self.assertLess(ended - told, (told - began) * 0.7) # which is slow if the machine is
+        self.assertLess(ended - told, (told - began) * 0.7) # both are longer on a slow machine
 
     def test_it_may_not_queue(self):
-        """Without a permission for scripts, of which the wait for a busy lock is made."""
+        """The account may not call scripts, which waiting for a busy lock requires."""
         self.server("SET", "x", "theirs", "PX", 600000)
         self.server("ACL", "SETUSER", "app", "-eval", "-evalsha")
         for wait in ("0", "2s", "forever"):
@@ -505,7 +514,7 @@ class Later(CauseTest):
             self.assertLess(seconds, AT_ONCE)
 
     def test_status_says_why_waiting_is_slow(self):
-        """Of the account that it has been given."""
+        """The reason is the missing permission of the account."""
         for rule, said in (("-publish", "PUBLISH is not permitted"),
                            ("-subscribe", "refused SUBSCRIBE"),
                            ("-pubsub", "PUBSUB NUMSUB is not permitted")):

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`lockwire` at redis-cluster://, with real nodes: run, status, watch and break find a lock wherever
-its name leads, also where it led elsewhere a moment ago; and who is no cluster is told so.
+"""`lockwire` at redis-cluster://, with real nodes: run, status, watch and break find a lock at
+the node of its slot, also if the slot has just moved. A server that is not part of a cluster is
+reported.
 
-Happy path: a run holds; its slot moves, its master is replaced; status and watch go on to show it.
+Usual course: a run holds; its slot moves, its master is replaced; status and watch go on to show
+the lock.
 """
 import json
 import signal
@@ -33,7 +35,7 @@ class ClusterTest(ToolTest):
         return out + err
 
     def holder(self, mark, *words, code=5):
-        """Holds "job" until the file `stop` is there."""
+        """Starts a command that holds "job" until the file `stop` exists."""
         process = self.spawn(COMMAND, "run", "job", *words, "--", "sh", "-c",
                              f"echo > {mark}; while [ ! -e stop ]; do sleep 0.02; done; exit {code}",
                              cwd=self.folder)
@@ -150,7 +152,7 @@ class Moving(ClusterTest):
         self.assertEqual(watch.wait(LIMIT), 0)
 
     def test_looked_at_and_broken_while_it_moves(self):
-        """What is about one key is answered by whichever node has it."""
+        """A request for one key is answered by whichever node has the key."""
         first = self.holder("first", "--wait", "0")
         self.wait_for_file("first")
         to = self.other()

@@ -16,7 +16,7 @@ from support import COMMAND, ToolTest, alive, until
 
 
 def servers(folder):
-    """The redis-servers (pids) that run in the folder or below it."""
+    """Returns the pids of the redis-servers that run in the folder or below it."""
     found, folder = [], os.path.realpath(folder)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -39,7 +39,7 @@ class EmbeddedTest(ToolTest):
 
     def end_servers(self):
         for pid in servers(self.folder):
-            with contextlib.suppress(ProcessLookupError):  # it ends by itself, too
+            with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
                 os.kill(pid, signal.SIGKILL)
         until(lambda: not servers(self.folder), "none is left")
 
@@ -90,7 +90,8 @@ class Embedded(EmbeddedTest):
         until(lambda: os.listdir(self.folder) == ["job"], "the directory is gone")
 
     def test_directories_in_the_directory_are_removed(self):
-        """Whatever the server or the command has made in it; links are not followed."""
+        """Everything that the server or the command made in the directory is removed. Links are
+        not followed."""
         script = ('cd "$1"/lockwire-*; mkdir -p deep/er; ln -s "$1/kept" deep/link; '
                   'ln -s "$1/other" deep/er/link; echo > deep/er/file; kill -9 $2')
         os.mkdir(self.path("other"))
@@ -106,7 +107,7 @@ class Embedded(EmbeddedTest):
             self.assertEqual(os.listdir(self.path("other")), ["too"])
 
     def test_the_server_inherits_no_descriptor(self):
-        """The lock of a caller's is free when the caller and its command have ended."""
+        """A lock on a caller's descriptor is free when the caller and its command have ended."""
         lock = os.open(self.path("lock"), os.O_RDWR | os.O_CREAT)
         self.addCleanup(os.close, lock)
         self.spawn(COMMAND, "run", "job", "--redis", "embedded:", "--", "sh", "-c",

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The command where something is missing or odd: descriptors, a place to write to, a server
-that answers its last question, an embedded server's folder; a terminal's keys; and bytes
-of any kind in what it shows.
+"""The command if something is missing or unusual: no descriptors, a closed output, a server that
+stops before its last reply, an embedded server's folder; a terminal's keys; and arbitrary bytes
+in the output.
 
-Happy path: something fails, a message says what, the exit code is the documented one.
+Usual course: something fails, a message has the reason, and the exit code is the documented one.
 """
 import json
 import os
@@ -34,7 +34,8 @@ class FaultTest(ToolTest):
 
 
     def end_of(self, process):
-        """Without what a program built to measure coverage says where it cannot write."""
+        """Leaves out the messages of a program that measures coverage and cannot write its
+        files."""
         code, out, err = super().end_of(process)
         return code, out, re.sub(r"(?m)^(lib)?(gcov )?profiling.*\n", "", err)
 
@@ -46,7 +47,8 @@ class Shortage(FaultTest):
         self.environment["LSAN_OPTIONS"] = "detect_leaks=0"
 
     def check(self, *words):
-        """With however few descriptors: an end, and where it is not good, a reason."""
+        """Checks that the command ends with any number of descriptors, and with a message if it
+        fails."""
         codes = set()
         for limit in range(4, 28):
             process = self.shell(f'ulimit -n {limit}; exec "$0" "$@"', *words)
@@ -69,12 +71,12 @@ class Shortage(FaultTest):
 
 
 class Descriptors(FaultTest):
-    """Some of the standard ones are closed from the start."""
+    """Some of the standard descriptors are closed from the start."""
 
     CLOSED = ("<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-")
 
     def check(self, script, closed, code, out="", err=""):
-        """Ends with this code; what it writes comes where it is open."""
+        """Checks the exit code, and the output on the descriptors that are open."""
         closed = closed.split()
         process = self.shell(f'{script} {" ".join(closed)}')
         ended, said, told = self.end_of(process)
@@ -90,7 +92,8 @@ class Descriptors(FaultTest):
                 self.assertIsNone(self.server("GET", "job"))
 
     def test_a_message_without_some(self):
-        """It goes nowhere, least of all into a pipe or a socket of this process."""
+        """The message goes nowhere, and in particular not into a pipe or a socket of this
+        process."""
         self.server("SET", "job", "theirs", "PX", 600000)
         for closed in self.CLOSED:
             self.check('exec "$0" run job --wait 100ms -- true', closed, 75, "",
@@ -124,7 +127,7 @@ class Output(FaultTest):
             self.assertIn("cannot write to the standard output: ", err)
 
     def test_any_bytes_come_out_as_utf_8(self):
-        """Lua's escapes, and what is to be seen of them."""
+        """Bytes as escapes of Lua, and how they are shown."""
         for escaped, shown in (
                 (r"\226\130\172", "€"), (r"\240\159\152\128", "😀"), (r"\239\191\189", "\ufffd"),
                 (r"\194\160", "\xa0"), (r"\194\159", r"\xc2\x9f"), (r"\128", r"\x80"),
@@ -190,7 +193,7 @@ class TheEnd(FaultTest):
 
 
 class Keys(FaultTest):
-    """A session with a terminal of its own, whose keys are pressed."""
+    """A session with its own terminal, in which keys are pressed."""
 
     def on_terminal(self, *words):
         master, slave = pty.openpty()
@@ -223,7 +226,7 @@ class Keys(FaultTest):
 
 class Embedded(FaultTest):
     def fake_server(self, script):
-        """Stands for redis-server on the PATH; $log is where its log belongs."""
+        """Puts a script in place of redis-server on the PATH; $log is the path of its log."""
         path = self.path("redis-server")
         with open(path, "w", encoding="ascii") as file:
             file.write('#!/bin/sh\nfor word; do\n  [ "$option" = --logfile ] && log=$word\n'

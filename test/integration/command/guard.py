@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`lockwire --guard` at a server that has just started, and so grants no locks for the guard time:
-run and lead report why they wait, and exit with 69 if they may not wait so long. If the server is
-closed for another reason than time, they exit with 77.
+"""`lockwire --guard` at a server that has just started, and so grants no locks for the guard
+time: run and lead report why they wait, and exit with 69 if they may not wait that long. If the
+server grants no locks for another reason than time, they exit with 77.
 """
 import unittest
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """`lockwire hold` at a real server: the line that it writes, each kind of standard input and its
-end, signals, and what becomes of it when the lock is lost.
+end, signals, and its end when the lock is lost.
 
-Happy path: a line with the fence; the key is in Redis; the input ends; code 0, the key is gone.
+Usual course: it prints a line with the fencing token, and the key is in Redis; the input ends;
+the exit code is 0, and the key is gone.
 """
 import os
 import pty
@@ -26,7 +27,7 @@ class HoldTest(ToolTest):
         self.environment["LOCKWIRE_URL"] = self.server.url
 
     def hold(self, *options, **more):
-        """It has its input in a pipe that stays open, unless there is another one."""
+        """Starts hold with a pipe as its input, which stays open, unless another input is given."""
         more.setdefault("stdin", subprocess.PIPE)
         process = self.spawn(COMMAND, "hold", "job", *options, **more)
         if process.stdin is not None:
@@ -34,12 +35,12 @@ class HoldTest(ToolTest):
         return process
 
     def holds(self, *options, **more):
-        """One that holds the lock, and its fence."""
+        """Starts hold. Returns the process that holds the lock, and its fencing token."""
         process = self.hold(*options, **more)
         return process, self.line_of(process.stdout).rstrip("\n")
 
     def outcome(self, process):
-        """Of one whose end comes while its input is open."""
+        """Returns the outcome of a process that ends while its input is open."""
         process.wait(timeout=LIMIT)
         return self.end_of(process)
 
@@ -61,7 +62,7 @@ class Holding(HoldTest):
     def test_what_comes_before_the_end_is_thrown_away(self):
         process, _ = self.holds()
         for _ in range(100):
-            process.stdin.write("line\n" * 2000)  # more than any pipe takes
+            process.stdin.write("line\n" * 2000)  # more than a pipe can buffer
         process.stdin.flush()
         self.assertIsNotNone(self.server("GET", "job"))
         self.assertEqual(self.end_of(process)[0], 0)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`lockwire lead` at a real server: its command runs while it leads, ends with the lead, and is
-started again; another one takes over; two commands never run at once.
+"""`lockwire lead` at a real server: its command runs while it leads, is ended when it loses the
+lead, and is started again. Another candidate takes over. Two commands never run at once.
 
-Happy path: the command is at work; the lock is taken away; it is ended, and started again.
+Usual course: the command runs; the lock is lost; the command is ended, and started again.
 """
 import os
 import signal
@@ -14,7 +14,7 @@ from terminal import CTRL_C, CTRL_Z, Terminal
 
 QUEUE = "lockwire:2:queue:{job}"
 LOOP = "while :; do sleep 0.02; done"
-# Says who it is; also if another of it still lives.
+# Records its name, and also if another one still runs.
 WORK = ('grep -qs "^State:.[^Z]" "/proc/$(cat pid 2>&-)/status" && echo twice >> twice;'
         ' echo $$ > pid;'
         ' echo "$who $LOCKWIRE_FENCE $$" >> works; ')
@@ -31,7 +31,7 @@ class LeadTest(ToolTest):
                           cwd=self.folder, env={"who": who})
 
     def works(self):
-        """Each that was started: who, fence, pid."""
+        """Returns each command that was started: who, fence, pid."""
         if not os.path.exists(self.path("works")):
             return []
         with open(self.path("works"), encoding="ascii") as file:
@@ -189,7 +189,7 @@ class InTerminal(LeadTest):
             shell.expect(f"got line {count}\r\n")
             self.server("DEL", "job")
             shell.expect("lockwire: the lock 'job' was lost: ")
-        self.has_terminal(shell, 4)  # to one that is being ended the key would mean nothing
+        self.has_terminal(shell, 4)  # a command that is being ended would ignore the key
         shell.type(CTRL_C)
         shell.expect("ready> ")
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`lockwire list` at a real server and at a cluster: which locks are shown among other keys, in both
-forms, how far it is, on a terminal alone; exit codes; and that no key does harm.
+"""`lockwire list` at a real server and at a cluster: which locks are shown among other keys, in
+both forms; progress, which is shown only on a terminal; exit codes; and that no key does harm.
 
-Happy path: some runs hold, list shows them by their names.
+Usual course: some runs hold, and list shows them by their names.
 """
 import fcntl
 import json
@@ -40,7 +40,7 @@ class ListTest(ToolTest):
 
     @staticmethod
     def rows(table):
-        """A list of {title: cell}, by the titles' columns."""
+        """Returns a list of {title: cell}, by the titles' columns."""
         head, *lines = table.rstrip("\n").split("\n")
         starts = [match.start() for match in re.finditer(r"\S+", head)] + [None]
         return [{head[a:b].strip(): line[a:b].strip() for a, b in zip(starts, starts[1:])}
@@ -99,7 +99,7 @@ class Shown(Alone):
         self.make(*names)
         self.server("CONFIG", "RESETSTAT")
         got, out, err = self.end_of(self.spawn(COMMAND, "list"))
-        self.assertEqual((got, err), (0, ""))  # in a pipe it says nothing of how far it is
+        self.assertEqual((got, err), (0, ""))  # no progress is written to a pipe
         self.assertEqual([row["NAME"] for row in self.rows(out)], names)
         stats = self.server("INFO", "commandstats")
         self.assertIn("cmdstat_scan:", stats)
@@ -114,7 +114,7 @@ class Shown(Alone):
         self.assertEqual(self.ask(0, "nobody*"), "no lock is held\n")
 
     def test_a_name_that_comes_twice_is_shown_once(self):
-        """While the table shrinks SCAN gives names again."""
+        """While its table shrinks, SCAN returns some names again."""
         names = [f"job:{i:03d}" for i in range(200)]
         self.make(*names)
         self.fill(30000)
@@ -132,7 +132,7 @@ class Shown(Alone):
             shown = self.ask(0, *form)
             self.assertEqual([char for char in shown if char < " " and char != "\n"
                               or "\x7f" <= char < "\xa0"], [], form)
-            self.assertNotIn("esc", shown)  # no lock can have that name
+            self.assertNotIn("esc", shown)  # a lock cannot have that name
         self.assertEqual(len(self.seen()), len(vile))
 
     def test_what_is_unreadable_is_named(self):
@@ -147,7 +147,7 @@ class Shown(Alone):
         self.assertLessEqual(max(map(len, lines)), 80)
         self.assertIn("\u2026", lines[1])
         self.assertIn("ending", lines[1])
-        self.assertIn(TOKEN.format(0)[-4:], lines[1])  # whose it is has room, too
+        self.assertIn(TOKEN.format(0)[-4:], lines[1])  # the holder's token has room, too
         self.assertIn(name, self.ask(0, "--wide"))
 
 
@@ -208,7 +208,7 @@ class Progress(Alone):
 
     @staticmethod
     def read(master):
-        """All that comes until the other side is closed."""
+        """Returns all output until the other side is closed."""
         text = b""
         while select.select([master], [], [], LIMIT)[0]:
             try:
@@ -231,7 +231,7 @@ class Progress(Alone):
         self.assertRegex(said, r"^\r250 of 30,00\d keys, \d locks?\x1b\[K\r")
         self.assertNotIn("\n", said)
         self.assertEqual(set(re.findall(r"\x1b\[?.", said)), {"\x1b[K"})
-        self.assertRegex(said, r"\r\x1b\[K$")  # nothing of it stands there
+        self.assertRegex(said, r"\r\x1b\[K$")  # the line is empty in the end
 
     def test_it_is_no_wider_than_the_terminal(self):
         self.fill(1000)

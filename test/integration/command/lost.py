@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""--on-lost and --keep-running of `lockwire run`, `lead` and `hold` at a real server: when CMD is
-started, what it gets, and that it holds nothing up.
+"""--on-lost and --keep-running of `lockwire run`, `lead` and `hold` at a real server: when CMD
+is started, its environment, and that it delays nothing.
 
-Usual course: the lock is taken away; CMD writes its environment into a file; the exit code is 70.
+Usual course: the key is deleted; CMD writes its environment into a file; the exit code is 70.
 """
 import os
 import signal
@@ -12,7 +12,7 @@ import unittest
 
 from support import COMMAND, LIMIT, ToolTest, alive, keeper_of, status_of, until
 
-# Appends what CMD was given, one line for each start.
+# Appends CMD's environment, one line for each start.
 NOTE = ('echo "$LOCKWIRE_LOST_STATE|$LOCKWIRE_NAME|$LOCKWIRE_LOST_REASON|$LOCKWIRE_FENCE"'
         ' >> noted')
 HANGS = "echo $$ > hook; exec sleep 1000"
@@ -25,7 +25,7 @@ class LostTest(ToolTest):
         self.environment["LOCKWIRE_URL"] = self.server.url
 
     def run_(self, *options, script="exec sleep 1000", subcommand="run", name="job", **more):
-        """A command that holds the lock, and the pid of its program."""
+        """Starts a command that holds the lock. Returns it and the pid of its program."""
         process = self.spawn(COMMAND, subcommand, name, *options, "--", "sh", "-c",
                              "echo $LOCKWIRE_FENCE > fence; echo $$ > held; " + script,
                              cwd=self.folder, **more)
@@ -38,7 +38,8 @@ class LostTest(ToolTest):
             return [tuple(line.rstrip("\n").split("|")) for line in file if line[-1] == "\n"]
 
     def losses(self, count=1):
-        """Those of a loss. (On a slow machine a lock may be at risk as well.)"""
+        """Waits for `count` losses, and returns their notes. (On a slow machine a lock may be at
+        risk as well.)"""
         def lost():
             return [note for note in self.notes() if note[0] == "lost"]
 
@@ -46,21 +47,21 @@ class LostTest(ToolTest):
         return lost()
 
     def outcome(self, process):
-        """Its code and messages; a CMD that hangs has its outputs still open."""
+        """Returns the exit code and the messages. A CMD that hangs still has its outputs open."""
         process.wait(timeout=LIMIT)
         os.set_blocking(process.stderr.fileno(), False)
         return process.returncode, process.stderr.read() or ""
 
     @staticmethod
     def looks(keeper):
-        """How often it has waited for something; -1 when it has ended."""
+        """Returns how often the process has waited for something; -1 when it has ended."""
         try:
             return int(status_of(keeper, "voluntary_ctxt_switches"))
         except OSError:
             return -1
 
     def hook(self):
-        """The pid of a CMD that hangs, which ends with the test."""
+        """Returns the pid of a CMD that hangs, and ends CMD with the test."""
         pid = int(self.wait_for_file("hook"))
         self.addCleanup(lambda: alive(pid) and os.kill(pid, signal.SIGKILL))
         return pid
@@ -93,7 +94,7 @@ class OnLost(LostTest):
         self.assertRegex(err, r"the lock 'job' is at risk, \d+ ms are left\n")
 
     def test_the_token_is_not_its_own(self):
-        """Nor that of another lockwire around this one."""
+        """CMD has neither the token of its own lockwire nor that of an outer one."""
         for more in ((), ("--token", "")):
             if more:
                 taken = self.end_of(self.spawn(COMMAND, "take", "job"))[1]
@@ -109,7 +110,7 @@ class OnLost(LostTest):
             os.remove(self.path("held"))
 
     def test_with_a_minimum_time(self):
-        """A lock that was taken away stays free."""
+        """A lock whose key was deleted stays free."""
         process, _ = self.run_("--lease", "600ms", "--at-least", "1h", "--on-lost", NOTE)
         self.server("DEL", "job")
         self.assertEqual(self.outcome(process)[0], 70)
@@ -144,7 +145,7 @@ class OnLost(LostTest):
             self.assertEqual(code, 70, err)
             self.assertFalse(alive(pid))
             hook = self.hook()
-            self.assertTrue(alive(hook)) # it goes on without lockwire
+            self.assertTrue(alive(hook)) # it continues without lockwire
             self.assertEqual(os.getsid(hook), hook)
             os.kill(hook, signal.SIGKILL)
             until(lambda: not alive(hook), "it ends")
@@ -152,7 +153,7 @@ class OnLost(LostTest):
                 os.remove(self.path(name))
 
     def test_one_that_ignores_sigterm_is_not_the_jobs(self):
-        """SIGKILL after the grace time is for the command alone."""
+        """SIGKILL after the grace time is sent only to the command."""
         process, pid = self.run_("--lease", "600ms", "--on-lost", HANGS,
                                  script='trap "" TERM; while :; do sleep 0.02; done')
         self.server("DEL", "job")
@@ -193,14 +194,14 @@ class KeepRunning(LostTest):
         other = self.spawn(COMMAND, "run", "job", "--", "true")
         self.assertEqual(self.end_of(other)[0], 0)
         self.assertTrue(alive(pid))
-        process.send_signal(signal.SIGUSR1) # still forwarded
+        process.send_signal(signal.SIGUSR1) # it is still forwarded
         code, err = self.outcome(process)
         self.assertEqual(code, 70, err)
         self.assertIn("sh continues without the lock (--keep-running)", err)
         self.assertFalse(alive(pid))
 
     def test_an_outage_beyond_the_lease(self):
-        """Nor does the watchdog end it."""
+        """The watchdog does not end the command either."""
         process, pid = self.run_("--lease", "500ms", "--keep-running", "--on-lost", NOTE)
         keeper = until(lambda: keeper_of(process), "there is a keeper")
         os.remove(self.path("held"))
@@ -249,7 +250,7 @@ class Others(LostTest):
         fence = self.line_of(process.stdout).strip()
         self.server("DEL", "job")
         self.assertEqual(self.outcome(process)[0], 70)
-        self.assertEqual(process.stdout.read(), "") # it does not keep the output open
+        self.assertEqual(process.stdout.read(), "") # CMD does not keep the output open
         self.hook()
         self.assertEqual(self.losses(), [("lost", "job", "the lock is not held", fence)])
 

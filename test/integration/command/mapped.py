@@ -27,7 +27,7 @@ class MapTest(ToolTest):
         return out + err
 
     def holder(self, *words):
-        """Holds "job" until the file `stop` exists, and then ends with 5."""
+        """Starts a command that holds "job" until the file `stop` exists, and then ends with 5."""
         process = self.spawn(COMMAND, "run", "job", *words, "--", "sh", "-c",
                              "echo > held; while [ ! -e stop ]; do sleep 0.02; done; exit 5",
                              cwd=self.folder)
@@ -75,7 +75,7 @@ class UnreachableMaster(MapTest):
         self.assertEqual((seen["master"]["host"], seen["master"]["port"]), (TEST_NET, 6379))
 
     def test_every_subcommand(self):
-        token = self.ask(0, "take", "job", *self.map).split()[0] # warnings follow
+        token = self.ask(0, "take", "job", *self.map).split()[0] # warnings follow on other lines
         token = self.ask(0, "take", "job", "--token", token, *self.map).split()[0]
         self.ask(75, "run", "job", "-n", *self.map, "--", "true")
         hold = self.spawn(COMMAND, "hold", "job", "-n", *self.map, stdin=subprocess.PIPE)
@@ -144,7 +144,7 @@ class RealSentinels(MapTest):
         self.map += ("--map", f"{TEST_NET}:{self.second.port}=127.0.0.1:{self.second.port}")
 
     def local_addresses(self, server):
-        """The addresses at which clients of lockwire's are connected to the server."""
+        """Returns the server's addresses to which lockwire's clients are connected."""
         return {field.split("=")[1].split(":")[0]
                 for line in server("CLIENT", "LIST").splitlines() if "name=lockwire" in line
                 for field in line.split() if field.startswith("laddr=")}

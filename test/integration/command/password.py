@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""--password-file: where the password comes from, who sees it, what is no password.
+"""--password-file: the source of the password, that other processes do not see it, and invalid
+passwords.
 
-Happy path: a server that wants a password, which only a file has; every subcommand gets in.
+Usual course: a server requires a password, which only a file has; every subcommand gets in.
 """
 import os
 import signal
@@ -144,11 +145,11 @@ class NoPassword(PasswordTest):
 
     def test_no_descriptor_for_it_is_the_system_s(self):
         self.environment["LSAN_OPTIONS"] = "detect_leaks=0"
-        # one is wanted for the libraries, too: it is the last that can be had, and is taken
+        # the last available descriptor is in use; the dynamic loader may need it, too
         process = self.spawn("sh", "-c", 'ulimit -n 4; exec "$0" status job --password-file "$1"'
                              ' 3</dev/null', COMMAND, self.file(b"s3cret"))
         code, _, err = self.end_of(process)
-        self.assertIn(code, (71, 127), err) # 127: the loader of libraries was the first
+        self.assertIn(code, (71, 127), err) # 127: the dynamic loader failed first
 
     def test_a_user_without_any(self):
         for words in (("run", "job", "--", "true"), ("status", "job")):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`lockwire run` and all the processes that a command is: none of them works on without the
-lock, whoever dies, and the lock is not given back while one of them works.
+"""`lockwire run` and all the processes of its command: none of them works on without the lock,
+whichever process dies, and the lock is not released while one of them works.
 
-Happy path: a command with children of its own; something happens; all of them are gone.
+Usual course: a command has children of its own; something happens; all of them are gone.
 """
 import contextlib
 import os
@@ -16,12 +16,13 @@ from support import COMMAND, LIMIT, ToolTest, alive, children, keeper_of, stat_o
 LOOP = "while :; do sleep 0.02; done"
 AT_WORK = "while [ ! -s worker ]; do sleep 0.02; done"
 STUBBORN = f'trap "" TERM; echo $$ > worker; {LOOP}'
-# Says when it works, on a clock that all processes share, whatever it is sent.
+# Prints the time while it works, on a clock that all processes share, and ignores SIGTERM.
 CLOCK = ("import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
          "while True:\n"
          "    print(time.monotonic(), flush=True); time.sleep(0.005)\n")
-# Each process ends as soon as it has started the next: whoever looks sees hardly one of them.
-# So it goes on as long as there is a file `go`. (A shell goes no deeper than 1,000 calls.)
+# Each process ends as soon as it has started the next, so that an observer hardly sees one of
+# them. The chain goes on while the file `go` exists. (A shell allows no more than 1,000 nested
+# calls.)
 CHAIN = ('trap "" TERM; f() { if [ "$1" -gt 0 ]; then f $(($1 - 1)) & exit 3; fi;'
          ' if [ -e go ]; then exec sh -c "$CHAIN f 900"; fi;'
          ' echo done > done; exit; };')
@@ -32,7 +33,7 @@ APART = ("import os, sys\n"
          "os.setpgid(0, 0)\n"
          "os.execvp('sh', ['sh', '-c', sys.argv[1]])\n")
 CHAINS = (("sh", "-c", BEGIN), (sys.executable, "-c", APART, BEGIN))
-# The first thread ends, another works, in a group of its own.
+# The first thread ends; another one works, in its own process group.
 THREAD = ("import ctypes, os, threading, time\n"
           "os.setpgid(0, 0)\n"
           "def work():\n"
@@ -59,14 +60,14 @@ class ProcessesTest(ToolTest):
         return self.spawn(COMMAND, "run", *words, cwd=self.folder, **more)
 
     def working(self, script, *options):
-        """A command of several processes; returns it and the one whose pid is in `worker`."""
+        """Starts a command of several processes. Returns it and the pid in the file `worker`."""
         process = self.run_("job", *options, "--", "sh", "-c", script)
         worker = int(self.wait_for_file("worker"))
         self.addCleanup(self.kill, worker)
         return process, worker
 
     def following(self, words, *options):
-        """A chain of processes; returns the command and the group that the chain is."""
+        """Starts a chain of processes. Returns the command and the chain's process group."""
         with open(self.path("go"), "wb"):
             pass
         process = self.run_("job", *options, "--", *words, env={"CHAIN": CHAIN})
@@ -83,7 +84,7 @@ class ProcessesTest(ToolTest):
 
 
 class Lease(ProcessesTest):
-    """Nobody works beside the next holder."""
+    """No process works during the next holder's lease."""
 
     def check(self, cut, url, code_of_first):
         first = self.spawn(
@@ -221,7 +222,7 @@ class Signals(ProcessesTest):
 
 
 class Left(ProcessesTest):
-    """The command has ended, something that it started has not."""
+    """The command has ended, but a process that it started has not."""
 
     def check(self, script):
         process, worker = self.working(script)
@@ -262,7 +263,7 @@ class Left(ProcessesTest):
         self.assertTrue(alive(worker))
 
     def test_what_was_there_before_is_left_alone(self):
-        """Children of the shell that lockwire was exec'ed from."""
+        """The processes are children of the shell that exec'ed lockwire."""
         process = self.spawn(
             "sh", "-c", 'sleep 1000 >/dev/null 2>&1 & echo $! > worker; exec "$0" run job --'
             ' sh -c "exit 3"', COMMAND, cwd=self.folder)
@@ -279,7 +280,7 @@ class Left(ProcessesTest):
 
 
 class Keeper(ProcessesTest):
-    """lockwire is killed."""
+    """lockwire is killed, and its keeper remains."""
 
     def check(self, script, *options):
         process, worker = self.working(script, *options)
@@ -328,18 +329,18 @@ class Keeper(ProcessesTest):
         os.kill(keeper, signal.SIGSTOP)
         until(lambda: stat_of(keeper)[0] == "T", "it is stopped")
         process.send_signal(signal.SIGUSR1)
-        self.wait_for_file("got")  # lockwire has seen to all that it was told before
+        self.wait_for_file("got")  # lockwire has handled all earlier signals
         self.assertEqual(keeper_of(process), keeper)
         os.kill(keeper, signal.SIGCONT)
         os.kill(worker, signal.SIGKILL)
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGKILL)
 
     def test_what_is_stopped_with_a_killed_lockwire_does_not_run_on(self):
-        """The system continues it; its grace time is not for this."""
+        """The system continues the stopped command, which must not use its grace time to run on."""
         process = self.run_("job", "--", "sh", "-c",
                             'trap "" HUP; echo $$ > worker; exec "$0" -c "$1" > ticks',
                             sys.executable, CLOCK,
-                            preexec_fn=os.setpgrp)  # a job, which somebody can continue
+                            preexec_fn=os.setpgrp)  # a job that can be continued
         worker = int(self.wait_for_file("worker"))
         self.wait_for_file("ticks")
         process.send_signal(signal.SIGTSTP)
@@ -401,7 +402,7 @@ class EmbeddedServer(ProcessesTest):
         (server,) = (pid for pid, (name, _) in children(process.pid).items() if "redis" in name)
         os.kill(server, signal.SIGKILL)
         until(lambda: server not in children(process.pid), "it is reaped")
-        with contextlib.suppress(ProcessLookupError):  # its lock may be lost by now
+        with contextlib.suppress(ProcessLookupError):  # the lock may have been lost
             os.kill(worker, signal.SIGTERM)
         self.assertIn(self.end_of(process)[0], (70, 128 + signal.SIGTERM))
         self.assertEqual(os.listdir(self.folder), ["worker"])

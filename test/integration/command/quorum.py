@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The command with the URL of a quorum: run, lead and hold at three real servers, status with
-each server's vote, what is refused.
+each server's vote, and refusals.
 
-Happy path: one run holds the lock at three servers; status shows three votes; another run waits.
+Usual course: one run holds the lock at three servers; status shows three votes; another run
+waits.
 """
 import json
 import os

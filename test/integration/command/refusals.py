@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A server that refuses: the password, the database, or to write. What of it ends the command
-at once, what is waited out and told at the end, and what is no refusal.
+"""A server that refuses the password, the database, or writing: which refusals end the command
+at once, which are waited out and reported at the end, and which errors are no refusals.
 
-Happy path: the server says no, the command says what it said, once, and exits with 77.
+Usual course: the server refuses; the command reports the server's text once, and exits with 77.
 """
 import os
 import re
@@ -26,7 +26,8 @@ class RefusalTest(ToolTest):
         return err
 
     def everyone(self, code, said, *options):
-        """Each subcommand, however long it may wait, ends so, and says why once."""
+        """Checks that each subcommand, with any wait, ends with this code and reports the reason
+        once."""
         for words in (("run", "job", "--wait", "forever"), ("run", "job", "--wait", "0"),
                       ("run", "job", "--wait", "60s"), ("status", "job"), ("break", "job"),
                       ("watch", "job")):
@@ -60,7 +61,7 @@ class FirstConnection(RefusalTest):
         self.everyone(77, "NOPERM", "--redis", self.server.url + "?db=1")
 
     def test_too_many_clients_is_no_refusal(self):
-        """What it answers to AUTH is about the connection."""
+        """The server's reply to AUTH concerns the connection, not the password."""
         port = self.server.listen()
         self.server("ACL", "SETUSER", "anna", "on", ">right", "~*", "&*", "+@all")
         holder = self.spawn(COMMAND, "run", "other", "--", "sh", "-c",
@@ -75,7 +76,7 @@ class FirstConnection(RefusalTest):
 
 
 class LaterConnection(RefusalTest):
-    """Once it was connected, a refused password is an outage: it is being changed."""
+    """After a first connection a refused password is an outage: the password is being changed."""
 
     def setUp(self):
         super().setUp()
@@ -145,7 +146,7 @@ class LaterConnection(RefusalTest):
 
 
 class Writing(RefusalTest):
-    """The server answers, but will not write."""
+    """The server replies, but refuses writes."""
 
     def refused(self, said):
         for wait in ("0", "400ms"):
@@ -154,7 +155,8 @@ class Writing(RefusalTest):
                 self.assertIn(f"cannot lock 'job': refused by the server: {said}", err)
 
     def refusals(self):
-        """Before 7.0 a script's is counted as an ERR."""
+        """Returns the number of refusals. Before 7.0 the refusal of a script is counted as an
+        ERR."""
         return sum(int(count) for count in re.findall(r"errorstat_(?:OOM|ERR):count=(\d+)",
                                                       self.server("INFO", "errorstats")))
 
@@ -167,7 +169,7 @@ class Writing(RefusalTest):
         self.refused("NOREPLICAS")
 
     def test_it_cannot_save(self):
-        # which a file cannot replace, not even root's
+        # a file cannot replace a directory, not even as root
         os.mkdir(os.path.join(self.server.folder, "dump.rdb"))
         self.server("CONFIG", "SET", "save", "3600 1")
         self.server("SET", "other", "x")
@@ -179,13 +181,13 @@ class Writing(RefusalTest):
     def test_a_cluster_without_slots(self):
         self.server.kill()
         self.server.start("--cluster-enabled", "yes", "--port", str(free_port_with_bus()))
-        for wait in ("0", "400ms"): # nobody refuses anything: it may have them in a moment
+        for wait in ("0", "400ms"): # no refusal: the cluster may have the slots in a moment
             err = self.ask(69, "run", "job", "--wait", wait, "--", "true")
             self.assertIn("cannot lock 'job': the server cannot process the request now: "
                           "CLUSTERDOWN", err)
 
     def test_a_refusal_that_passed_is_not_told(self):
-        """Busy until the end is busy."""
+        """A wait that ends while the lock is busy is reported as busy."""
         self.server("SET", "job", "theirs", "PX", 600000)
         self.server("CONFIG", "SET", "maxmemory", 1)
         process = self.spawn(COMMAND, "run", "job", "--wait", "5s", "--", "true")

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`lockwire run` at a real server: exit codes, environment, exclusion, waiting, signals, and
-what becomes of the program when the lock is lost.
+"""`lockwire run` at a real server: exit codes, environment, exclusion, waiting, signals, and the
+program's end when the lock is lost.
 
-Happy path: a command runs while its key is in Redis, its code comes back, the key is gone.
+Usual course: a command runs while its key is in Redis; its exit code is returned, and the key is
+gone.
 """
 import os
 import signal
@@ -29,7 +30,7 @@ class RunTest(ToolTest):
         return self.end_of(self.run_(*words, **more))[0]
 
     def holder(self, *options, script="echo $$ > held; exec sleep 1000", name="job"):
-        """A command that holds the lock; returns it and the pid of its program."""
+        """Starts a command that holds the lock. Returns it and the pid of its program."""
         process = self.run_(name, *options, "--", "sh", "-c", script, cwd=self.folder)
         return process, int(self.wait_for_file("held"))
 
@@ -281,7 +282,7 @@ class Losing(RunTest):
 
 
 class Several(RunTest):
-    """--and: the command runs while all locks are held."""
+    """With --and the command runs while all locks are held."""
 
     def test_all_are_held_with_a_fence_each_in_the_given_order(self):
         script = 'echo $LOCKWIRE_NAME $LOCKWIRE_FENCE $LOCKWIRE_FENCE_2 $LOCKWIRE_FENCE_3 ' \
@@ -295,7 +296,7 @@ class Several(RunTest):
             self.assertEqual((name, none), (names[0], "none"))
             fences.append(dict(zip(names, map(int, numbers))))
             self.assertEqual(self.server("EXISTS", "a", "b", "c"), 3)
-            self.assertEqual(self.end_of(process)[0], 1)  # of read, at the end of its input
+            self.assertEqual(self.end_of(process)[0], 1)  # the code of read at the end of input
             self.assertEqual(self.server("EXISTS", "a", "b", "c"), 0)
         for name in "abc":
             self.assertLess(fences[0][name], fences[1][name])

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`lockwire` at redis-sentinel://, with a real sentinel: which master it is, since when, that
-another one is followed and told of, what sentinels are logged in to with, and who is no sentinel.
+"""`lockwire` at redis-sentinel://, with a real sentinel: the master and since when it is master;
+a new master is followed and reported; the login at sentinels; and servers that are not
+sentinels.
 
-Happy path: status shows the master; it is replaced; watch says so, and run works on.
+Usual course: status shows the master; it is replaced; watch reports that, and run works on.
 """
 import contextlib
 import json
@@ -19,11 +20,11 @@ from watch import Terminal
 from watched import SERVICE, Watched
 
 SECRET = "s3cret w0rd"
-WARNING = "min-replicas-to-write"  # these servers have none
+WARNING = "min-replicas-to-write"  # these servers do not have the setting
 
 
 class OldSentinel(socketserver.ThreadingTCPServer):
-    """Says of that master that it has been it for so long."""
+    """Reports that the server has been master for `for_ms`."""
     daemon_threads = True
 
     def __init__(self, port, for_ms):
@@ -38,7 +39,7 @@ class OldSentinel(socketserver.ThreadingTCPServer):
 
     class Connection(socketserver.StreamRequestHandler):
         def handle(self):
-            with contextlib.suppress(ConnectionError):  # as clients leave
+            with contextlib.suppress(ConnectionError):  # clients may leave
                 while count := self.rfile.readline()[1:]:
                     lines = [self.rfile.readline() for _ in range(2 * int(count))]
                     words = [line.strip().decode() for line in lines[1::2]]
@@ -74,7 +75,7 @@ class SentinelTest(ToolTest):
         return f"127.0.0.1:{port}"
 
     def holder(self, *words, **more):
-        """Holds "job" until the file `stop` is there."""
+        """Starts a command that holds "job" until the file `stop` exists."""
         process = self.spawn(COMMAND, "run", "job", *words, "--", "sh", "-c",
                              "echo > held; while [ ! -e stop ]; do sleep 0.02; done; exit 5",
                              cwd=self.folder, **more)
@@ -134,7 +135,7 @@ class Status(SentinelTest):
 
     def test_a_master_that_was_replaced(self):
         self.watched.fail_over()
-        # meanwhile there may be none
+        # in between there may be no master
         until(lambda: self.place(self.watched.replica_port)
               in self.end_of(self.spawn(COMMAND, "status", "job"))[1], "the other one is shown")
 
@@ -158,7 +159,7 @@ class Run(SentinelTest):
             line = process.stderr.readline()
         self.assertIn(f"the master is now {self.place(self.watched.replica_port)}, was "
                       f"{self.place(self.watched.master_port)}", line)
-        # what is released is so at the new one
+        # the lock is released at the new master
         until(lambda: "role:master" in self.watched.replica("INFO", "replication"), "it is one")
         self.let_go()
         code, _, err = self.end_of(process)
@@ -166,7 +167,7 @@ class Run(SentinelTest):
         self.assertEqual(self.watched.replica("EXISTS", "job"), 0)
 
     def test_it_ends_its_command_where_the_new_master_knows_of_no_lock(self):
-        """As if the last write had not reached it."""
+        """Simulates that the last write did not reach the new master."""
         process = self.holder("--grace", "100ms")
         self.watched.until_known()
         self.watched.replica("CONFIG", "SET", "replica-read-only", "no")
@@ -269,7 +270,7 @@ class Login(SentinelTest):
 
 
 class Strangers(SentinelTest):
-    """Who is no sentinel, or none of this service."""
+    """A server that is no sentinel, or a sentinel that does not know this service."""
 
     def refused(self, code, url, said):
         for words in (("run", "job", "--wait", "200ms", "--redis", url, "--", "true"),
@@ -285,7 +286,7 @@ class Strangers(SentinelTest):
         self.refused(77, self.watched.url + "2", "ERR No such master")
 
     def test_a_plain_server_and_one_that_is_away(self):
-        """Who is away may know it later."""
+        """A sentinel that is down may know the service."""
         self.refused(69, f"redis-sentinel://127.0.0.1:{self.watched.master_port},127.0.0.1:1/"
                      f"{SERVICE}", "127.0.0.1:1: ")
 

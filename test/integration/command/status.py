@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`lockwire status` and `lockwire break`, and `lockwire run` in the re-entrant modes, at a
-real server: what is shown, in both forms, what is taken away, exit codes.
+"""`lockwire status` and `lockwire break`, and `lockwire run` in the re-entrant modes, at a real
+server: the output in both forms, which locks are broken, exit codes.
 
-Happy path: one run holds, another waits; status shows both; break gives the lock to the second.
+Usual course: one run holds, another waits; status shows both; break hands the lock to the
+second.
 """
 import json
 import os
@@ -32,7 +33,8 @@ class LookTest(ToolTest):
         return self.spawn(COMMAND, "run", "job", *words, cwd=self.folder)
 
     def holder(self, *options):
-        """A process that holds the lock until its program, whose pid comes too, is ended."""
+        """Starts a process that holds the lock until its program ends. Returns it and the
+        program's pid."""
         self.holders += 1
         mark = f"held{self.holders}"
         process = self.run_(*options, "--", "sh", "-c", f"echo $$ > {mark}; exec sleep 1000")
@@ -60,7 +62,7 @@ class LookTest(ToolTest):
 
     @staticmethod
     def rows(table):
-        """Each table as a list of {title: cell}, by the titles' columns."""
+        """Returns each table as a list of {title: cell}, by the titles' columns."""
         tables = []
         for block in table.rstrip("\n").split("\n\n")[1:]:
             head, *lines = block.split("\n")
@@ -71,7 +73,8 @@ class LookTest(ToolTest):
 
 
 class Relay:
-    """In front of a server's port; a SUBSCRIBE goes no farther and is not answered."""
+    """Forwards the connections to a server's port, except that SUBSCRIBE is neither forwarded
+    nor answered."""
 
     def __init__(self, port):
         self.port_behind = port
@@ -105,7 +108,7 @@ class Relay:
             one.close()
 
     def cut(self):
-        """All of it, as a server does that ends."""
+        """Closes all connections, as a server does when it ends."""
         self.listener.shutdown(socket.SHUT_RDWR)
         for one in self.sockets:
             try:
@@ -116,7 +119,7 @@ class Relay:
 
 class Status(LookTest):
     def test_a_server_that_goes_after_its_answer(self):
-        """What has been shown stays true, and so does the exit code."""
+        """The output that was shown stays valid, and so does the exit code."""
         relay = Relay(self.server.listen())
         self.addCleanup(relay.close)
         process = self.spawn(COMMAND, "status", "job", "--redis",
@@ -141,7 +144,7 @@ class Status(LookTest):
         self.assertTrue(table.startswith("job: 1 holder, 1 waiter\n"), table)
         (held,), (waits,) = self.rows(table)
         value = self.server("GET", "job")
-        self.assertTrue(value.endswith("+"), value)  # marked, since somebody waits
+        self.assertTrue(value.endswith("+"), value)  # marked, since there is a waiter
         self.assertEqual((held["HELD"], held["OWNER"], held["FENCE"], held["TOKEN"]),
                          ("mutex", "-", "-", value[:-1] + "-"))
         self.assertRegex(held["LEASE"], r"^\d+\.\ds$")
@@ -203,7 +206,7 @@ class Status(LookTest):
                          second["OWNER"])
 
     def test_who_gave_no_owner_has_none(self):
-        """In Redis the token stands in its place."""
+        """If no owner is given, Redis stores the token in its place."""
         self.holder("--shared")
         (held,) = self.seen()["holders"]
         self.assertIn(f"r:{held['token']}", self.server("HKEYS", "job"))
@@ -277,7 +280,7 @@ def width(line):
 
 
 class Width(LookTest):
-    """Whatever others call themselves."""
+    """Other programs may use owners of any length and any characters."""
 
     OWNERS = ("o" * 128, "\u65e5\u672c" * 40, "e\u0301" * 60, "\x1b[31m" + "x" * 100,
               "\U0001f512" * 30, "short")
@@ -296,7 +299,7 @@ class Width(LookTest):
         self.server("HSET", "job", *words)
 
     def lines(self, columns, *words):
-        """In a terminal as wide; None: in a pipe."""
+        """Returns the lines as shown in a terminal of this width; None: in a pipe."""
         words = words or ("status", "job")
         if columns is None:
             return self.ask(0, *words).splitlines()
@@ -314,7 +317,7 @@ class Width(LookTest):
             self.assertFalse(set(line) & {"\x1b", "\x07", "\x7f"}, lines)
         self.assertEqual(len(lines), 4 + len(self.OWNERS), lines)
         for i, line in enumerate(lines[4:]):
-            self.assertIn(f"{self.FENCE}{i}", line)  # what is a number is whole
+            self.assertIn(f"{self.FENCE}{i}", line)  # numbers are not shortened
             self.assertRegex(line, rf"  a-pro\S+\u2026.*{4100000 + i}\b")
         self.assertRegex(lines[4], r"^read  ooo\S*\u2026o+  ")
         self.assertRegex(lines[-1], "^read  short  ")
@@ -367,7 +370,7 @@ class Width(LookTest):
 
 class Break(LookTest):
     def test_the_next_gets_it_and_the_holder_is_told(self):
-        held, _ = self.holder("--lease", "10m") # no renewal of its own tells it
+        held, _ = self.holder("--lease", "10m") # no renewal of its own finds out
         waiting = self.waiter(QUEUE, 1)
         self.assertEqual(self.ask(0, "break", "job"), "")
         self.assertEqual(waiting.stdout.readline(), "mine\n")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`lockwire take`, `lockwire release`, `--token` and `--at-least` at a real server, and at sentinels
-and in a cluster, also after failovers.
+"""`lockwire take`, `lockwire release`, `--token` and `--at-least` at a real server, and at
+sentinels and in a cluster, also after failovers.
 
-Happy path: take prints a token and exits, the lock stays held; the token is prolonged, a command
-runs under it, or it is released; then it holds no more.
+Usual course: take prints a token and exits, and the lock stays held. With the token the lease is
+extended, or a command is run, or the lock is released. After that the token no longer holds.
 """
 import datetime
 import json
@@ -23,7 +23,7 @@ TOKEN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[0-9]+:[0-9]+-\n"
 KINDS = ((), ("-x",), ("-s",), ("-s", "--permits", "2"), ("-x", "--owner", "anna"))
 HOUR = 3600 * 1000
 SPARE = 2 * LIMIT * 1000
-# The servers below sentinels have no such setting, and Redis 6.2 has no sharded channels.
+# The servers below sentinels do not have the setting, and Redis 6.2 has no sharded channels.
 WARNING = re.compile("min-replicas-to-write|refused SSUBSCRIBE")
 
 
@@ -34,7 +34,7 @@ class TakeTest(ToolTest):
         self.environment["LOCKWIRE_URL"] = self.server.url
 
     def run_(self, *words, input_=None, **more):
-        """Exit code, output and messages of one that ends by itself."""
+        """Returns the exit code, output and messages of a command that ends by itself."""
         if input_ is not None:
             more["stdin"] = subprocess.PIPE
         process = self.spawn(COMMAND, *words, **more)
@@ -84,7 +84,7 @@ class Life(TakeTest):
         token = self.take("--lease", "1h")
         begun = time.monotonic()
         self.take("--lease", "700ms", "--token", token)
-        self.good("run", "job", "--", "true")  # waits for it
+        self.good("run", "job", "--", "true")  # waits for the end of the lease
         self.assertGreaterEqual(time.monotonic() - begun, 0.7)
 
     def test_a_command_under_the_token(self):
@@ -103,7 +103,7 @@ class Life(TakeTest):
         self.assertFalse(os.path.exists(self.path("ran")))
 
     def test_a_token_that_does_not_hold_runs_nothing(self):
-        """Not even if the lock is free, so that it could be acquired."""
+        """The command does not run even if the lock is free and could be acquired."""
         for kind in KINDS:
             token = self.take(*kind)
             self.good("release", "job", token)
@@ -122,7 +122,7 @@ class Life(TakeTest):
         token = self.take("--lease", "1h")
         waiter = self.spawn(COMMAND, "run", "job", "--", "echo", "ran")
         until(lambda: self.server("ZCARD", "lockwire:2:queue:{job}") == 1, "it queues")
-        token = self.take("--lease", "1h", "--token", token)  # the queue stays
+        token = self.take("--lease", "1h", "--token", token)  # the queue is kept
         self.assertEqual(self.server("ZCARD", "lockwire:2:queue:{job}"), 1)
         self.assertIsNone(waiter.poll())
         self.good("release", "job", token)
@@ -166,11 +166,11 @@ class Life(TakeTest):
             _, err = process.communicate(timeout=LIMIT)
         self.assertEqual(process.returncode, 71, err)
         self.assertIn("standard output", err)
-        self.assertEqual(self.server("EXISTS", "job"), 0)  # nobody could release it
+        self.assertEqual(self.server("EXISTS", "job"), 0)  # its token is lost
 
 
 class FromElsewhere(TakeTest):
-    """The token stands in no process list."""
+    """The token is not visible in the list of processes."""
 
     def test_a_file(self):
         path = self.path("token")
@@ -341,7 +341,7 @@ class Servers(TakeTest):
         self.assertEqual(self.run_("release", "job", token)[0], 77)
 
     def test_a_lease_that_the_server_refuses_to_set(self):
-        """There is no token to rely on, so none is printed."""
+        """The lock has no lease to rely on, so no token is printed."""
         self.server("ACL", "SETUSER", "default", "-pexpire")
         self.bad(77, "the lease of 'job' could not be set; it stays locked", "take", "job",
                  "--lease", "1h")
@@ -349,7 +349,7 @@ class Servers(TakeTest):
 
 
 class ManyServers(TakeTest):
-    """One lock of each kind. The names are in one slot of a cluster."""
+    """Takes one lock of each kind. Their names are in one slot of a cluster."""
     COUNT = range(len(KINDS))
     SLOT = "{t}"
 
@@ -362,7 +362,7 @@ class ManyServers(TakeTest):
         return f"{self.SLOT}job{i}"
 
     def take_all(self):
-        """The tokens and the fencing tokens."""
+        """Returns the tokens and the fencing tokens."""
         taken = [json.loads(self.good("take", self.name(i), "--json", "--lease", "1h", *KINDS[i]))
                  for i in self.COUNT]
         return [each["token"] for each in taken], [each["fence"] for each in taken]
@@ -374,7 +374,7 @@ class ManyServers(TakeTest):
                           *KINDS[i]).rstrip("\n") for i in self.COUNT]
 
     def run_all(self, tokens, fences):
-        """Afterwards all locks are free."""
+        """Runs a command under each token. Afterwards all locks are free."""
         for i in self.COUNT:
             fence = self.good("run", self.name(i), "--token", tokens[i], *KINDS[i], "--", "sh",
                               "-c", "echo $LOCKWIRE_FENCE")
@@ -396,14 +396,14 @@ class ManyServers(TakeTest):
         self.assertFalse(os.path.exists(self.path("ran")))
 
     def assert_carried_over(self, change):
-        """The tokens of before the change can be used after it."""
+        """Checks that tokens from before the change can be used after it."""
         tokens, fences = self.take_all()
         change()
         self.run_all(self.prolong_all(tokens), fences)
         self.release_all(self.take_all()[0])
 
     def holder(self, token):
-        """A command that runs under the token until the file `stop` exists."""
+        """Starts a command that runs under the token until the file `stop` exists."""
         process = self.spawn(COMMAND, "run", self.name(0), "--token", token, "--lease", "6s", "--",
                              "sh", "-c", "echo > held; while [ ! -e stop ]; do sleep 0.02; done; "
                              "exit 5", cwd=self.folder)
@@ -448,7 +448,7 @@ class Sentinels(ManyServers):
         self.release_all(tokens)
 
     def test_a_new_master_without_the_locks(self):
-        """As if the last writes had not reached it."""
+        """Simulates that the last writes did not reach the new master."""
         tokens, _ = self.take_all()
         self.watched.until_known()
         self.watched.replica("CONFIG", "SET", "replica-read-only", "no")
@@ -487,7 +487,7 @@ class Cluster(ManyServers):
         self.cluster.fail_over(self.replica())
 
     def kill_master(self):
-        """Without its last writes, if the replica does not have them."""
+        """Kills the master. The last writes are lost if the replica does not have them."""
         old = self.cluster.owner(self.slot)
         self.cluster.kill(old)
         until(lambda: self.cluster.owner(self.slot) is not old, "the replica is the master")

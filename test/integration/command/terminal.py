@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`lockwire run` in a terminal, typed into the shells that people have: the keys that
-interrupt and stop, jobs in the background, pipelines, shells in shells.
+"""`lockwire run` in a terminal, typed into common shells: the keys that interrupt and stop, jobs
+in the background, pipelines, shells in shells.
 
-Happy path: a line is typed, the shell answers; what it shows is waited for.
+Usual course: a line is typed, the shell answers, and the test waits for its output.
 """
 import os
 import pty
@@ -18,7 +18,7 @@ import unittest
 from support import COMMAND, LIMIT, ToolTest, alive, until
 
 CTRL_C, CTRL_Z = "\x03", "\x1a"
-# In one process: a shell that is just starting another may not notice that it is to stop.
+# Works in one process: a shell that is about to start another process may miss a stop signal.
 TICKS = ("import os, signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
          "open('pid', 'w').write(str(os.getpid()))\n"
          "while True:\n"
@@ -31,7 +31,7 @@ def state_of(pid):
 
 
 class Terminal:
-    """A shell in a terminal of its own."""
+    """A shell in its own terminal."""
 
     def __init__(self, shell, folder, environment):
         self.seen = ""
@@ -58,11 +58,11 @@ class Terminal:
         self.type(text + "\n")
 
     def keys(self):
-        """Does the terminal deliver each key by itself?"""
+        """Returns true if the terminal delivers each key by itself."""
         return not termios.tcgetattr(self.master)[3] & termios.ICANON
 
     def expect(self, pattern):
-        """Waits for output that matches, and forgets it with all before it."""
+        """Waits for output that matches, and discards the output up to the end of the match."""
         end = time.monotonic() + LIMIT
         while not (found := re.search(pattern, self.seen)):
             ready, _, _ = select.select([self.master], [], [], end - time.monotonic())
@@ -85,12 +85,13 @@ class TerminalTest(ToolTest):
         self.environment.update(LOCKWIRE_URL=self.server.url, TERM="dumb", PS1="ready> ",
                                 ENV="/dev/null", HISTFILE="/dev/null", lockwire=COMMAND,
                                 inner="inner> ")
-        # `tail -f begun` says so by itself and then waits: no shell is about to start it.
+        # `tail -f begun` prints its line itself and then waits: no shell is about to start it.
         with open(self.path("begun"), "w", encoding="ascii") as file:
             file.write("begun\n")
 
     def processes(self):
-        """All that runs in this test's terminals: by what of their environment only they have."""
+        """Returns all processes in this test's terminals. They are found by the server's URL in
+        their environment, which only they have."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -120,8 +121,8 @@ class TerminalTest(ToolTest):
         return terminal
 
     def foreground(self, shell):
-        """What is typed then meets a command that runs: a key that stops one which is just
-        being continued is lost, as with every shell."""
+        """Continues the job, and waits until it runs. A key that stops it would be lost while it
+        is being continued, as with every shell."""
         shell.line("fg")
         until(lambda: "T" not in self.states(), "all of it goes on")
 
@@ -134,7 +135,8 @@ class TerminalTest(ToolTest):
         return os.path.getsize(path) if os.path.exists(path) else 0
 
     def stats(self, only=""):
-        """Of all that runs in this test's terminals, the keepers excepted: state, parent, group."""
+        """Returns state, parent and group of all processes in this test's terminals, except for
+        the keepers."""
         stats = []
         for pid in self.processes():
             try:
@@ -150,7 +152,8 @@ class TerminalTest(ToolTest):
         return [state for state, _, _ in self.stats(only)]
 
     def has_terminal(self, shell):
-        """The command itself, and it goes on: between the two a key would be lost."""
+        """Returns true if the command itself has the terminal, and is running: until both are
+        true, a key would be lost."""
         group = str(os.tcgetpgrp(shell.master))
         others = {str(os.getpgid(shell.pid))} | {its for _, _, its in self.stats("lockwire")}
         return group not in others and "T" not in self.states()
@@ -159,7 +162,7 @@ class TerminalTest(ToolTest):
         return set(self.states("lockwire")) == {"T"}
 
     def stop_and_continue_twice(self, shell):
-        """What has said that it has begun, and reads a line."""
+        """Stops and continues a command that has printed that it has begun, and reads a line."""
         shell.expect("begun\r\n")
         for _ in range(2):
             until(lambda: self.has_terminal(shell), "it reads")
@@ -347,7 +350,7 @@ class Jobs(TerminalTest):
         shell = self.shell()
         shell.line(f'"$lockwire" run job -- sh -c \'read x; exec {sys.executable} ticker\' |'
                    " sh -c 'while [ ! -e go ]; do sleep 0.02; done; read y </dev/tty'")
-        shell.line("a line")  # for which the command gets the terminal
+        shell.line("a line")  # the command gets the terminal to read it
         until(self.ticks, "it works")
         worker = int(self.wait_for_file("pid"))
         with open(self.path("go"), "w", encoding="ascii"):

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The command's line: what it takes, what it refuses and how, its help. Needs no server but
+"""The command line: accepted words, refusals and their messages, help. Needs no server, except
 for a name that only the library can refuse.
 
-Happy path: none to speak of; each test gives words and looks at code and text.
+Each test gives words and checks the exit code and the text.
 """
 import re
 import subprocess
@@ -159,7 +159,7 @@ class Usage(ToolTest):
                       self.check(64, "run", "x", *NOWHERE, "--redisson", "--max-waiting", "1", "true"))
         self.check(69, "run", "x", *NOWHERE, "-n", "--max-waiting", "2147483647", "--", "true")
         self.check(69, "take", "x", *NOWHERE, "-n", "--max-waiting", "3")
-        for subcommand, more in (("run", ("--", "true")), ("take", ())): # TOKEN as it is checked
+        for subcommand, more in (("run", ("--", "true")), ("take", ())): # the token is then checked
             said = self.check(64, subcommand, "x", *NOWHERE, "--max-waiting", "3", "--token", "y", *more)
             self.assertIn("no lock token", said)
         self.assertIn("status: unknown or ambiguous option --max-waiting\n",

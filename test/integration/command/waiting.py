@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What run, lead and hold show while they wait: in a terminal a line that goes away, elsewhere
-nothing, or with --verbose a line for each change.
+"""The output of run, lead and hold while they wait: in a terminal a line that disappears,
+elsewhere nothing, or with --verbose a line for each change.
 
-Happy path: somebody holds; the line says who; the lock is free; the line is gone.
+Usual course: another process holds, and the line names it; the lock is free, and the line is
+gone.
 """
 import fcntl
 import os
@@ -56,7 +57,7 @@ class WaitingTest(ToolTest):
 
 
 class MaxWaiting(WaitingTest):
-    """--max-waiting: 75 at once if so many others wait."""
+    """With --max-waiting the command exits with 75 at once if that many others wait."""
 
     def refused(self, subcommand, *options, code=75, count=1):
         more = ("--", "true") if subcommand == "run" else ()
@@ -85,7 +86,7 @@ class MaxWaiting(WaitingTest):
             self.assertEqual(self.end_of(process)[0], 0)
 
     def test_many_at_once(self):
-        """Of ten that come together two wait."""
+        """Of ten waiters that come at the same time two may wait."""
         holder = self.holder()
         crowd = [self.spawn(COMMAND, "run", "job", "--max-waiting", "2", "--", "true")
                  for _ in range(10)]

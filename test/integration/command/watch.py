@@ -3,7 +3,8 @@
 """`lockwire watch` at a real server: lines into a pipe, the picture in a terminal (a pty),
 outages, and each way to end it.
 
-Happy path: a run takes the lock, a line says so; it ends, a line says so; SIGINT, code 0.
+Usual course: a run takes the lock, and a line reports it; the run ends, and a line reports that;
+SIGINT, code 0.
 """
 import fcntl
 import json
@@ -24,7 +25,7 @@ QUEUE = "lockwire:2:queue:{job}"
 
 
 class Terminal:
-    """The other side of a pty: what a screen would show, as far as watch uses it."""
+    """The other side of a pty: the content of a screen, as far as watch uses it."""
 
     def __init__(self, rows=24, columns=120):
         self.master, self.slave = pty.openpty()
@@ -35,12 +36,13 @@ class Terminal:
         while select.select([self.master], [], [], 0)[0]:
             try:
                 self.bytes += os.read(self.master, 65536)
-            except OSError:  # nobody has the slave open any more
+            except OSError:  # no process has the slave open
                 break
         return self.bytes
 
     def pictures(self):
-        """Whole pictures so far, latest last: what stands between home and clearing below."""
+        """Returns the complete pictures so far, the latest last: the text between the cursor's
+        move home and the clearing below."""
         text = self.read().decode("utf-8")
         return [picture.replace("\x1b[K", "").replace("\r", "")
                 for picture in re.findall(r"\x1b\[H(.*?)\x1b\[J", text, re.S)]
@@ -61,7 +63,7 @@ class WatchTest(ToolTest):
         self.holders = 0
 
     def evals(self):
-        """How many scripts were called so far: one for each look."""
+        """Returns the number of script calls so far: one for each look."""
         return int(re.search(r"cmdstat_evalsha:calls=(\d+)",
                              self.server("INFO", "commandstats")).group(1))
 
@@ -73,9 +75,9 @@ class WatchTest(ToolTest):
         return process, int(self.wait_for_file(mark))
 
     def watch(self, *options, outages=False):
-        """The process, and its lines so far. On a busy machine an answer may take longer than
-        a second, which watch reports: a test that expects no outage does not see those lines,
-        nor what is the same behind them as it was before."""
+        """Returns the process, and a list to which its lines are added. On a busy machine a
+        reply may take longer than a second, which watch reports as an outage. If a test expects
+        no outage, those lines are left out, and also lines that repeat the state before it."""
         process = self.spawn(COMMAND, "watch", "job", "--interval", "20ms", *options)
         lines = []
 
@@ -104,13 +106,14 @@ class WatchTest(ToolTest):
         return line.split(" ", 1)[1] == other.split(" ", 1)[1]
 
     def finish(self, process):
-        """Whatever it has seen, it ends when it is told to, and well."""
+        """Ends the process by SIGTERM, after which it must exit with 0."""
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(LIMIT), 0)
 
     def line(self, lines, count):
-        """The line of this number, from 1, its time checked and cut off."""
+        """Returns the line with this number, from 1, after its time has been checked and cut
+        off."""
         until(lambda: len(lines) >= count, f"line {count} of {lines}")
         match = re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} (.*)", lines[count - 1])
         self.assertTrue(match, lines[count - 1])
@@ -124,7 +127,7 @@ class Lines(WatchTest):
         self.assertRegex(self.line(lines, 1), rf"^holds mutex - .* {process.pid} ")
         self.server("DEL", *self.server("KEYS", "lockwire:client:*"))
         self.spawn(COMMAND, "run", "job", "--", "true")
-        self.assertRegex(self.line(lines, 2), "^waits mutex ")  # it has looked since
+        self.assertRegex(self.line(lines, 2), "^waits mutex ")  # watch has looked since
         os.kill(pid, signal.SIGTERM)
         self.assertRegex(self.line(lines, 3), rf"^left mutex - .* {process.pid} ")
 
@@ -175,7 +178,7 @@ class Lines(WatchTest):
     def test_a_look_without_an_answer_is_an_outage(self):
         _, lines = self.watch(outages=True)
         self.line(lines, 1)
-        self.server.pause()  # the look in flight is never answered
+        self.server.pause()  # the look in flight gets no reply
         self.server.kill()
         until(lambda: any("no connection: " in line for line in lines[1:]), "the outage")
         self.server.start()
@@ -250,12 +253,13 @@ class Json(WatchTest):
 
     @staticmethod
     def same(line, other):
-        """Except for the times in it."""
+        """Compares objects without the times in them."""
         times = r'"time":\s*"[^"]*"|_ms":\s*[-\d.]+'
         return re.sub(times, "", line) == re.sub(times, "", other)
 
     def seen(self, lines, count):
-        """The object of this number, from 1, its time checked and taken off."""
+        """Returns the object with this number, from 1, after its time has been checked and
+        removed."""
         until(lambda: len(lines) >= count, f"object {count} of {lines}")
         seen = json.loads(lines[count - 1])
         self.assertRegex(seen.pop("time"), r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
@@ -323,7 +327,7 @@ class Picture(WatchTest):
                             terminal.picture())
 
     def ages(self, terminal, remark):
-        """As they stand in all pictures so far of which this is said."""
+        """Returns the ages in all pictures so far with this remark."""
         return [float(age) for age in
                 re.findall(rf"; (\d+\.\d)s ago{remark}\n", "\n".join(terminal.pictures()))]
 
@@ -398,7 +402,7 @@ class Picture(WatchTest):
         until(lambda: self.ages(terminal, ", no answer since")[-1:] > [2.5], "it grows old")
         ages = self.ages(terminal, ", no answer since")
         self.assertEqual(ages, sorted(ages))
-        self.assertGreater(len(set(ages)), 1) # the machine decides how many there are
+        self.assertGreater(len(set(ages)), 1) # their number depends on the machine
         self.assertGreaterEqual(ages[0], 1)
         last = [one for one in terminal.pictures() if ", no answer since" in one][-1]
         self.assertRegex(last, r"^job: 1 holder\nredis .*, no answer since\n\n"
@@ -459,7 +463,8 @@ class Picture(WatchTest):
 
 
 class Keys(shells.TerminalTest):
-    """As a job of a shell, whose terminal has its own modes again whenever watch leaves it."""
+    """watch runs as a job of a shell. Whenever watch leaves the terminal, it has its own modes
+    again."""
 
     def modes(self, shell):
         shell.line("stty -a | tr ' ;' '\\n\\n' | grep -xE -e '-?(icanon|echo)' | xargs echo modes")
@@ -496,7 +501,7 @@ class Keys(shells.TerminalTest):
         shell.expect("job: free")
         self.modes(shell)
         shell.line("echo q; fg")
-        shell.expect("q\r\n[^\n]* watch job")  # pictures and a prompt from before are behind it
+        shell.expect("q\r\n[^\n]* watch job")  # skips earlier pictures and a prompt
         shell.expect("job: free")
         until(lambda: shell.keys(), "it reads keys")
         shell.type("q")

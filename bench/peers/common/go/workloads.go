@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 
-// Package workloads runs the bench's workloads over peers written in Go. It owns the
-// command line, the goroutines and the rows; it must not know any lock.
+// Package workloads runs the bench's workloads over peers written in Go. It owns the command
+// line, the goroutines and the rows, and is independent of the lock.
 //
 //	PROGRAM U|D|L|N|H|X|F --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
 //	        [--retry-ms MS] [--lease-ms MS] [--hold-us US] [--pause-us US]
 //	        [--rows FILE]
 //
-// Happy path: a peer calls Main with a function that acquires; each slot is a goroutine;
-// the rows (slot, asked, granted, released, done: 64-bit ns of CLOCK_MONOTONIC) are
-// written at the end, and one line of JSON.
+// Usual course: a peer calls Main with a function that acquires. Each slot is a goroutine. The
+// rows (slot, asked, granted, released, done: 64-bit ns of CLOCK_MONOTONIC) and one line of JSON
+// are written at the end.
 package workloads
 
 import (
@@ -30,9 +30,9 @@ import (
 	"unsafe"
 )
 
-const holders = 16 // goroutines that acquire what is to be held
+const holders = 16 // goroutines that acquire the locks to hold
 
-// Options are what the command line says.
+// Options are the options of the command line.
 type Options struct {
 	Workload, URL, Name, Variant, Rows string
 	Slots                              int
@@ -48,8 +48,8 @@ func (o *Options) Address() (network, address string) {
 	return "tcp", strings.TrimPrefix(o.URL, "redis://")
 }
 
-// Sentinels are the hosts and the service of redis-sentinel://host:port,host:port/service;
-// of other URLs there are none.
+// Sentinels returns the hosts and the service of redis-sentinel://host:port,host:port/service,
+// or nothing for other URLs.
 func (o *Options) Sentinels() (hosts []string, service string) {
 	rest, found := strings.CutPrefix(o.URL, "redis-sentinel://")
 	if !found {
@@ -59,7 +59,7 @@ func (o *Options) Sentinels() (hosts []string, service string) {
 	return strings.Split(list, ","), service
 }
 
-// Nodes are the hosts of redis-cluster://host:port,host:port; of other URLs there are none.
+// Nodes returns the hosts of redis-cluster://host:port,host:port, or nil for other URLs.
 func (o *Options) Nodes() []string {
 	list, found := strings.CutPrefix(o.URL, "redis-cluster://")
 	if !found {
@@ -68,8 +68,8 @@ func (o *Options) Nodes() []string {
 	return strings.Split(list, ",")
 }
 
-// Members are the hosts of redis-quorum://host:port,host:port,host:port; of other URLs there
-// are none.
+// Members returns the hosts of redis-quorum://host:port,host:port,host:port, or nil for other
+// URLs.
 func (o *Options) Members() []string {
 	list, found := strings.CutPrefix(o.URL, "redis-quorum://")
 	if !found {
@@ -78,7 +78,7 @@ func (o *Options) Members() []string {
 	return strings.Split(list, ",")
 }
 
-// Acquire waits for a lock and returns what releases it.
+// Acquire waits for a lock and returns the function that releases it.
 type Acquire func(name string) (release func() error, err error)
 
 type row [5]int64
@@ -86,7 +86,7 @@ type row [5]int64
 type slot struct {
 	rows    []row
 	current row
-	mutex   sync.Mutex // of current and rows, for who reads them at the end
+	mutex   sync.Mutex // of current and rows, which main reads at the end
 }
 
 func clock(id uintptr) int64 {
@@ -244,7 +244,7 @@ func holdMany(o *Options, acquire Acquire) {
 	group.Wait()
 }
 
-// take is one grant and one release; what fails is said.
+// take acquires and releases one lock, and prints the failure if there is one.
 func take(acquire Acquire, name string) {
 	release, err := acquire(name)
 	if err == nil {
@@ -287,7 +287,7 @@ func warmUp(o *Options, acquire Acquire) {
 	}
 }
 
-// Main runs what the command line asks for, over the locks that open gives.
+// Main runs the workload of the command line, over the locks of `open`.
 func Main(open func(*Options) (Acquire, error)) {
 	syscall.RawSyscall(syscall.SYS_PRCTL, 1, uintptr(syscall.SIGKILL), 0)
 	o := readOptions()
@@ -333,7 +333,7 @@ func Main(open func(*Options) (Acquire, error)) {
 		"rows": writeRows(o, slots), "errors": errors.Load(), "version": versions()})
 }
 
-// versions are those of the modules that the program's go.mod names itself.
+// versions returns the versions of the modules that the program's go.mod requires directly.
 func versions() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

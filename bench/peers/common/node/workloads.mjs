@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * The workloads, for peers in Node: each slot is an asynchronous loop in one process. Owns
- * the command line and the rows; must not know any lock.
+ * The workloads, for peers in Node: each slot is an asynchronous loop in one process. Owns the
+ * command line and the rows. Independent of the lock.
  *
  *     PROGRAM U|D|L|N|H|X --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
  *             [--retry-ms MS] [--lease-ms MS] [--hold-us US] [--pause-us US]
  *             [--rows FILE]
  *
- * Happy path: a peer calls main() with a function that acquires and returns what releases;
- * the rows (slot, asked, granted, released, done: 64-bit ns of CLOCK_MONOTONIC) are written
- * at the end, and one line of JSON.
+ * Usual course: a peer calls main() with a function that acquires and returns the function that
+ * releases. The rows (slot, asked, granted, released, done: 64-bit ns of CLOCK_MONOTONIC) and one
+ * line of JSON are written at the end.
  */
 import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -39,18 +39,19 @@ function readOptions() {
         retryMs: Number(values["retry-ms"]), leaseMs: Number(values["lease-ms"]),
         renewed: workload === "H",
         holdMs: Number(values["hold-us"]) / 1000,
-        pauseMs: Number(values["pause-us"]) / 1000, // mean, before a slot asks again
+        pauseMs: Number(values["pause-us"]) / 1000, // mean, before a slot acquires again
     };
 }
 
-/** What an ioredis client is made with. */
+/** Returns the options for an ioredis client. */
 export function connection(options) {
     if (options.url.startsWith("unix://")) return { path: options.url.slice(7) };
     const url = new URL(options.url);
     return { host: url.hostname, port: Number(url.port) };
 }
 
-/** The same for each server of redis-quorum://host:port,host:port,host:port, or for the only one. */
+/** Returns the options for each server of redis-quorum://host:port,host:port,host:port, or for
+ * the only one. */
 export function connections(options) {
     const [scheme, list] = options.url.split("://");
     if (scheme !== "redis-quorum") return [connection(options)];
@@ -61,7 +62,7 @@ function say(line) {
     process.stdout.write(JSON.stringify(line) + "\n");
 }
 
-/** What rows are added to: slot, asked, granted, released, done. */
+/** A growing array of rows: slot, asked, granted, released, done. */
 class Rows {
     constructor() {
         this.values = new BigInt64Array(5 << 16);
@@ -103,7 +104,7 @@ async function runSlot(run, number, acquire) {
     }
 }
 
-/** One lock (X) or many (H). */
+/** Holds one lock (X) or many (H). */
 async function hold(options, acquire, line) {
     say({ ready: 1 });
     await line;
@@ -122,7 +123,7 @@ export async function main(version, open) {
     const options = readOptions();
     const input = createInterface({ input: process.stdin });
     const line = new Promise((resolve) => input.once("line", resolve));
-    input.once("close", () => process.exit(0)); // the driver is gone, or done with us
+    input.once("close", () => process.exit(0)); // the driver has gone or is done
     const acquire = await open(options);
     if (/[HX]/.test(options.workload)) await hold(options, acquire, line);
     for (let i = 0; i < 500; i++) {

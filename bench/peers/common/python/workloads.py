@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The workloads, for peers that are used from threads. Owns the command line, the threads
-and the rows; must not know any lock.
+"""The workloads, for peers that are used from threads. Owns the command line, the threads and
+the rows. Independent of the lock.
 
     PROGRAM U|D|L|N|H|X|F --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
             [--retry-ms MS] [--lease-ms MS] [--hold-us US] [--pause-us US]
             [--rows FILE]
 
-Happy path: a peer calls main() with a function that makes a lock of a name; each slot is a
-thread that acquires and releases; the rows (slot, asked, granted, released, done: 64-bit
-ns of CLOCK_MONOTONIC) are written at the end, and one line of JSON.
+Usual course: a peer calls main() with a function that makes a lock of a name. Each slot is a
+thread that acquires and releases. The rows (slot, asked, granted, released, done: 64-bit ns of
+CLOCK_MONOTONIC) and one line of JSON are written at the end.
 """
 import argparse
 import array
@@ -46,7 +46,7 @@ def say(**line):
 
 
 class Slot(threading.Thread):
-    """One user of locks."""
+    """A slot: a thread that acquires and releases locks."""
 
     def __init__(self, run, number):
         super().__init__(daemon=True)
@@ -79,7 +79,7 @@ class Slot(threading.Thread):
         while not self.run_.over.is_set():
             try:
                 self.rows.extend(self.once(name))
-            except Exception as error:  # a peer's own, whatever it is
+            except Exception as error:  # the peer's own, of any type
                 self.errors += 1
                 self.run_.last_error = repr(error)
                 if self.errors > 100:
@@ -115,7 +115,7 @@ class Run:
 
 
 def hold(options, make_lock):
-    """One lock (X) or many (H), until standard input ends."""
+    """Holds one lock (X) or many (H) until standard input ends."""
     say(ready=1)
     sys.stdin.readline()
     if options.workload == "X":
@@ -132,18 +132,18 @@ def hold(options, make_lock):
 
 
 def take(options, make_lock, number):
-    """One grant and one release of a lock of its own; what fails is said."""
+    """Acquires and releases one lock with its own name, and prints the failure if there is one."""
     try:
         lock = make_lock(options, "%s:%d" % (options.name, number))
         lock.acquire()
         say(granted_ns=time.monotonic_ns())
         lock.release()
-    except Exception as error:  # a peer's own, whatever it is
+    except Exception as error:  # the peer's own, of any type
         say(failed=repr(error))
 
 
 def fail_over(options, make_lock, version):
-    """F: one lock is held, others are taken one after the other, until standard input ends."""
+    """F: holds one lock, and takes others one after the other, until standard input ends."""
     say(ready=1, version=version)
     sys.stdin.readline()
     held = make_lock(options, options.name)
@@ -159,14 +159,14 @@ def fail_over(options, make_lock, version):
 
 def main(version, make_lock, variants=("default",)):
     options = read_options(variants)
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: go with the driver
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end with the driver
     threading.stack_size(256 * 1024)
     if options.workload in "HX":
         hold(options, make_lock)
     if options.workload == "F":
         fail_over(options, make_lock, version)
     run = Run(options, make_lock)
-    for i in range(20):  # connections, scripts
+    for i in range(20):  # opens connections, loads scripts
         lock = make_lock(options, "%s:warm:%d" % (options.name, os.getpid()))
         lock.acquire()
         lock.release()

@@ -7,8 +7,8 @@ import org.redisson.api.RedissonClient;
 import org.redisson.config.Config;
 
 /**
- * Redisson: one client for all threads, locks without a lease of their own, so that its
- * watchdog renews them. Variants: lock, fair, fenced. Owns the peer's use, Workloads the
+ * Redisson: one client for all threads. The locks have no lease of their own, so that its
+ * watchdog renews them. Variants: lock, fair, fenced. Owns the use of the peer, Workloads the
  * rest.
  */
 public final class Peer {
@@ -44,8 +44,8 @@ public final class Peer {
         };
     }
 
-    /** redis-sentinel://host:port,host:port/service, redis-cluster://host:port,host:port, or a
-     *  server. */
+    /** Configures redis-sentinel://host:port,host:port/service,
+     * redis-cluster://host:port,host:port, or a server. */
     private static void connect(Config config, String url) {
         String[] parts = url.substring(url.indexOf("//") + 2).split("/");
         String[] places = parts[0].split(",");

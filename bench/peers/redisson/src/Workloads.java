@@ -16,8 +16,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 
 /**
- * The workloads over a peer in Java: each slot is a thread. Owns the command line, the
- * threads and the rows; must not know any lock.
+ * The workloads over a peer in Java: each slot is a thread. Owns the command line, the threads
+ * and the rows. Independent of the lock.
  *
  * <pre>
  * Peer U|D|L|N|M|H|X|F --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
@@ -25,16 +25,16 @@ import java.util.function.Function;
  *      [--names N] [--of N] [--rows FILE]
  * </pre>
  *
- * Happy path: run() is given what acquires and returns what releases; the rows (slot, asked,
- * granted, released, done: 64-bit ns of CLOCK_MONOTONIC) are written at the end, and one
- * line of JSON.
+ * Usual course: run() is given the locks, whose acquire returns the function that releases. The
+ * rows (slot, asked, granted, released, done: 64-bit ns of CLOCK_MONOTONIC) and one line of JSON
+ * are written at the end.
  */
 final class Workloads {
-    /** Waits for a lock; what it returns releases it. */
+    /** Waits for a lock. Returns the function that releases it. */
     interface Locks {
         Runnable acquire(String name);
 
-        /** M: all of them at once. */
+        /** M: acquires all of them at once. */
         default Runnable acquireAll(String[] names) {
             throw new UnsupportedOperationException();
         }
@@ -46,12 +46,12 @@ final class Workloads {
         int slots = 1;
         double seconds = 1;
         long leaseMs = 30000, holdUs = 0;
-        int names = 1, of = 1; // M: so many at once, drawn from so many
-        int pauseUs = 0; // mean, before a slot asks again
+        int names = 1, of = 1; // M: names acquired at once, and names to draw from
+        int pauseUs = 0; // mean, before a slot acquires again
     }
 
     private static final int WARM_UP_MS = 4000; // for the just-in-time compiler
-    private static final int HOLDERS = 16; // threads that acquire what is to be held
+    private static final int HOLDERS = 16; // threads that acquire the locks to hold
     private static volatile boolean over;
     private static final AtomicInteger errors = new AtomicInteger();
 
@@ -83,7 +83,7 @@ final class Workloads {
         return options;
     }
 
-    /** One user of locks. */
+    /** A slot: one user of locks. */
     private static final class Slot {
         final int number;
         long[] rows = new long[5 * 1024];
@@ -139,7 +139,7 @@ final class Workloads {
         }
     }
 
-    /** M: different names, in random order. */
+    /** M: draws different names, in random order. */
     private static String[] draw(Options options) {
         java.util.stream.IntStream numbers = options.names == options.of
             ? java.util.stream.IntStream.range(0, options.names)
@@ -268,7 +268,7 @@ final class Workloads {
         say("{\"held\": " + options.slots + "}");
     }
 
-    /** One grant and one release; what fails is said. */
+    /** Acquires and releases one lock, and prints the failure if there is one. */
     private static void take(Locks locks, String name) {
         try {
             Runnable release = locks.acquire(name);
@@ -279,7 +279,7 @@ final class Workloads {
         }
     }
 
-    /** F: one lock is held, others are taken one after the other. */
+    /** F: holds one lock, and takes others one after the other. */
     private static void failOver(Options options, Locks locks) {
         locks.acquire(options.name);
         say("{\"held\": 1}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! rslock on tokio: one manager, a guard for each acquisition; its three tries would give up
-//! under contention, so they are unbounded. Owns the peer's use; workloads.rs the rest.
+//! rslock on tokio: one manager, and a guard for each acquisition. Its three tries would give up
+//! under contention, so they are unbounded. Owns the use of the peer; workloads.rs the rest.
 mod workloads;
 
 use std::time::Duration;

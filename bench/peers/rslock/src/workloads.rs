@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-//! The workloads over a peer in Rust: each slot is a tokio task. Owns the command line and
-//! the rows; must not know any lock.
+//! The workloads over a peer in Rust: each slot is a tokio task. Owns the command line and the
+//! rows. Independent of the lock.
 //!
 //!     PROGRAM U|D|L|N|H|X --url URL [--slots N] [--seconds S] [--name KEY] [--variant V]
 //!             [--retry-ms MS] [--lease-ms MS] [--hold-us US] [--pause-us US]
 //!             [--rows FILE]
 //!
-//! Happy path: run() is given what acquires and returns what releases; the rows (slot,
-//! asked, granted, released, done: 64-bit ns of CLOCK_MONOTONIC) are written at the end,
-//! and one line of JSON.
+//! Usual course: run() is given a function that acquires and returns the function that releases.
+//! The rows (slot, asked, granted, released, done: 64-bit ns of CLOCK_MONOTONIC) and one line of
+//! JSON are written at the end.
 use std::collections::hash_map::RandomState;
 use std::future::Future;
 use std::hash::BuildHasher;
@@ -27,7 +27,7 @@ pub struct Options {
     slots: usize,
     seconds: f64,
     hold_us: u64,
-    pause_us: u64, // mean, before a slot asks again
+    pause_us: u64, // mean, before a slot acquires again
     pub retry_ms: u64, // 0: the peer's default
     pub lease_ms: u64,
 }
@@ -85,12 +85,12 @@ impl Options {
         options
     }
 
-    /// Whether locks are to be held for longer than their leases.
+    /// Returns true if locks are to be held for longer than their leases.
     pub fn renewed(&self) -> bool {
         self.workload == "H"
     }
 
-    /// As the redis crate wants it.
+    /// Returns the URL in the form that the redis crate expects.
     pub fn address(&self) -> String {
         match self.url.strip_prefix("unix://") {
             Some(path) => format!("redis+unix://{path}"),
@@ -277,7 +277,7 @@ where
     std::process::exit(0);
 }
 
-/// Holds many locks until standard input ends; `keep` says when it holds one.
+/// Holds many locks until standard input ends. `keep` sends a message when it holds one.
 pub fn hold<K, F>(options: Options, keep: K) -> !
 where
     K: Fn(String, tokio::sync::oneshot::Sender<()>) -> F,
@@ -308,7 +308,7 @@ where
     std::process::exit(0);
 }
 
-/// Runs what the command line asks for.
+/// Runs the workload of the command line.
 pub fn run<A, F, R>(options: Options, version: &'static str, acquire: A)
 where
     A: Fn(String) -> F + Clone + Send + Sync + 'static,
