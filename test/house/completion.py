@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""What bash and zsh complete of `lockwire`, asked of themselves: bash by its function, zsh by
-typing at one in a terminal.
+"""Tests the completions of `lockwire` in bash, by calling its function, and in zsh, by typing in
+a terminal.
 
     completion.py FOLDER LOCKWIRE     FOLDER: of the completions
 
-Happy path: each question of QUESTIONS gives what stands behind it, in both shells. A shell that
-is not there is named, and the exit code is 1: a build's tests need both.
+Each line of QUESTIONS is completed to its answer, in both shells. If a shell is missing, it is
+reported, and the exit code is 1: the tests of a build need both.
 """
 import os
 import pty
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-# What is typed, and the one thing that it becomes.
+# The typed line, and the only completion of its last word.
 QUESTIONS = {
     "lockwire sta": "status",
     "lockwire --vers": "--version",
@@ -58,7 +58,7 @@ def bash(folder, line):
 
 
 class Zsh:
-    """One in a terminal, with the completions and nothing else of this machine's."""
+    """A zsh in a terminal, with the completions, but without this machine's settings."""
 
     def __init__(self, folder):
         self.process, self.terminal = pty.fork()
@@ -74,7 +74,7 @@ class Zsh:
         os.write(self.terminal, text.encode())
 
     def wait_for(self, what):
-        """All that came up to there, which is forgotten then."""
+        """Waits for `what`. Returns the text before it, and discards both."""
         until = time.monotonic() + LIMIT_S
         while what not in self.text:
             if not select.select([self.terminal], [], [], until - time.monotonic())[0]:
@@ -84,7 +84,7 @@ class Zsh:
         return before
 
     def completed(self, line):
-        """What stands in its line behind a TAB: asked of the line editor by a widget."""
+        """Returns the edited line after a TAB, which a widget asks the line editor for."""
         self.say("\x15" + line + "\t" + "\x18p")
         self.wait_for("<<")
         return self.wait_for(">>")

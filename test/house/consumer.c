@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program of somebody else's: what it needs of the installed library is all there. */
+/* A program of a user, which finds everything that it needs of the installed library. */
 #include <event2/event.h>
 #include <lockwire.h>
 #include <stdio.h>

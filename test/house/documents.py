@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Keeps the documents true where that is cheap: each path that one names is there, the README
-leads to each, test/README.md lists every folder of tests and every room, and no other,
-src/README.md lists every room of the source, and the files and names of which it tells are in
-it, src/examples/README.md lists every file beside it, scripts/README.md lists every script with
-as many KEYS and ARGV as its head, the manual's account may do what the scripts
-do, and nothing of which the source does not speak, and NEWS.md begins with the version of the
-header, which is the build's too.
+"""Keeps the documents true, with cheap checks. Each path that a document names exists. The
+README leads to each document. test/README.md lists exactly the folders of tests and the source
+folders. src/README.md lists every source folder, and the files and names that it mentions exist
+in the source. src/examples/README.md lists every file next to it. scripts/README.md lists every
+script, with as many KEYS and ARGV as the script's head. The account in the manual has the
+permissions that the scripts need, and no permission that the source does not mention. NEWS.md
+begins with the version of the header, which is also the build's.
 
-Owns the list of documents. A path is what stands in `backquotes`, in a link or in an indented
-line, begins with a folder of this tree (or of the document's own, where a table names it) and
-has no sign of a pattern; what begins with build/ is not there yet, and is not looked for.
+Owns the list of documents. A path is a word in `backquotes`, in a link or in an indented line
+that begins with a folder of this tree (or of the document's own, if a table names it) and has no
+sign of a pattern. Paths that begin with build/ are not checked, since they may not exist yet.
 
-    documents.py ROOT           exit code 1 where something is not so
+    documents.py ROOT           exit code 1 if a check fails
     documents.py --self-test    shows that each rule can fail
 """
 import os
@@ -27,7 +27,7 @@ FOUND_FROM_README = ("CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/README.
 MANUAL = "src/man/lockwire.7.scd"
 QUOTED = re.compile(r"`([^`\n]+)`|\]\(([^)\s]+)\)")
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
-VERSIONS = { # where the version stands, and how
+VERSIONS = { # the files that have the version, and its pattern
     "include/lockwire.h": r'^#define LW_VERSION "([\d.]+)"', "NEWS.md": r"^## ([\d.]+)",
 }
 LISTED = re.compile(r"^\| `(?:src/)?([\w-]+)/` \|", re.M)
@@ -42,7 +42,7 @@ SCRIPT_ROW = re.compile(r"^\| `(\w+)` \|((?:\\\||[^|\n])*)\|((?:\\\||[^|\n])*)\|
 
 
 def words(text):
-    """What a document may mean by a path."""
+    """Yields the words of a document that may be paths."""
     for quoted, link in QUOTED.findall(text):
         yield from (quoted or link).split()
     for line in text.splitlines():
@@ -51,7 +51,7 @@ def words(text):
 
 
 def named(root, text):
-    """Of the words those that begin with a folder of the tree, or are a document."""
+    """Yields the words that begin with a folder of the tree, or are a document."""
     for word in words(text):
         path = word.strip(",.:;'\"()")
         first = path.split("/")[0]
@@ -85,7 +85,8 @@ def check_rooms(root, document, *parents):
 
 
 def check_names(root):
-    """What src/README.md has in backquotes is a file, a function, a word of the source."""
+    """Checks that each word in backquotes in src/README.md is a file, a function or a word of
+    the source."""
     files, known = set(), set()
     for parent in ("src", "include", "scripts"):
         for folder, _, names in os.walk(os.path.join(root, parent)):
@@ -110,8 +111,9 @@ def check_examples(root):
 
 
 def count_items(text):
-    """Returns the number of items in a list of KEYS or ARGV. Items are separated by semicolons, in
-    heads of scripts without any by commas. What a colon, a full stop or "or" begins is no item."""
+    """Returns the number of items in a list of KEYS or ARGV. Items are separated by semicolons,
+    or by commas if there are no semicolons. Text that begins with a colon, a full stop or "or"
+    is no item."""
     text = re.sub(r"\([^)]*\)|`[^`]*`", "it", re.sub(r"\s+(?:--\s+)?", " ", text).strip())
     text = re.split(r"[.:](?: |$)|; or ", text)[0]
     if text.startswith("none"):
@@ -120,7 +122,8 @@ def count_items(text):
 
 
 def check_scripts(root):
-    """scripts/README.md has a row for each script, with the KEYS and ARGV of the script's head."""
+    """Checks that scripts/README.md has a row for each script, with the KEYS and ARGV of the
+    script's head."""
     document = "scripts/README.md"
     rows = {row[1]: (row[2], row[3]) for row in SCRIPT_ROW.finditer(read(root, document))}
     texts = {name[:-4]: read(root, f"scripts/{name}")
@@ -138,8 +141,9 @@ def check_scripts(root):
 
 
 def check_account(root):
-    """The account that lockwire(7) makes may give all commands that the scripts do, and only
-    what something there speaks of. What a life needs test/integration/server/account.c sees."""
+    """Checks that the account of lockwire(7) may call all commands that the scripts call, and
+    only commands that the source mentions. The permissions that are needed in use are tested by
+    test/integration/server/account.c."""
     granted = GRANT.findall(read(root, MANUAL))
     may, known = {command for command, _ in granted}, {""}
     for folder in ("scripts", "src/redis"):

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Compiles the public header alone as pedantic C11 and as C++11, with every compiler found; and
-# what must be so, or must not compile, for programs and libraries of different versions.
+# Compiles the public header alone as pedantic C11 and as C++11, with every compiler found. Also
+# checks facts that programs and libraries of different versions rely on, and code that must not
+# compile.
 # Usage: header.sh INCLUDE_FOLDER
 set -eu
 
@@ -27,7 +28,8 @@ int use(struct event_base *base, struct lw_client **client, struct lw_lock **loc
 warnings='-Wall -Wextra -Wpedantic -Wundef -Wshadow -Werror'
 checked=0
 
-# The width of an enum is part of the ABI, whatever the program's compiler makes of its own.
+# The width of an enum is part of the ABI, even if the compiler gives the program's own enums
+# another width.
 widths='
 #include "lockwire.h"
 #ifdef __cplusplus
@@ -43,7 +45,8 @@ enum own { OWN };
 ASSERT(sizeof(enum own) < sizeof(int)); /* the option does something */
 '
 
-# Entries are walked by the step of the library that runs, which this header cannot know.
+# Entries have the size of the library that runs, which this header cannot know. So they cannot
+# be indexed.
 indexing='
 #include "lockwire.h"
 const struct lw_inspected *second(const struct lw_inspection *inspection);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Installs the build into an empty folder, and builds programs against what is there: one by
-# pkg-config, shared and static; the examples that are installed by make, CMake and meson.
+# Installs the build into an empty folder, and builds programs against it: one by pkg-config,
+# shared and static; the installed examples by make, CMake and meson.
 # Usage: installed.sh BUILD_FOLDER CONSUMER.c COMPILER...
 set -eu
 
@@ -18,7 +18,7 @@ meson install -C "$build" --no-rebuild --destdir "$root" >"$root/log" || {
 }
 file=$(find "$root" -name lockwire.pc)
 prefix=$(sed -n 's/^prefix=//p' "$file")
-mkdir "$root/moved" # to where it was installed
+mkdir "$root/moved" # with the prefix at which it was installed
 sed "s|^prefix=.*|prefix=$root$prefix|" "$file" >"$root/moved/lockwire.pc"
 export PKG_CONFIG_PATH="$root/moved"
 flags() {
@@ -51,7 +51,7 @@ cd "$examples"
 for file in README.md alerts.yml lockwire-worker.service lockwire-nightly.timer; do
     [ -f "$file" ]
 done
-by() { # WHAT FOLDER COMMAND...: builds all four; one is run, at a server of its own
+by() { # WHAT FOLDER COMMAND...: builds all examples, and runs one with its own server
     what=$1 programs=$2
     shift 2
     "$@" >"$root/log" 2>&1 || {

@@ -1,25 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Keeps the library's rooms apart.
+"""Keeps the library's layers apart. A layer is a folder of src/.
 
     layers.py SOURCE-FOLDER STATIC-LIBRARY NM
     layers.py --self-test
 
-The order of the rooms, and of the files in each, is that of `sources` in src/meson.build,
-highest first. Fails where
-  - a function of a higher file is called, by the symbols of the objects in the library, or an
-    inline one of its header, by the text (what comes up comes through a table of functions
-    that was registered);
-  - a header of a higher room is included, or hiredis, OpenSSL or libevent outside of what fences it in,
-    or by the command (tool) anything of the library's but its header and base/escape.h;
+The order of the layers, and of the files in each, is that of `sources` in src/meson.build,
+highest first. Fails if
+  - a function of a higher file is called, according to the symbols of the objects in the library,
+    or an inline function of its header, according to the text (a lower file calls a higher one
+    only through a registered table of functions);
+  - a header of a higher layer is included, or hiredis, OpenSSL or libevent outside of the files
+    that are meant for them, or by the command (tool) any header of the library except the public
+    header and base/escape.h;
   - a function that other files may call does not begin with its file's name;
   - a user's callback is called outside of lock/deliver.c, except by lock/keep.c and
     lock/all.c, which are built on the public header, and include only a few more headers;
   - a field of the machine is written outside of lock/machine.c;
   - a file is not in the list, or not in its place.
 `--self-test` shows that each rule can fail.
-
-Happy path: sources, symbols, nothing to tell.
 """
 import os
 import re
@@ -37,23 +36,24 @@ FENCES = {
     "event2/": {"loop/loop.c", "loop/resolve.c"},
 }
 PURE = {"lock/machine.c": {"lock/machine.h"}, "lock/machine.h": set()}
-# Written as a caller of the library would: see its comment.
+# Files that are written as a caller of the library would write them: see their comments.
 CALLER = {"lock/keep.c": {"lock/extension.h"},
           "lock/all.c": {"base/check.h", "base/escape.h", "lock/extension.h", "loop/loop.h"}}
-# The prefixes of the functions of a file, where it has others than its name.
+# The prefixes of the functions of files that have others than the file's name.
 PREFIXES = {"loop/loop.c": {"loop", "timer", "defer", "late_check", "now"},
             "lock/handle.c": {"handle", "handles"}}
-# Empty in a build without TLS.
+# Empty objects in a build without TLS.
 TLS = ["redis/tls.c", "redis/tls_files.c"]
 LIBC = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"", re.S)
-# What a user handed in, called by its field or by a variable of such a type.
+# A callback of the user, called by its field or by a variable of such a type.
 FIELD_CALL = re.compile(r"(?<!\bevents)(?:\.|->)"
                         r"(?:done|lost|released|closed|inspected|broken|link|credentials)\)?\s*\(")
 CALLBACK_VARIABLE = re.compile(r"\blw_(?:lock|close|link|inspect|break)_cb \*(\w+)")
-# A field of it assigned, counted up or down; and any way to do so by another name.
+# A field of the machine assigned, incremented or decremented; and any way to do so by another
+# name.
 MACHINE_WRITE = re.compile(r"\bmachine(?:\.|->)\w+\s*(?:(?:[-+*/%|&^]|<<|>>)?=(?!=)|\+\+|--)"
                            r"|(?:\+\+|--)[\w>.-]*\bmachine(?:\.|->)\w+"
                            r"|\bmachine\s*=(?!=)|&[\w>.-]*\bmachine(?:\.|->)\w+")
@@ -68,7 +68,7 @@ MACHINE_MEMBER = "struct lw__machine machine;"
 
 
 def ordered(build):
-    """The files of `sources`, in their order."""
+    """Returns the files of `sources`, in their order."""
     listed = re.search(r"^sources = files\((.*?)\)", build, re.S | re.M)
     return re.findall(r"'([^']+)'", listed.group(1)) if listed else []
 
@@ -134,7 +134,8 @@ def check_places(files, order):
 # ---- by the symbols ----
 
 def read_symbols(library, nm, order):
-    """For each file what its object defines, and what it wants of others."""
+    """Returns for each file the symbols that its object defines, and those that it needs from
+    others."""
     names = {name.replace("/", "_") + ".o": name for name in order}
     defined, wanted = {}, {}
     out = subprocess.run([nm, "-A", "-g", library], check=True, stdout=subprocess.PIPE,
@@ -149,7 +150,8 @@ def read_symbols(library, nm, order):
 
 
 def family(name, files):
-    """link_tls.c belongs to link.c, with which it shares link_private.h."""
+    """Returns the stems of a file and of the file that it belongs to. link_tls.c belongs to
+    link.c, with which it shares link_private.h."""
     stem = os.path.splitext(os.path.basename(name))[0]
     head = stem.split("_")[0]
     private = {f"{room(name)}/{head}_{word}.h" for word in ("inside", "private")}
@@ -179,7 +181,8 @@ def check_calls(defined, wanted, files, order):
 
 
 def check_inlines(files, order):
-    """What a header defines leaves no symbol: it is its file's."""
+    """Checks the inline functions of headers. They leave no symbol; each belongs to the header's
+    file."""
     rank = {name: place for place, name in enumerate(order)}
     for header in sorted(name for name in files if name.endswith(".h")):
         home = rank.get(header[:-len("h")] + "c", -1)
@@ -200,7 +203,7 @@ def check(files, order, defined, wanted):
     return wrong
 
 
-# ---- itself ----
+# ---- self-test ----
 
 def self_test():
     order = ["lock/all.c", "lock/keep.c", "lock/turns.c", "lock/machine.c", "redis/link.c", "redis/link_tls.c", "base/log.c"]

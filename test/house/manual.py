@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Keeps the manual beside what it tells of: each public function has a page, lockwire(1) names
-every subcommand, option and exit code that `--help` does and no other, and the formatter has
-nothing to complain of.
+"""Keeps the manual consistent with the program: each public function has a page, lockwire(1) has
+exactly the subcommands, options and exit codes of `--help`, and the formatter has no warnings.
 
-Owns nothing but these rules. What is not there, or too much, is named; the exit code is 1 then.
+Each missing or surplus item is reported; the exit code is 1 then.
 
     manual.py PAGES MAP LOCKWIRE     PAGES: a folder of built pages; MAP: the library's symbols
     manual.py --self-test            shows that each rule can fail
@@ -17,7 +16,7 @@ import tempfile
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 CODE = re.compile(r"^ +(\d+) {2}|  (\d+) {2}", re.M)
-# Of other programs, in examples and comparisons.
+# Options of other programs, in examples and comparisons.
 FOREIGN = {"--user", "--system"}
 
 
@@ -27,7 +26,7 @@ def read(*path):
 
 
 def formatted(page):
-    """A page as words, and what the formatter says of it."""
+    """Returns a page as words, and the formatter's warnings."""
     done = subprocess.run(["man", "--warnings", "--nj", "--encoding=UTF-8", "--local-file", page],
                           env={**os.environ, "MANWIDTH": "80", "MAN_KEEP_FORMATTING": "",
                                "LC_ALL": "C.UTF-8", "MANPAGER": "cat", "GROFF_NO_SGR": "1"},
@@ -60,7 +59,7 @@ def check_forms(pages):
 
 
 def helps(command):
-    """What the command says of itself, by subcommand."""
+    """Returns the help texts of the command, by subcommand."""
     def ask(*words):
         return subprocess.run([command, *words, "--help"], stdout=subprocess.PIPE, text=True,
                               check=True).stdout

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# What `meson setup` does without options: a warning of whatever compiler is no error, and the
-# tests are built where there is what they need. And that it refuses a uthash which would end
-# the process when memory is out.
+# Tests `meson setup` without options: no compiler warning is an error, and the tests are built
+# if their dependencies are there. It must also refuse a uthash that would end the process when
+# memory is short.
 # Usage: options.sh SOURCE_FOLDER
 set -eu
 
@@ -24,7 +24,7 @@ print("werror %s, %d tests" % (options["werror"], len(told["tests"])))
 sys.exit(options["werror"] or not any("integration" in name for test in told["tests"]
                                       for name in test["suite"]))'
 
-mkdir "$root/older" # as 2.0.2's: without HASH_NONFATAL_OOM
+mkdir "$root/older" # like 2.0.2: without HASH_NONFATAL_OOM
 echo '#define UTHASH_VERSION 2.0.2' >"$root/older/uthash.h"
 if CPPFLAGS="-I$root/older" meson setup "$root/refused" "$1" >"$root/log" 2>&1; then
     echo "an older uthash was accepted"

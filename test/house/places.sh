@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# scripts/demo, scripts/test and scripts/deb find their folder from wherever and however they are
-# called: by a relative path, and with a CDPATH that has a folder of the same name. What they call
-# is stubs here, each of which must be found.
+# scripts/demo, scripts/test and scripts/deb find their folder from any working directory and
+# under any path: also when called by a relative path, and with a CDPATH that has a folder of the
+# same name. The programs that they call are stubs here, each of which must be found.
 # Usage: places.sh SCRIPTS_FOLDER
 set -eu
 

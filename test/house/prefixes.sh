@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Installs below a folder of one's own, where no loader looks: the command starts, and programs
-# that are told where the library is do. Below /usr nothing that is installed has a path of its
-# own to its libraries.
+# Installs below a user's folder, where the dynamic loader does not look: the command starts, and
+# so do programs that are linked with the library's path. An installation below /usr contains no
+# path to its libraries.
 # Usage: prefixes.sh SOURCE_FOLDER CONSUMER.c COMPILER...
 set -eu
 

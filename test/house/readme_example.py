@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compiles the README's embedding example as it stands there and runs it on a throw-away Redis.
-src/examples/readme.c is the same behind its opening comment.
+"""Compiles the README's embedding example exactly as it is there, and runs it at a throw-away
+Redis. src/examples/readme.c must be the same after its opening comment.
 
 Usage: readme_example.py README.md EXAMPLE.c CC INCLUDE_DIR LIBRARY_DIR LOCKWIRE_COMMAND
        [CFLAGS...]
-Happy path: the one ```c block -> a.out -> `lockwire run --redis embedded: -- a.out` -> its lines.
-Where it cannot begin, it says why.
+
+Takes the one ```c block, compiles it, runs it by `lockwire run --redis embedded: -- a.out`, and
+checks its lines. If the example cannot start, it must print the reason.
 """
 import os
 import re
@@ -27,7 +28,7 @@ def example(readme):
 
 
 def program_of(source):
-    """What follows the comments at the file's beginning."""
+    """Returns the text after the comments at the beginning of the file."""
     with open(source, encoding="utf-8") as file:
         return re.sub(r"\A(/\*.*?\*/\n)+", "", file.read(), flags=re.DOTALL)
 

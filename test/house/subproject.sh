@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Uses the source tree as a meson subproject of another project, the examples', found by its
-# name: it builds the library alone, has no tests, and installs nothing but library, header and
-# pkg-config file.
+# Uses the source tree as a meson subproject of another project, that of the examples, which
+# finds it by its name. It builds only the library, has no tests, and installs nothing but
+# library, header and pkg-config file.
 # Usage: subproject.sh SOURCE_FOLDER
 set -eu
 

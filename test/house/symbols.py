@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Compares what the shared library exports with its map and with the public header.
+"""Compares the symbols that the shared library exports with its map and with the public header.
 
 Usage: symbols.py LIBRARY MAP HEADER
-Happy path: three equal lists, none empty; every symbol carries its version.
+
+The three lists must be equal and not empty, and every symbol must have its version.
 """
 import re
 import subprocess
@@ -11,7 +12,7 @@ import sys
 
 
 def exported(library):
-    """Names with their versions, as the dynamic linker sees them."""
+    """Returns the names with their versions, as the dynamic linker sees them."""
     out = subprocess.run(["nm", "--dynamic", "--defined-only", "--with-symbol-versions",
                           library], check=True, stdout=subprocess.PIPE, text=True).stdout
     symbols = [line.split()[-1] for line in out.splitlines()]

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""src/examples/alerts.yml: each metric of which it speaks is one that lw_stats_prometheus
-exposes, with the label values that it asks for, and Prometheus' own parser reads that text.
+"""src/examples/alerts.yml: lw_stats_prometheus exposes each metric that it uses, with the label
+values that it requires, and Prometheus' own parser reads the output.
 
-Happy path: exposition.c's output as samples; the names in the rules are among them. Where
-promtool is on the machine, it checks both, and plays for each alert an hour in which it, and
-it alone, should come.
+The output of exposition.c is parsed into samples, which must include the names in the rules. If
+promtool is on the machine, it checks both, and plays for each alert an hour in which this alert,
+and no other, should fire.
 """
 import json
 import os
@@ -20,7 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 ALERTS = os.path.join(os.environ["LOCKWIRE_EXAMPLES"], "alerts.yml")
 PROMTOOL = shutil.which("promtool")
 
-# What a process exposes that is well, minute by minute: first value, then a step for each.
+# The metrics of a healthy process, minute by minute: the first value, then a step for each
+# minute.
 WELL = {
     'link_up{}': "1x60", 'subscription_up{}': "1x60", 'waiting{}': "3x60", 'granted_total{}': "0+100x60",
     'failed_total{}': "0x60", 'timed_out_total{}': "0+1x60",
@@ -35,7 +36,7 @@ WELL = {
     'wait_seconds_bucket{le="16.384"}': "0+100x60",
     'wait_seconds_bucket{le="+Inf"}': "0+100x60", 'wait_seconds_count{}': "0+100x60",
 }
-# What is otherwise where an alert should stand after 40 minutes.
+# The changes for each alert that should fire after 40 minutes.
 AILING = {
     "LockwireNoLink": {'link_up{}': "0x60"},
     "LockwireNoMessages": {'subscription_up{}': "0x60"},
@@ -66,7 +67,7 @@ def read(path):
 
 
 def play(alert, changes):
-    """One of promtool's tests, in JSON, which is YAML, too."""
+    """Returns a test for promtool, in JSON, which is also YAML."""
     def name(series):
         return "lockwire_" + series.replace("{", '{instance="i",job="j",').replace(",}", "}")
     firing = [{"labels": f'{{alertname="{alert}"}}', "value": 1}] if alert else []
@@ -122,7 +123,7 @@ class Alerts(unittest.TestCase):
             self.assertIn((name, label or None, value or None), self.samples)
 
     def test_each_has_its_reason(self):
-        """A comment directly before it, which says what to do."""
+        """A comment directly before each alert says what to do."""
         comments = re.findall(r"((?:^ *#.*\n)+) *- alert: (\w+)", read(ALERTS), re.M)
         self.assertEqual([name for _, name in comments],
                          re.findall(r"- alert: (\w+)", self.rules))

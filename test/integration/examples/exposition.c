@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints what lw_stats_prometheus makes of two clients' statistics, in which each number
- * is another one: for alerts.py. */
+/* Prints the output of lw_stats_prometheus for two clients' statistics, in which all
+ * numbers are different: for alerts.py. */
 #include "lockwire.h"
 
 #include <stdio.h>

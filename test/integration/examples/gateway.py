@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """src/examples/gateway.c: of two requests with one key exactly one is worked on.
 
-Happy path: the first request holds the lock, its copy waits; the first is answered, and then
-the copy learns that it was paid before. Where a test needs a wait or work that does not end
-by itself, it lasts LONG.
+Usual course: the first request holds the lock, and its copy waits; the first is answered, and
+then the copy is answered that it was paid before. If a test needs a wait or work that does not
+end by itself, it lasts LONG.
 """
 import http.client
 import os
@@ -28,7 +28,8 @@ class Gateway(ExampleTest):
         return str(port), self.folder, *more
 
     def serve(self, *more, options=(), **environment):
-        """Its process and port. Somebody may take the port in between: then another one."""
+        """Returns the process and its port. If another process takes the port in between, tries
+        another one."""
         for _ in range(10):
             port = free_port()
             process = self.start(*options, *self.arguments(port, *more), **environment)
@@ -39,7 +40,7 @@ class Gateway(ExampleTest):
 
     @staticmethod
     def send(port, key):
-        """A request whose answer nobody has read yet."""
+        """Sends a request, and leaves its answer unread."""
         link = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT)
         link.request("POST", "/", headers={"Idempotency-Key": key} if key else {})
         return link
@@ -101,7 +102,7 @@ class Gateway(ExampleTest):
         self.finish(process)
 
     def test_the_limit_of_the_wait(self):
-        """When to come again follows from the work, not from the holder's lease of an hour."""
+        """Retry-After depends on the time of the work, not on the holder's lease of an hour."""
         process, port = self.serve("100", "2500")
         self.server("SET", "pay:7", "somebody else", "PX", 3600000)
         self.assertEqual(self.ask(port, "7"), (409, "In work", "3"))
@@ -134,7 +135,7 @@ class Gateway(ExampleTest):
         self.finish(another)
 
     def test_clients_that_come_and_go(self):
-        """A leak, or an answer to a connection that is freed, ends a sanitized gateway."""
+        """A leak, or an answer to a freed connection, would end a sanitized gateway."""
         process, port = self.serve(LONG, "5")
         for i in range(300):
             link = self.send(port, str(i % 7))
@@ -154,7 +155,7 @@ class Gateway(ExampleTest):
         self.finish(process)
 
     def test_a_lock_that_was_taken_away_is_not_released(self):
-        """Its next renewal would have told it, after a third of the lease."""
+        """The gateway would notice the loss at its next renewal, after a third of the lease."""
         process, port = self.serve()
         link = self.send(port, "5")
         until(lambda: self.server("EXISTS", "pay:5"), "it is in work")
@@ -173,7 +174,7 @@ class Gateway(ExampleTest):
         self.assertEqual(self.server("EXISTS", "pay:6"), 0)
 
     def test_a_map_of_what_a_sentinel_announces(self):
-        """The master is announced at 127.0.0.1; the client has to use 127.0.0.2."""
+        """The master is announced at 127.0.0.1, but the client has to use 127.0.0.2."""
         watched = Watched()
         self.addCleanup(watched.stop)
         watched.master("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2")
@@ -203,6 +204,6 @@ class Gateway(ExampleTest):
         self.finish(process)
 
 
-del ExampleTest  # it has tests for those who inherit
+del ExampleTest  # its tests are for the subclasses
 if __name__ == "__main__":
     unittest.main()

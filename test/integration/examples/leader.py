@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""src/examples/leader.c: one leads; when it is ended or killed, another one does.
+"""src/examples/leader.c: one process leads; when it is ended or killed, another one does.
 
-Happy path: the first says that it leads, and is killed; then the second says so, with a
+Usual course: the first prints that it leads, and is killed; then the second prints that, with a
 larger fencing token.
 """
 import re
@@ -26,7 +26,7 @@ class Leader(ExampleTest):
         return follower
 
     def fence_of(self, leader):
-        """From the next line that it prints when a job is done."""
+        """Returns the fencing token in the leader's next line about a finished job."""
         while (line := self.line_of(leader.stdout)).startswith("begun "):
             pass
         found = re.fullmatch(r"leading with fence (\d+)\n", line)
@@ -91,6 +91,6 @@ class Leader(ExampleTest):
         self.assertIn("lockwire:", err)
 
 
-del ExampleTest  # it has tests for those who inherit
+del ExampleTest  # its tests are for the subclasses
 if __name__ == "__main__":
     unittest.main()

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """src/examples/libuv.c: a program on libuv's loop whose locks live in a thread.
 
-Happy path: it is granted, works, releases; a second one is granted then, with a larger
-fencing token.
+Usual course: the lock is granted, the program works and releases; a second process is granted
+the lock then, with a larger fencing token.
 """
 import re
 import signal
@@ -56,6 +56,6 @@ class Libuv(ExampleTest):
         self.assertTrue(err)
 
 
-del ExampleTest  # it has tests for those who inherit
+del ExampleTest  # its tests are for the subclasses
 if __name__ == "__main__":
     unittest.main()

@@ -65,6 +65,6 @@ class Order(ExampleTest):
         self.assertIn("names[0] and names[1] are the same", err)
 
 
-del ExampleTest  # it has tests for those who inherit
+del ExampleTest  # its tests are for the subclasses
 if __name__ == "__main__":
     unittest.main()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The examples' stage: each is compiled as its head comment says, with warnings as errors,
-against the library of this build, and run at a private redis-server.
+"""The base of the examples' tests: each example is compiled as its head comment says, with
+warnings as errors, against the library of this build, and run at a private redis-server.
 
-Must not know any one example. In the environment: LOCKWIRE_EXAMPLES (their folder),
+Independent of any particular example. The environment has LOCKWIRE_EXAMPLES (their folder),
 LOCKWIRE_BUILD (this build's), LOCKWIRE_CC, LOCKWIRE_FLAGS.
 """
 import os
@@ -17,7 +17,8 @@ BUILD = os.environ["LOCKWIRE_BUILD"]
 
 
 def command_of(source):
-    """The line of its head comment that compiles it."""
+    """Returns the arguments of the compiler in the line of the head comment that compiles the
+    example."""
     with open(os.path.join(EXAMPLES, source), encoding="utf-8") as file:
         found = re.search(rf"^ \*     cc ({re.escape(source)} .*)$", file.read(), re.M)
     assert found, f"{source} does not say how it is compiled"
@@ -25,7 +26,7 @@ def command_of(source):
 
 
 class ExampleTest(ToolTest):
-    source = None  # its file
+    source = None  # the file of the example
 
     def setUp(self):
         super().setUp()

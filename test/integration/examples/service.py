@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""src/examples/*.service and *.timer: systemd finds nothing to complain of. Where there is
-no systemd-analyze, which needs no running systemd, this is skipped as a whole.
+"""src/examples/*.service and *.timer: systemd-analyze has nothing to report. If the machine has
+no systemd-analyze, which needs no running systemd, the whole test is skipped.
 
-Happy path: the units, their programs replaced by ones that are there, verified.
+The units are verified with their programs replaced by programs that exist.
 """
 import os
 import re
@@ -18,7 +18,7 @@ UNITS = sorted(name for name in os.listdir(EXAMPLES) if name.endswith((".service
 
 
 def verify(change=lambda text: text):
-    """What it says of all units together."""
+    """Returns the output for all units together."""
     with tempfile.TemporaryDirectory() as folder:
         for name in UNITS:
             with open(os.path.join(EXAMPLES, name), encoding="utf-8") as file:
@@ -48,5 +48,5 @@ class Units(unittest.TestCase):
 if __name__ == "__main__":
     if not shutil.which("systemd-analyze"):
         print("systemd-analyze is not on this machine")
-        sys.exit(77)  # meson's word for a test that was skipped
+        sys.exit(77)  # meson's exit code for a skipped test
     unittest.main()

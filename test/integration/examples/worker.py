@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""src/examples/worker.c: two of them never work at the same time, and what a worker writes
-too late is refused.
+"""src/examples/worker.c: two workers never work at the same time, and a worker's write that
+comes too late is refused.
 
-Happy path: two workers, both with several jobs done; in the store each job's end stands
-directly behind its beginning.
+Usual course: two workers, both with several jobs done; in the store the end of each job comes
+directly after its beginning.
 """
 import signal
 import unittest
@@ -20,7 +20,7 @@ class Worker(ExampleTest):
         return "job", self.path("store"), str(work_ms)
 
     def lines(self):
-        """(fence, pid, what) of each write."""
+        """Returns (fence, pid, what) of each write."""
         try:
             with open(self.path("store"), encoding="ascii") as file:
                 return [(int(fence), int(pid), what)
@@ -32,7 +32,7 @@ class Worker(ExampleTest):
         return sum(1 for _, pid, what in self.lines() if (pid, what) == (worker.pid, "done"))
 
     def finish(self, worker):
-        """What it said meanwhile."""
+        """Ends the worker, and returns its messages."""
         worker.send_signal(signal.SIGTERM)
         code, out, err = self.end_of(worker)
         self.assertEqual((code, out), (0, ""), err)
@@ -62,7 +62,8 @@ class Worker(ExampleTest):
         self.assertEqual(self.done_by(first), 0)
 
     def test_ended_at_whatever_it_does(self):
-        """Asking, at work, releasing: many short lives."""
+        """A worker may be ended while it waits, works or releases. Many short lives cover these
+        states."""
         for _ in range(30):
             worker = self.start(*self.arguments(1))
             until(lambda: any(pid == worker.pid for _, pid, _ in self.lines()), "it works")
@@ -92,6 +93,6 @@ class Worker(ExampleTest):
         self.assertIn("lockwire:", err)
 
 
-del ExampleTest  # it has tests for those who inherit
+del ExampleTest  # its tests are for the subclasses
 if __name__ == "__main__":
     unittest.main()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The gateway: every user's gift exactly once, whatever the requests do, and what its
-answers, its health and its statistics say.
+"""The gateway: each user's gift is given exactly once, in any order of requests; and its
+answers, its health and its statistics.
 
-Happy path: the first request works and is answered 200; a copy meanwhile gets 409, or with
+Usual course: the first request works and is answered 200; a copy in between gets 409, or with
 ?wait its turn and then "already".
 """
 import http.client
@@ -37,7 +37,7 @@ class GatewayTest(ToolTest):
         self.ledger = self.path("ledger")
 
     def start(self, *options, name="port", grants=True):
-        """A gateway; its process and port."""
+        """Starts a gateway. Returns the process and its port."""
         if grants:
             options += ("--grants", self.path("grants"))
         process = self.spawn(
@@ -60,7 +60,7 @@ class GatewayTest(ToolTest):
             link.close()
 
     def send(self, port, path):
-        """A POST whose answer nobody has read yet."""
+        """Sends a POST, and leaves its answer unread."""
         link = self.connect(port)
         self.addCleanup(link.close)
         link.request("POST", path)
@@ -265,7 +265,7 @@ class Accidents(GatewayTest):
         waits = self.send(port, "/gift/berta?wait=60000")
         self.until_queued("berta")
         works = self.send(port, "/gift/anna")
-        # by the gateway's own account: Redis has the lock before the gateway knows of it
+        # by the gateway's own metric: Redis has the lock before the gateway knows of it
         until(lambda: "\nlockwire_held 1\n" in self.ask(port, "GET", "/metrics").text,
               "the lock of anna is held")
         process.send_signal(signal.SIGTERM)
@@ -295,7 +295,7 @@ class Accidents(GatewayTest):
 
 
 class Ledgers(GatewayTest):
-    """A line that is not whole is no gift, and harms no other."""
+    """A torn line is no gift, and damages no other line."""
 
     def gift(self, port, user, already):
         answer = self.ask(port, "POST", f"/gift/{user}")
@@ -303,7 +303,7 @@ class Ledgers(GatewayTest):
         self.assertIs(answer.json()["already"], already, user)
 
     def whole_lines(self):
-        """The users of the lines that count, sorted."""
+        """Returns the users of the whole lines, sorted."""
         with open(self.ledger, encoding="ascii") as file:
             return sorted(line.split()[0] for line in file
                           if re.fullmatch(r"\S+ \d+ \d+ \d+\.\d{3}\n", line))
@@ -317,7 +317,8 @@ class Ledgers(GatewayTest):
         _, other = self.start(grants=False, name="other")
         self.gift(port, "anna", False)
         length = os.path.getsize(self.ledger)
-        # After one byte of the next line; in it; before its end, which is one byte later.
+        # The file is full after one byte of the next line, inside it, or one byte before its
+        # end.
         for number, room in enumerate((1, 20, length)):
             fails, follows = f"bert{number}", f"carl{number}"
             fits = os.path.getsize(self.ledger) + room
@@ -350,7 +351,7 @@ class Ledgers(GatewayTest):
             self.assertIn("its last line was torn", self.messages(process))
 
     def test_a_line_of_a_torn_one_and_a_question_mark_alone(self):
-        """What a writer leaves that was stopped while it ended a torn line."""
+        """The ledger is as a writer leaves it that was stopped while it ended a torn line."""
         with open(self.ledger, "w", encoding="ascii") as file:
             file.write("anna 6 12 1795000000.122?")
         _, port = self.start(grants=False)
@@ -359,7 +360,7 @@ class Ledgers(GatewayTest):
 
 
 class Bounds(GatewayTest):
-    """What strangers may make the gateway keep."""
+    """Limits on what unknown clients can make the gateway keep."""
 
     def dial(self, port):
         link = socket.create_connection(("127.0.0.1", port), timeout=LIMIT)
@@ -396,11 +397,13 @@ class Bounds(GatewayTest):
         slow.sendall(b"POST /gift/anna HTTP/1.1\r\nHost:")
         for link in (silent, slow):
             self.assertEqual(link.recv(4096), b"")
-        # it takes five times as long; where the machine is slow, one may be idle before it asks
+        # the work takes five times as long; on a slow machine a connection may be idle before
+        # its request
         self.assertTrue(any(self.is_served_to_its_end(port, user) for user in b"abcdefgh"))
 
     def is_served_to_its_end(self, port, user):
-        """Answered, and then it is idle, and ended by the gateway."""
+        """Returns true if the request is answered in full. The connection is idle after that,
+        and the gateway ends it."""
         busy = self.dial(port)
         try:
             busy.sendall(b"POST /gift/%c HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n" % user)
@@ -414,7 +417,7 @@ class Metrics(GatewayTest):
     SAMPLE = re.compile(r'^([a-z_]+)(?:\{([a-z]+)="([^"]+)"((?:,[a-z]+="[^"]+")*)\})? ([0-9.]+)$')
 
     def read(self, port):
-        """All samples; every line must be one, or a comment on one that follows."""
+        """Returns all samples. Every line must be a sample, or a comment on one that follows."""
         answer = self.ask(port, "GET", "/metrics")
         self.assertEqual(answer.code, 200)
         self.assertTrue(answer.headers["Content-Type"].startswith("text/plain"))

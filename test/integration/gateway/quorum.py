@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The gateway at redis-quorum://: a server dies while gifts are given, and comes back without its
-data; no request fails, and each gift is given once. Its health and its statistics without a majority.
+"""The gateway at redis-quorum://: a server dies while gifts are given, and comes back without
+its data; no request fails, and each gift is given once. Also its health and its statistics
+without a majority.
 
 Usual course: requests at two gateways, one server is killed and started again.
 """
@@ -18,7 +19,7 @@ class QuorumTest(gifts.GatewayTest):
     def setUp(self):
         ToolTest.setUp(self)
         quorum_start(self)
-        self.server = self.servers[1]  # stays up
+        self.server = self.servers[1]  # the server that stays up
         self.ledger = self.path("ledger")
 
     def start(self, *options, **more):
@@ -37,7 +38,7 @@ class Gifts(QuorumTest):
         users, answers = 150, []
 
         def client(number):
-            """Asks for each user at both gateways; every second client waits."""
+            """Requests the gift of each user at both gateways. Every second client waits."""
             wait = "?wait=60000" if number % 2 else ""
             for step in range(users):
                 user = f"u{step}"

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The gateway at redis-sentinel://, with a real sentinel: the master dies while gifts are given,
-and each is given once all the same; who is told what meanwhile; what its statistics say.
+and each gift is still given once; the answers to requests in between; and the statistics.
 
-Happy path: requests at two gateways, the master is killed, who was answered 503 asks again.
+Usual course: requests at two gateways, the master is killed, and clients that were answered 503
+try again.
 """
 import threading
 import time
@@ -37,7 +38,8 @@ class Failover(SentinelTest):
         users, answers, failed, over = 400, [], [], threading.Event()
 
         def client(number):
-            """Each user at both gateways, as one who asks again where that is worth it."""
+            """Requests the gift of each user at both gateways, and retries if the answer allows
+            it."""
             for step in range(users):
                 if over.is_set() and step > 40:
                     return
@@ -79,12 +81,13 @@ class Failover(SentinelTest):
 
     @staticmethod
     def assert_later(answer, failed):
-        """409 while a copy is in work, 503 while there is no master: when to ask again."""
+        """Checks that the answer is 409 (a copy is in work) or 503 (no master), with
+        Retry-After."""
         if answer.code not in (409, 503) or int(answer.headers["Retry-After"]) < 1:
             failed.append((answer.code, answer.text))
 
     def test_who_asks_once_is_sent_away_and_who_waits_waits(self):
-        """While nobody is promoted, as the master is not yet called down."""
+        """No replica is promoted, since the master is not yet marked down."""
         _, port = self.start()
         self.watched.until_known()
         self.watched.master.kill()
@@ -108,7 +111,7 @@ class Failover(SentinelTest):
         until(lambda: not self.watched.replica("EXISTS", "gift:anna"), "it is released there")
 
     def test_a_lock_that_the_new_master_does_not_know_gives_nothing(self):
-        """As if the last write had not reached it."""
+        """Simulates that the last write did not reach the new master."""
         _, port = self.start("--work", "60s")
         works = self.send(port, "/gift/anna")
         until(lambda: self.watched.replica("EXISTS", "gift:anna"), "it is in work")
@@ -129,11 +132,11 @@ class Statistics(SentinelTest):
         text = self.metrics(port)
         self.assertIn("\nlockwire_failovers_total 0\n", text)
         self.assertRegex(text, r"\nlockwire_master_seconds \d+\.\d{3}\n")
-        gifts.Metrics.read(self, port)  # it is all in form
+        gifts.Metrics.read(self, port)  # the whole text is well-formed
 
 
 class Mapped(SentinelTest):
-    """The servers are announced at 127.0.0.1; the gateway has to use 127.0.0.2."""
+    """The servers are announced at 127.0.0.1, but the gateway has to use 127.0.0.2."""
 
     def assert_connected_to(self, server, address):
         clients = [line for line in server("CLIENT", "LIST").splitlines()
