@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The master of three sentinels is killed while its replicas lack its last writes, which
-granted locks: how many of these locks have two owners, and for how long is no lock granted,
-with guard_ms and without? Owns the clients of one death, and the checker. Independent of who
-replaces the master.
+"""The master of three sentinels is killed while its replicas lack its last writes, which granted
+locks: how many of these locks have two owners, and for how long is no lock granted, with
+guard_ms and without? Owns the clients of one death, and the checker. Independent of the way in
+which the master is replaced.
 
-The replication is cut, the owner of each pair is granted its locks, the waiter of the pair
-waits for them, the master is struck, and a sentinel promotes a replica. A lock has two owners
-if the waiter is granted it before the owner has lost it. An owner follows the sentinels, or
-is cut off from them: it knows the old master alone.
+The replication is cut, the owner of each pair is granted its locks, the waiter of the pair waits
+for them, the master is struck, and a sentinel promotes a replica. A lock has two owners if the
+waiter is granted it before the owner has lost it. An owner follows the sentinels, or is cut off
+from them: then it knows only the old master.
 
-Happy path: found = list(rounds(deployment, program, signal, guard_ms, count)); table(found,
+Usual course: found = list(rounds(deployment, program, signal, guard_ms, count)); table(found,
 Deployment)"""
 import contextlib
 import time

@@ -27,8 +27,8 @@ struct ledger {
 /* Returns 0, 1 if the last line was torn and has been ended, or -1 and errno. */
 int ledger_open(struct ledger *ledger, const char *path);
 void ledger_close(struct ledger *ledger);
-/* Returns 1 and the fencing token of the user's gift, 0 if there is none, or -1 and
- * errno. */
+/* Returns 1 and the fencing token of the user's gift, 0 if the user has none, or -1
+ * and errno. */
 int ledger_find(struct ledger *ledger, const char *user, uint64_t *fence);
 /* Waits until no other gateway writes (each writes one line at a time), and ends a
  * torn last line. Returns as ledger_open does. Readers are not blocked. */

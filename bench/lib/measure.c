@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * See measure.h. Owns the rows, which are in one lazily filled mapping, so that noting a
- * row costs no allocation. Independent of what is measured.
+ * row costs no allocation. Independent of the workloads.
  */
 #include "measure.h"
 

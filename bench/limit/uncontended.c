@@ -147,8 +147,8 @@ static void prepare(struct slot *slot, unsigned index,
     slot->row.slot = index;
 }
 
-/* Returns the server's own command. Ends the program if there is none: the driver has
- * checked that before. */
+/* Returns the server's own command. Ends the program if the server has no such
+ * command; the driver has checked that before. */
 static enum deletes own_compare_and_delete(redisContext *link)
 {
     redisReply *reply = redisCommand(link, "COMMAND INFO DELIFEQ DELEX");

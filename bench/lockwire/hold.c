@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Workloads H and X: locks that are held until the driver ends or kills the program. Owns
- * the handles. Independent of what is measured from outside.
+ * the handles. Independent of the measurement from outside.
  *
  * Usual course: acquire all locks, report that, renew until standard input ends.
  */

@@ -2,10 +2,10 @@
 /*
  * Workloads U, D, L, N and M: slots that acquire and release. Independent of the variant.
  * ask() acquires, on_granted() releases at once or after the hold time, on_released()
- * asks again. The name of a slot is formatted once, as the peers and the limits do.
- * In workload M the drawn names are formatted for each set.
+ * calls ask() again. The name of a slot is formatted once, as the peers and the limits
+ * do. In workload M the drawn names are formatted for each set.
  *
- * Each round has a name of its own, so that the release which hands over is its first.
+ * Each round has its own name, so that the release which hands over is its first.
  */
 #include "subject.h"
 
