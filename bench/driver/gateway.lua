@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- For wrk: every request another user, so that no request waits for another; the figures at
--- the end as one line of JSON. `what` (BENCH_REQUEST) is gift or healthz.
+-- A script for wrk: each request is for another user, so that no request waits for another. At
+-- the end it prints the figures as one line of JSON. `what` (BENCH_REQUEST) is gift or healthz.
 
 local what = os.getenv("BENCH_REQUEST")
 local threads, number = 0, 0
