@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * LW_REDISSON where its levels come and go in a hurry, and where its link has much to
- * hear of: margins, losses and closes between the levels of one owner, thousands of
- * channels, a half-open link. Needs nothing beyond test/lib. Must not know how the
- * library counts.
+/* LW_REDISSON: levels (handles of one owner) that come and go in quick succession, and a
+ * subscription link with much traffic. Tests margins and losses of several levels,
+ * thousands of channels, and a half-open link.
  *
- * Happy path: anna holds, anna comes in again with a margin for which the rest of the
- * lease is too short; the lease is made longer, then she is in.
- */
+ * Usual course: anna holds, and enters again with a margin for which the rest of the
+ * lease is too short. The lease is renewed first, then the second level is granted. */
 #include "monitor.h"
 #include "proxy.h"
 #include "redisson/scene.h"
@@ -34,7 +31,7 @@ static void start_here(void)
 
 /* ---- levels and leases ---- */
 
-/* A holds for 5 s; B wants to hear of a loss 9 s before it comes. */
+/* A holds with a lease of 5 s; B wants a margin of 9 s. */
 static struct hold *short_hold_and_long_margin(struct hold **second)
 {
     struct hold *first = anna("A", asking(.lease_ms = 60000));
@@ -76,7 +73,7 @@ static void who_waits_for_more_gets_a_grant_of_its_own_if_the_lock_goes(void **s
     assert_int_equal(redis_int("EXISTS x"), 0);
 }
 
-/* The renewal's answer comes to nobody. */
+/* B, which waited for the renewal, is freed before the renewal's reply comes. */
 static void who_waits_for_more_may_give_up(void **state)
 {
     struct hold *A, *B;
@@ -97,7 +94,7 @@ static void renewals_keep_every_level(void **state)
     struct hold *A = anna("A", asking(.lease_ms = 3000));
     struct hold *B = anna("B", asking(.lease_ms = 3000, .margin_ms = 500));
     EXPECT("A granted; B granted");
-    stage_run_for(4000); /* longer than what was told of at the grants */
+    stage_run_for(4000); /* longer than the leases as of the grants */
     if (lw_lock_state(A->lock) == LW_HELD && lw_lock_state(B->lock) == LW_HELD) {
         let_go(A);
         let_go(B);
@@ -108,8 +105,8 @@ static void renewals_keep_every_level(void **state)
     }
 }
 
-/* Without a link nothing is renewed: each is told by its own margin, both by the
- * deadline. */
+/* Without replies no lease is renewed: each level is lost at its own margin, and both by
+ * the deadline. */
 static void each_level_is_lost_at_its_own_margin(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -136,8 +133,8 @@ static void stall(struct hold *hold, enum moment moment)
     }
 }
 
-/* B's margin begins while A's callback stalls: B was not told, and waits for a
- * renewal. */
+/* B's margin begins while A's callback stalls the loop. B's grant has not been delivered,
+ * so B waits for a renewal. */
 static void a_level_that_is_not_told_yet_waits_for_the_renewal(void **state)
 {
     (void)state;
@@ -146,7 +143,7 @@ static void a_level_that_is_not_told_yet_waits_for_the_renewal(void **state)
     struct hold *B = anna("B", asking(.lease_ms = 2000, .margin_ms = 900));
     A->then = stall;
     EXPECT("A granted; B granted");
-    stage_skip_if_lag(1600); /* else A might be lost */
+    stage_skip_if_lag(1600); /* otherwise A might be lost */
     assert_true(lw_lock_remaining_ms(B->lock) > 900);
 }
 
@@ -162,8 +159,9 @@ static int count_held(struct hold **all, int count)
     return held;
 }
 
-/* More grants are on their way than one turn of the loop tells of, when the news come
- * that the lock is gone: who was told loses it, who was not is granted another. */
+/* When the client learns that the lock is gone, more grants are pending than one turn of
+ * the loop delivers. A handle whose grant was delivered loses it; the others are granted
+ * another one. */
 static void levels_not_told_yet_are_asked_for_again_when_it_is_lost(void **state)
 {
     enum { MANY = 100 };
@@ -173,12 +171,12 @@ static void levels_not_told_yet_are_asked_for_again_when_it_is_lost(void **state
     start_here();
     struct hold *A = anna("A", asking(.lease_ms = 20000));
     UNTIL(A->result == LW_OK);
-    extend(A, 0); /* from now on the server knows the script */
+    extend(A, 0); /* the server knows the script from now on */
     EXPECT("A granted; A renewed OK");
     redis_ok("DEL x");
     extend(A, 0);
-    event_base_loop(stage.base, EVLOOP_ONCE | EVLOOP_NONBLOCK); /* it is sent, */
-    stage_stall(50);                                            /* and answered */
+    event_base_loop(stage.base, EVLOOP_ONCE | EVLOOP_NONBLOCK); /* sends it, */
+    stage_stall(50); /* and lets the server reply */
     for (int i = 0; i < MANY; i++) {
         char label[16];
 
@@ -222,7 +220,7 @@ static void trying_once_beside_one_who_waits(void **state)
     freeReplyObject(server_command(&server, "PEXPIRE x %d", HOUR_MS));
     anna("A", asking(.wait_ms = -1));
     stage_expect_nothing(300);
-    struct hold *B = anna("B", asking(.wait_ms = 0)); /* no command */
+    struct hold *B = anna("B", asking(.wait_ms = 0)); /* costs no command */
     EXPECT("B EBUSY");
     assert_int_in_range(lw_lock_retry_ms(B->lock), 3000000, HOUR_MS);
     server_kill(&server);
@@ -254,7 +252,7 @@ static void a_half_open_link_is_found_and_made_anew(void **state)
     proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, true);
     UNTIL(proxy->accepted >= links + 2);
     proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, false);
-    proxy_cut(proxy, SUBSCRIPTION); /* what was swallowed of it never comes */
+    proxy_cut(proxy, SUBSCRIPTION); /* the swallowed replies never come */
     UNTIL(CHANNELS("x") == 1);
     java_unlocks("x", "0");
     EXPECT("A granted");
@@ -294,7 +292,7 @@ static void channels_that_nobody_waits_for_go_in_the_end(void **state)
     wait_for_many(all, 0, MANY);
     drop_many(all, 1, MANY);
     stage_run_for(50);
-    assert_int_equal(CHANNELS("*"), MANY); /* nothing is unsubscribed by itself */
+    assert_int_equal(CHANNELS("*"), MANY); /* unused channels stay subscribed */
     java_holds("n1024", 1, HOUR_MS);
     all[MANY] = ask_with(a, "n1024", "n1024", asking(.mode = LW_REDISSON, .wait_ms = -1));
     UNTIL(CHANNELS("*") == 2 && CHANNELS("n0") == 1 && CHANNELS("n1024") == 1);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * LW_REDISSON where many wait: one handle asks for all of a client, in order of arrival,
- * and who leaves hands the asking on. And the leases of those who enter together.
+/* LW_REDISSON with many waiters: one handle requests the lock for all handles of its
+ * client, they are granted it in order of arrival, and when that handle leaves, the next
+ * one requests. Also tests the leases of handles of one owner that enter together.
  *
- * Happy path: fifty wait, Redisson unlocks, and each that is granted lets go: two
- * commands for each of them.
- */
+ * Usual course: fifty handles wait, Redisson unlocks, and each handle that is granted the
+ * lock releases it: two commands for each. */
 #include "monitor.h"
 #include "redisson/scene.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- leases of those who enter together ---- */
+/* ---- leases of handles that enter together ---- */
 
 static struct hold *anna(const char *label, uint32_t lease_ms, int64_t wait_ms)
 {
@@ -53,7 +52,7 @@ static void who_joins_with_less_shortens_nothing(void **state)
     EXPECT("A granted");
     UNTIL(peer_stats(a).renewed == 1);
     stage_expect_nothing(100);
-    assert_int_equal(peer_stats(a).renewed, 1); /* asked for once */
+    assert_int_equal(peer_stats(a).renewed, 1); /* only one request */
     both_have_the_long_lease(A, B);
 }
 
@@ -62,7 +61,8 @@ static void who_comes_while_the_first_one_asks_has_its_lease(void **state)
     (void)state;
     a = peer_ready("a", NULL);
     struct hold *A = anna("A", 1000, 0);
-    EXPECT("A granted"); /* from then on the server knows the script: it is told once */
+    EXPECT("A granted"); /* the server knows the script from now on, so that a request is
+                            sent only once */
     let_go(A);
     EXPECT("A released OK");
     A = anna("A", 1000, 0);
@@ -83,12 +83,12 @@ static void those_who_wait_ask_for_the_longest_lease(void **state)
     java_unlocks("x", "0");
     EXPECT("A granted; B granted");
     assert_true(redis_int("PTTL x") > 20000);
-    assert_int_equal(scripts_sent(), 1); /* the grant's was long enough */
+    assert_int_equal(scripts_sent(), 1); /* the lease of the grant was long enough */
     monitor_stop();
     both_have_the_long_lease(A, B);
 }
 
-/* ---- one asks for all ---- */
+/* ---- one handle requests for all ---- */
 
 static void release_at_once(struct hold *hold, enum moment moment)
 {
@@ -138,8 +138,8 @@ static void a_try_does_not_overtake_who_waits(void **state)
     EXPECT("0 granted");
 }
 
-/* The holder's lease went on since the first one was refused; both the server and we
- * round by up to a millisecond. */
+/* The holder's lease has run on since the first waiter was refused. The server and the
+ * client each round by up to a millisecond. */
 static void a_try_is_told_what_is_left_of_the_lease(void **state)
 {
     (void)state;
@@ -155,7 +155,7 @@ static void a_try_is_told_what_is_left_of_the_lease(void **state)
     redis_ok("DEL x");
 }
 
-/* `leave` is what the first one does; the second one asks in its place. */
+/* `leave` makes the first waiter leave; the second one requests in its place. */
 static void asking_is_handed_on(void (*leave)(struct hold *first))
 {
     struct hold *line[3];
@@ -164,7 +164,7 @@ static void asking_is_handed_on(void (*leave)(struct hold *first))
     leave(line[0]);
     UNTIL(scripts_sent() == 1);
     stage_expect_nothing(100);
-    assert_int_equal(scripts_sent(), 1); /* the third one sleeps on */
+    assert_int_equal(scripts_sent(), 1); /* the third waiter stays asleep */
     java_unlocks("x", "0");
     EXPECT("1 granted");
     let_go(line[1]);
@@ -193,11 +193,11 @@ static void who_gives_up_hands_the_asking_on(void **state)
     monitor_stop();
     java_unlocks("x", "0");
     EXPECT("B granted");
-    assert_true(B->result_ms - B->asked_ms < 9000); /* not by its poll */
+    assert_true(B->result_ms - B->asked_ms < 9000); /* earlier than its poll */
 }
 
-/* Its answer is to come, and nobody wants it: the lock that it may bring is given
- * back. */
+/* A waiter leaves while its request is in flight: if the reply grants the lock, it is
+ * released. */
 static void who_leaves_while_asking_hands_the_asking_on(void **state)
 {
     struct hold *line[2];
@@ -207,7 +207,7 @@ static void who_leaves_while_asking_hands_the_asking_on(void **state)
     redis_ok("DEL x");
     redis_ok("CLIENT PAUSE 200 ALL");
     drop(join_line(a, "C"));
-    drop(line[0]); /* its successor asks, */
+    drop(line[0]); /* its successor requests, */
     struct hold *D = join_line(a, "D");
     drop(line[1]); /* and leaves at once */
     EXPECT("D granted");
@@ -217,12 +217,12 @@ static void who_leaves_while_asking_hands_the_asking_on(void **state)
     monitor_stop();
 }
 
-/* The lease of the one that left was requested. */
+/* The request in flight was for the lease of the handle that left. */
 static void who_follows_one_who_left_while_asking_has_its_own_lease(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    let_go(take_as(a, "A", NULL)); /* from then on the server knows the script */
+    let_go(take_as(a, "A", NULL)); /* the server knows the script from now on */
     EXPECT("A released OK");
     redis_ok("CLIENT PAUSE 200 ALL");
     struct hold *A = want(a, "A", asking(.lease_ms = 1000, .wait_ms = -1));
@@ -236,7 +236,7 @@ static void who_follows_one_who_left_while_asking_has_its_own_lease(void **state
     EXPECT("B released OK");
 }
 
-/* Both asked before the link was up. */
+/* All three request before the link is up. */
 static void a_try_beside_one_that_is_granted_is_busy(void **state)
 {
     (void)state;
@@ -250,8 +250,8 @@ static void a_try_beside_one_that_is_granted_is_busy(void **state)
     EXPECT("A released STILLHELD");
 }
 
-/* Its owner sleeps behind another one, and the link is not up yet: the try ends when it
- * comes up, and has its owner ask nothing. */
+/* C's owner anna sleeps behind another owner, and the link is not up yet. The try ends
+ * when the link comes up, and anna's waiter sends no request for it. */
 static void a_try_that_joins_a_sleeper_has_it_sleep_on(void **state)
 {
     (void)state;

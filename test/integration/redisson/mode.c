@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * LW_REDISSON at a real Redis: the format, waiting by Redisson's channel, strangers, and
- * its scripts sent twice. What one owner holds is in owner.c. The real Redisson plays in
- * test/interop. Must not know how the library counts.
+/* LW_REDISSON with a real Redis: the format, waiting on Redisson's channel, foreign keys,
+ * and the mode's scripts sent twice. The holds of one owner are tested in owner.c, and
+ * the real Redisson in test/interop.
  *
- * Happy path: take, HGETALL shows one field of ours with the value 1; let go, the key is
- * gone and the channel has been told.
- */
+ * Usual course: after a grant, HGETALL returns one field of ours with the value 1. After
+ * the release the key is gone, and a message has been published on the channel. */
 #include "redisson/scene.h"
 
 #include "monitor.h"
@@ -66,7 +64,7 @@ static void a_release_tells_the_channel_of_the_name(void **state)
     }
 }
 
-/* ---- the other side holds ---- */
+/* ---- a foreign holder ---- */
 
 static void a_foreign_holder_is_busy_and_untouched(void **state)
 {
@@ -77,7 +75,8 @@ static void a_foreign_holder_is_busy_and_untouched(void **state)
     EXPECT("A EBUSY");
     assert_int_in_range(lw_lock_retry_ms(A->lock), 1, 15000);
     assert_string_equal(fields(), "4a0fc1f8-0000-4000-8000-1c6f654f1aaa:52 2");
-    assert_int_equal(listeners(CHANNEL), 0); /* who does not wait does not listen */
+    assert_int_equal(listeners(CHANNEL),
+                     0); /* a handle that does not wait does not subscribe */
     assert_false(peer_logged(a, "held by another program"));
     redis_ok("PERSIST x");
     struct hold *B = want_as(a, "B", NULL, 0);
@@ -93,7 +92,7 @@ static void wakes_on(const char *message)
     UNTIL(listeners(CHANNEL) == 1);
     monitor_start();
     stage_run_for(
-        300); /* "try, subscribe, try again" is over; the next poll is seconds off */
+        300); /* "try, subscribe, try again" has ended; the next poll is seconds away */
     monitor_clear();
     java_unlocks("x", message);
     EXPECT("A granted");
@@ -130,7 +129,8 @@ static void other_messages_do_not_wake(void **state)
     EXPECT("A granted");
 }
 
-/* Freed after the first try and before the subscription: nobody tells it. */
+/* The lock is freed after the first try and before the subscription: no message reaches
+ * the client. */
 static void what_was_freed_before_the_subscription_is_found_by_trying_again(void **state)
 {
     (void)state;
@@ -164,7 +164,7 @@ static void a_lease_that_ends_is_found_by_its_ttl(void **state)
     EXPECT("A granted");
 }
 
-/* ---- both sides are ours ---- */
+/* ---- both clients are ours ---- */
 
 static void clients_exclude_and_wake_each_other(void **state)
 {
@@ -172,7 +172,7 @@ static void clients_exclude_and_wake_each_other(void **state)
     two_clients();
     struct hold *A = take_as(a, "A", "anna");
     struct hold *B =
-        want_as(b, "B", "anna", -1); /* an owner is known to its client only */
+        want_as(b, "B", "anna", -1); /* an owner is known only to its client */
     UNTIL(listeners(CHANNEL) == 1);
     stage_expect_nothing(200);
     let_go(A);
@@ -239,10 +239,10 @@ static void the_link_comes_back_and_is_closed_when_idle(void **state)
     UNTIL(listeners(CHANNEL) == 1);
     java_unlocks("x", "0");
     EXPECT("A granted");
-    UNTIL(listeners(CHANNEL) == 0); /* after 10 to 15 s of nobody waiting */
+    UNTIL(listeners(CHANNEL) == 0); /* after 10 to 15 s without waiters */
     assert_int_equal(lw_lock_state(A->lock), LW_HELD);
     struct hold *B = want_as(a, "B", NULL, -1);
-    UNTIL(listeners(CHANNEL) == 1); /* and made anew */
+    UNTIL(listeners(CHANNEL) == 1); /* and opened again */
     let_go(A);
     EXPECT_SET("A released OK; B granted");
     let_go(B);
@@ -258,12 +258,12 @@ static void who_may_not_subscribe_polls(void **state)
     struct hold *A = want_as(a, "A", NULL, -1);
     EXPECT("A granted");
     assert_true(peer_logged(a, "refused SUBSCRIBE"));
-    let_go(A); /* and who may not publish lets go all the same */
+    let_go(A); /* a client that may not publish can release all the same */
     EXPECT("A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
 }
 
-/* ---- strangers ---- */
+/* ---- foreign keys ---- */
 
 static void keys_of_other_kinds_are_strangers(void **state)
 {
@@ -357,7 +357,7 @@ static void every_script_may_be_sent_twice(void **state)
     assert_int_equal(
         first_of(server_command(&stage.server, "EVAL %s 1 x u:1 500", acquire)), 1);
     assert_int_in_range(redis_int("PTTL x"), 20000,
-                        30000); /* a late one shortens nothing */
+                        30000); /* a late request shortens nothing */
     for (int i = 0; i < 2; i++) {
         assert_int_equal(
             first_of(server_command(&stage.server, "EVAL %s 1 x u:1 60000", renew)), 1);
@@ -377,7 +377,8 @@ static void every_script_may_be_sent_twice(void **state)
     assert_int_equal(redis_int("EVAL %s 1 x u:1 ch", release), 1);
     assert_int_equal(
         first_of(server_command(&stage.server, "EVAL %s 1 x u:2 30000", acquire)), 1);
-    assert_int_equal(redis_int("EVAL %s 1 x u:1 ch", release), 0); /* the next one's */
+    assert_int_equal(redis_int("EVAL %s 1 x u:1 ch", release),
+                     0); /* it is the next holder's */
     assert_string_equal(fields(), "u:2 1");
 }
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * LW_REDISSON, what one owner holds: its levels in one client, their renewal, and each
- * way to lose them. Must not know how the library counts.
+/* LW_REDISSON, the holds of one owner: its levels in one client, their renewal, and each
+ * way to lose them.
  *
- * Happy path: anna holds and comes in again, which costs no command; the last level's
- * release is told to the channel.
- */
+ * Usual course: anna holds and enters again, which costs no command; the release of the
+ * last level is published on the channel. */
 #include "redisson/scene.h"
 
 #include "monitor.h"
@@ -27,7 +25,7 @@ static void re_entry_costs_no_command_and_the_last_one_releases(void **state)
     assert_true(lw_lock_remaining_ms(C->lock) > 0);
     let_go(A);
     EXPECT("A released STILLHELD");
-    drop(C); /* silently: one level less */
+    drop(C); /* no callback; one level less */
     assert_int_equal(monitor_count(""), 0);
     assert_string_equal(fields(), before);
     let_go(B);
@@ -52,7 +50,8 @@ static void another_owner_of_the_same_client_waits(void **state)
     EXPECT("C released OK");
 }
 
-/* Without an owner a handle holds alone, also if its token is another's owner. */
+/* A handle without an owner holds alone, even if another handle names its token as
+ * owner. */
 static void a_token_is_no_owner(void **state)
 {
     (void)state;
@@ -208,7 +207,7 @@ static void a_deadline_ends_all_levels(void **state)
     }
     EXPECT("A granted; B granted");
     EXPECT_SET("A lost ELOST; B lost ELOST");
-    struct hold *C = want_as(a, "C", "anna", -1); /* not a level of what is lost */
+    struct hold *C = want_as(a, "C", "anna", -1); /* not a level of the lost hold */
     EXPECT("C granted");
     let_go(C);
     EXPECT("C released OK");

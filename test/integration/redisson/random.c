@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * LW_REDISSON, random: several clients ask, let go, free and renew, also inside
- * callbacks, while an RLock comes and goes and links are cut. At most one owner believes
- * that it holds; the first in each line asks, or knows when it will; nobody behind it
- * asks; and in the end everybody has had the lock. LOCKWIRE_SEED plays one of another
- * number.
+/* LW_REDISSON at random: several clients acquire, release, free and renew, also inside
+ * callbacks, while an RLock comes and goes and links are cut. Checks that only one owner
+ * at a time believes that it holds the lock; that the first waiter of each client's queue
+ * requests, or knows when it will; that no waiter behind it requests; and that in the end
+ * no handle still waits or holds. LOCKWIRE_SEED sets another seed.
  *
- * Happy path: play() draws the steps, look() judges after each, settle() ends them all.
- */
+ * play() draws the steps, look() checks after each of them, settle() ends the run. */
 #include "base/hash.h"
 #include "lock/lock_private.h"
 #include "lock/machine.h"
@@ -22,7 +20,7 @@ enum { PEERS = 3, LIVE = 30, STEPS = 1200, NAMES = 2, OWNERS = 4 };
 
 static const char *const names[NAMES] = {"x", "y"};
 
-/* What a hold wants: owners[0] is each for itself. */
+/* The name and owner of a hold; without an owner each handle holds alone. */
 static struct want {
     const char *name, *owner;
 } wants[NAMES][OWNERS];
@@ -40,7 +38,7 @@ static unsigned below(unsigned most)
     return (unsigned)((state >> 11) % most);
 }
 
-/* ---- what is judged ---- */
+/* ---- checks ---- */
 
 static bool believes(const struct hold *hold)
 {
@@ -67,7 +65,8 @@ static void one_owner_holds(const struct hold *hold)
     }
 }
 
-/* One claim asks for all, or will at a due time, or when what it has is over. */
+/* A name has at most one claim. It requests for all handles, now or at a due time, or
+ * will when its present hold ends. */
 static void one_claim_is_awake(const struct lw__name *name)
 {
     const struct lw__claim *claim;
@@ -100,7 +99,7 @@ static void look(void)
     }
 }
 
-/* ---- what is played ---- */
+/* ---- steps ---- */
 
 static void ask_for_any(void);
 
@@ -225,7 +224,7 @@ static bool is_over(void)
     return true;
 }
 
-/* Nobody keeps it any more, and everybody still has his turn. */
+/* Releases all holds, and waits until each waiter has had its turn. */
 static void settle(void)
 {
     settling = true;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * LW_REDISSON, when a client does not ask: a name that a release told others of is left
- * to them, and who waits sleeps until a message comes or the holder's lease ends; where
- * no message can come, it polls.
+/* LW_REDISSON, times at which a client does not request. After a release with other
+ * subscribers the client leaves the name to them for a while (the cooldown). Waiters
+ * sleep until a message comes or the holder's lease ends; if no message can come, they
+ * poll.
  *
- * Happy path: two clients want the name again and again; each has its share of the
- * grants.
- */
+ * Usual course: two clients request the name again and again, and each gets its share of
+ * the grants. */
 #include "lock/lock_private.h"
 #include "monitor.h"
 #include "redisson/scene.h"
@@ -14,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- a name is left to whom a release told of it ---- */
+/* ---- after a release the name is left to other subscribers ---- */
 
-/* Grants of slots that want the name again and again, one after the other. */
+/* The grants of slots; each slot requests the name again after each release. */
 static struct {
     struct peer *who[1024];
     int64_t at_ms[1024];
@@ -66,7 +65,7 @@ static void play_slots(int of_a, int of_b)
     for (int i = 0; i < of_b; i++) {
         open_slot(b);
     }
-    UNTIL(of_b == 0 || listeners(CHANNEL) == 2); /* until then b is not told */
+    UNTIL(of_b == 0 || listeners(CHANNEL) == 2); /* until then b gets no messages */
     grants.count = 0;
     stage_clear_trace();
 }
@@ -79,7 +78,7 @@ static void stop_slots(void)
     stage_clear_trace();
 }
 
-/* An RLock that needs 3 ms from the message to its try. */
+/* The RLock takes 3 ms from the message to its try. */
 static void a_release_leaves_the_name_to_others(void **state)
 {
     redisContext *ear = redisConnectUnix(stage.server.path);
@@ -93,7 +92,7 @@ static void a_release_leaves_the_name_to_others(void **state)
     for (int i = 0; i < 20; i++, A = B) {
         B = join_line(a, "B");
         UNTIL(listeners(CHANNEL) == 2);
-        stage_run_for(5); /* it is refused, and waits */
+        stage_run_for(5); /* B is refused, and waits */
         let_go(A);
         UNTIL(A->released == LW_OK);
         stage_run_for(3);
@@ -112,7 +111,8 @@ static void a_release_leaves_the_name_to_others(void **state)
     stage_clear_trace();
 }
 
-/* Who lets go and asks anew at once is no faster than who waited: one after the other. */
+/* A client that releases and requests again at once is no faster than a waiter: they
+ * alternate. */
 static void a_slot_beside_eight_has_every_other_grant(void **state)
 {
     (void)state;
@@ -125,7 +125,7 @@ static void a_slot_beside_eight_has_every_other_grant(void **state)
     stop_slots();
 }
 
-/* Nobody else listens: a rest after each would show. */
+/* No other client is subscribed: a cooldown after each release would show. */
 static void siblings_pass_it_without_a_rest(void **state)
 {
     int at_once = 0;
@@ -140,7 +140,7 @@ static void siblings_pass_it_without_a_rest(void **state)
     stop_slots();
 }
 
-/* The other one's release comes before the rest is over. */
+/* The other client's release comes before the cooldown ends. */
 static void a_message_ends_the_rest(void **state)
 {
     int at_once = 0;
@@ -158,7 +158,7 @@ static void a_message_ends_the_rest(void **state)
     stop_slots();
 }
 
-/* What was heard while it was on its way is not the next one's. */
+/* A message that came while one release was in flight does not count for the next one. */
 static void a_release_that_finds_nothing_leaves_nothing_behind(void **state)
 {
     struct hold *line[2];
@@ -167,7 +167,7 @@ static void a_release_that_finds_nothing_leaves_nothing_behind(void **state)
     line_behind_java(line, 2);
     java_unlocks("x", "0");
     EXPECT("0 granted");
-    java_unlocks("x", "0"); /* by force: it held nothing */
+    java_unlocks("x", "0"); /* forced: the RLock held nothing */
     let_go(line[0]);
     EXPECT_SET("0 released ENOTHELD; 1 granted");
     for (size_t i = 0; i < sizeof(a->client->cooldowns) / sizeof(*a->client->cooldowns);
@@ -181,7 +181,7 @@ static void a_release_that_finds_nothing_leaves_nothing_behind(void **state)
 
 /* ---- polling ---- */
 
-/* It waits for an RLock, and hears of its name. */
+/* Returns a handle that waits for an RLock and is subscribed to its channel. */
 static struct hold *asleep(void)
 {
     struct hold *A;
@@ -202,7 +202,7 @@ static void a_lease_is_asked_for_when_it_ends(void **state)
     monitor_start();
     int64_t ends_ms = now_ms() + 1500;
     java_holds("x", 1, 1500);
-    redis_ok("PUBLISH " CHANNEL " 0"); /* it asks, and learns of it */
+    redis_ok("PUBLISH " CHANNEL " 0"); /* A requests, and learns of the new lease */
     EXPECT("A granted");
     stage_skip_if_lag(100);
     assert_int_in_range(A->result_ms - ends_ms, 0, 150);
@@ -212,7 +212,7 @@ static void a_lease_is_asked_for_when_it_ends(void **state)
     EXPECT("A released OK");
 }
 
-/* The link that listens is cut off and may not subscribe again. */
+/* The subscription link is cut, and may not subscribe again. */
 static void a_link_that_hears_no_more_is_made_up_for_by_polling(void **state)
 {
     struct hold *A = asleep();
@@ -258,7 +258,7 @@ static void in_cluster_mode_it_says_so_once_and_polls(void **state)
 
     (void)state;
     if (redis_info("redis_version") < 7) {
-        skip(); /* it has no sharded channels, nor a port of the bus to choose */
+        skip(); /* no sharded channels, and no option for the bus port */
     }
     (void)snprintf(args, sizeof(args), "--cluster-enabled yes --cluster-port %d",
                    server_free_port());

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * redisson/scene.h's helpers. Must not know which test plays.
- *
- * Happy path: a key of Redisson's format comes, and goes with a message.
- */
+/* Helpers of redisson/scene.h: requests for "x", and a key in Redisson's format that
+ * appears, and is deleted with a message. */
 #include "redisson/scene.h"
 
 #include "monitor.h"

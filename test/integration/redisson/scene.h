@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What the tests of LW_REDISSON share: asking for "x", and the other side, an RLock of
- * another process, played by the commands that it sends. Must not know how the library
- * counts.
+/* Helpers of the LW_REDISSON tests: requests for "x", and the other side, an RLock of
+ * another process, which is played by the commands that it sends.
  *
- * Happy path: two_clients, java_holds("x", 1, 20000), want(...), java_unlocks("x", "0").
- */
+ * Usual course: two_clients, java_holds("x", 1, 20000), want(...), java_unlocks("x",
+ * "0"). */
 #ifndef TEST_REDISSON_SCENE_H
 #define TEST_REDISSON_SCENE_H
 #include "modes/scene.h"
@@ -13,29 +11,31 @@
 #define CHANNEL "redisson_lock__channel:{x}"
 #define HOUR_MS 3600000
 
-/* The name is "x"; the mode is filled in, and a lease of 20 s where there is none. */
+/* Requests "x" with these options in mode LW_REDISSON; lease_ms 0 stands for 20 s. */
 struct hold *want(struct peer *peer, const char *label,
                   const struct lw_acquire_options *options);
-/* The same by an owner (or NULL); and until it is granted, which is taken out of the
- * trace. */
+/* Requests "x" for an owner, or for none (NULL). take_as also waits for the grant, and
+ * clears the trace. */
 struct hold *want_as(struct peer *peer, const char *label, const char *owner,
                      int64_t wait_ms);
 struct hold *take_as(struct peer *peer, const char *label, const char *owner);
-/* Without an owner, and waits for ever. */
+/* Requests "x" without an owner and without a time limit. */
 struct hold *join_line(struct peer *peer, const char *label);
-/* All fields and values of "x" in one line. */
+/* Returns all fields and values of "x" in one line. */
 const char *fields(void);
 
-/* Entered so often; lease_ms 0: without a TTL. */
+/* Writes a lock that was entered `holds` times; it has no TTL if lease_ms is 0. */
 void java_holds(const char *name, int holds, int lease_ms);
-/* "0", or what another version of Redisson says. */
+/* Deletes the lock and publishes `message`: "0", or that of another version of
+ * Redisson. */
 void java_unlocks(const char *name, const char *message);
-/* Java holds "x", so many of a wait for it, labelled "0", "1" ..., and all is quiet: the
- * first one was refused once it listened. The monitor runs. */
+/* Java holds "x", and `count` handles of `a` wait for it, labelled "0", "1" ... Returns
+ * when all is quiet: the first one has subscribed, and was refused again. The monitor
+ * runs. */
 void line_behind_java(struct hold **line, int count);
-/* How many subscribe to a channel. */
+/* Returns the number of subscribers of a channel. */
 long long listeners(const char *channel);
-/* Asks and releases since monitor_start. */
+/* Returns the number of requests and releases since monitor_start. */
 int scripts_sent(void);
 
 #endif
