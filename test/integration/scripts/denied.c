@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
  * Each script in a random state, run by an account that lacks one permission, or several
- * if the script may create a key. Lua does not roll back, so each script must be written
- * in such an order that whatever the server refuses, the state that is left is one that
- * the scripts know, and all that was announced (by a message, or by the reply) is true.
+ * if the script may create a key. Lua does not roll back. So each script must be written
+ * in such an order that, whatever the server refuses, it leaves a state that the scripts
+ * know, and everything it has announced (by a message, or by the reply) is true.
  *
  * --seed N --cases N; a failure is one line with the case, the call and what is wrong.
- * Each case begins on an empty server, builds a state by a few calls that may do
- * everything, takes permissions away and makes one more call. */
+ * Each case begins with an empty server, builds a state by a few calls with all
+ * permissions, revokes permissions and makes one more call. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ enum { TOKENS = 12, RW = 6 /* the first of the read-write lock's */, MESSAGES = 
 
 struct token {
     char text[80], member[120]; /* member: of the queue */
-    char kind, owner;           /* of the read-write lock */
+    char kind, owner;           /* of the read-write lock's tokens */
     bool dead;
 };
 
@@ -51,7 +51,7 @@ static const char *const denials[] = {
 };
 enum { DENIALS = sizeof(denials) / sizeof(denials[0]) };
 
-/* What gives a key its end, or undoes what was written. */
+/* The commands that give a key its TTL, or undo what was written. */
 static const char *const ends[] = {"-pexpire", "-hdel", "-zrem", "-del"};
 enum { ENDS = sizeof(ends) / sizeof(ends[0]) };
 
@@ -76,13 +76,13 @@ static const enum lw__script_id scripts[] = {
 
 #define RAISED 2000000000000000
 
-static unsigned long long seed = 6; /* finds all that mutations.py breaks */
+static unsigned long long seed = 6; /* this seed finds all faults of mutations.py */
 static long cases = 6000, this_case;
 static uint64_t random_state;
-static redisContext *other; /* the account that lacks something */
+static redisContext *other; /* the account that lacks a permission */
 static struct token tokens[TOKENS];
 static bool expired[TOKENS]; /* holds whose own lease has expired */
-static char snapshot[41];    /* a script */
+static char snapshot[41];    /* SHA-1 of a script */
 
 static struct {
     long messages, counts, endless, answers, queued, lost, silent, errors;
@@ -165,7 +165,7 @@ static void take_state(struct state *state)
     }
     state->exists[0] = reply->element[24]->integer;
     state->exists[1] = reply->element[25]->integer;
-    found.endless += reply->element[26]->integer == -1; /* Redisson's */
+    found.endless += reply->element[26]->integer == -1; /* Redisson's key */
     freeReplyObject(reply);
 }
 
@@ -276,7 +276,7 @@ static struct call random_call(const struct state *state)
     return call;
 }
 
-/* Without any script, keys and leases expire, and the counter gets lost. */
+/* Changes that no script makes: keys and leases expire, the counter gets lost. */
 static void change_something(void)
 {
     int token = RW + (int)roll(RW);
@@ -428,7 +428,7 @@ static int holds_of(const struct state *state, char owner)
     return count;
 }
 
-/* An error announces nothing. */
+/* Checks that the reply is true. An error announces nothing. */
 static bool is_true(const struct call *call, const struct script_answer *answer,
                     const struct state *before, const struct state *after)
 {
@@ -511,7 +511,7 @@ static const char *random_denial(const struct call *call)
     static char text[80];
 
     (void)snprintf(text, sizeof(text), "%s", denials[roll(DENIALS)]);
-    if (strcmp(text, "-set") != 0 && /* which is the last resort */
+    if (strcmp(text, "-set") != 0 && /* SET is the last resort */
         (call->script == LW__SCRIPT_MUTEX_ACQUIRE ||
          call->script == LW__SCRIPT_RW_ACQUIRE ||
          call->script == LW__SCRIPT_REDISSON_ACQUIRE) &&
@@ -556,7 +556,8 @@ static void play(void)
     script_numbers = roll(4) ? NUMBERS : CLOSED;
     answer = send_call(&call);
     if (strcmp(server.wrong, "no TTL: lockwire:fence") == 0 && strchr(denial, ' ')) {
-        /* Nothing waits for its end, and the next client that seeds it gives it a TTL. */
+        /* No client waits for the key's end, and the next one that seeds it sets a
+         * TTL. */
     } else if (strncmp(server.wrong, "no TTL", 6) == 0) {
         complain(&call, denial, server.wrong, &found.endless);
     } else if (server.wrong[0]) {
@@ -589,7 +590,8 @@ static void whatever_is_refused_what_is_announced_is_true(void **state)
                   "untrue answers %ld; lost holds and places %ld; untold holds %ld\n",
                   seed, cases, found.errors, found.messages, found.queued, found.counts,
                   found.endless, found.answers, found.lost, found.silent);
-    assert_true(cases < 1000 || found.errors > cases / 20); /* it does refuse */
+    assert_true(cases < 1000 ||
+                found.errors > cases / 20); /* the server does refuse calls */
     assert_int_equal(found.messages + found.queued + found.counts + found.endless +
                          found.answers + found.lost + found.silent,
                      0);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Detaching and adopting: mutex_detach, rw_detach, mutex_adopt and rw_adopt. The lease of
- * a detached token may be shorter than before, that of any other token may not (which
- * script_run checks); an adopter has a token and a fencing token of its own; each script
- * sent twice has the effect of once. */
+ * a detached token may become shorter; that of any other token may not (which script_run
+ * checks). An adopter has a token and a fencing token of its own. Each script sent twice
+ * has the effect of once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,7 @@ static void only_the_holder_is_detached(void **state)
     refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
     assert_int_equal(detach(t2, SHORT), 0);
     assert_ttl("n", LEASE);
-    assert_int_equal(detach(t1, SHORT), 1); /* marked */
+    assert_int_equal(detach(t1, SHORT), 1); /* also if the value is marked */
     assert_ttl("n", SHORT);
     assert_int_equal(script_do(&server, "ZCARD " QUEUE), 1);
 }
@@ -75,7 +75,7 @@ static void waiters_get_a_detached_lock_when_it_is_released(void **state)
     assert_int_equal(release(t1), 1);
     script_client_turn(&b, t2);
     assert_holder(t2);
-    assert_int_equal(detach(t1, SHORT), 0); /* late */
+    assert_int_equal(detach(t1, SHORT), 0); /* too late */
     assert_holder(t2);
 }
 
@@ -95,7 +95,7 @@ static void an_adopter_has_its_own_token_and_number(void **state)
     answer = adopt(t1, t2, LEASE); /* sent twice */
     assert_true(answer.n[0] > second + 15);
     assert_unmarked(t2);
-    assert_int_equal(adopt(t1, t4, LEASE).n[0], -1); /* a second adopter */
+    assert_int_equal(adopt(t1, t4, LEASE).n[0], -1); /* a second adopter's */
     assert_int_equal(detach(t1, SHORT), 0);          /* late duplicates */
     assert_int_equal(release(t1), 0);
     assert_ttl("n", LEASE);
@@ -143,7 +143,7 @@ static void a_number_is_drawn_only_if_it_is_wanted(void **state)
     assert_int_equal(answer.n[0], 0);
     assert_unmarked(t2);
     assert_int_equal(script_do(&server, "EXISTS lockwire:fence"), 0);
-    assert_true(adopt(t2, t1, LEASE).n[0] > 1LL << 50); /* the counter begins anew */
+    assert_true(adopt(t2, t1, LEASE).n[0] > 1LL << 50); /* the counter begins again */
 }
 
 static void a_foreign_key_is_left_alone(void **state)
@@ -199,7 +199,7 @@ static void the_only_hold_ends_with_the_key(void **state)
     assert_int_equal(rw_detach(t1, -1), 1);
     assert_ttl("rw", SHORT);
     granted(rw_acquire(t3, "r", "A", 1, NO_TICKET));
-    rw_released(rw_release(t3, "r", "A"), 1); /* now t1 has an end of its own */
+    rw_released(rw_release(t3, "r", "A"), 1); /* from now on t1 has an end of its own */
     assert_int_equal(rw_detach(t1, SHORT), 1);
     assert_ttl("rw", SHORT);
     assert_string_equal(script_get(&server, "HGET rw h:%s", t1), "0 w A");
@@ -218,7 +218,7 @@ static void a_hold_among_others_gets_an_end_of_its_own(void **state)
     assert_int_equal(rw_detach(t1, 2 * LEASE), 1);
     assert_ttl("rw", 2 * LEASE);
     rw_end(t1);
-    assert_int_equal(rw_detach(t1, LEASE), 0); /* over */
+    assert_int_equal(rw_detach(t1, LEASE), 0); /* expired */
     assert_int_equal(rw_adopt(t1, t4, LEASE, "r ").n[0], -1);
     assert_int_equal(rw_detach(t4, LEASE), 0);
 }

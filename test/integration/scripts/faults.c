@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what the scripts do where the server refuses: missing permissions, a read-only
- * server, no memory. Must not know: the C client.
- *
- * Happy path: none; each test plays one accident and shows what stayed behind. */
+ * Tests what the scripts do if the server refuses a command: missing permissions, a
+ * read-only server, no memory. Each test plays one fault and checks the state afterwards.
+ * Independent of the C client. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -111,7 +110,8 @@ static void assert_read_only(struct script_answer answer)
     assert_non_null(strstr(answer.text, "READONLY"));
 }
 
-/* It would let a message through, and refuse the lock: nobody is told (both_silent). */
+/* A read-only server would deliver a message but refuse the write: no message may be sent
+ * (both_silent checks that). */
 static void a_read_only_server_tells_nobody(void **state)
 {
     (void)state;
@@ -133,8 +133,8 @@ static void a_read_only_server_tells_nobody(void **state)
     assert_free();
 }
 
-/* Also where the lease asked for is shorter than what is left: a server that was demoted
- * does not know any more who holds. */
+/* Also if the requested lease is shorter than the rest of the present one: a server that
+ * was demoted no longer knows the holder. */
 static void a_read_only_server_renews_nothing(void **state)
 {
     (void)state;
@@ -174,7 +174,8 @@ static void without_a_write_permission_the_error_leaves_no_grant(void **state)
     assert_int_equal(script_do(&server, "EXISTS " QUEUE), 0);
 }
 
-/* The release by its key alone has no other script behind it while a slot moves. */
+/* No other script follows a release that uses the lock's key alone, while a slot
+ * moves. */
 static void a_value_that_may_not_be_read_is_no_stranger_s(void **state)
 {
     struct script_answer answer;
@@ -188,7 +189,7 @@ static void a_value_that_may_not_be_read_is_no_stranger_s(void **state)
     assert_int_equal(script_do(&server, "EXISTS n"), 1);
 }
 
-/* All that stands there, but for the time to its end. */
+/* Returns all fields of the lock's hash; its TTL is not part of them. */
 static const char *what_stands(void)
 {
     return script_get(&server, "EVAL %s 1 rw",
@@ -197,7 +198,8 @@ static const char *what_stands(void)
                       "table.sort(out) return table.concat(out, ', ')");
 }
 
-/* Of the scripts' ways in, the one that begins the counter as well is the slow one. */
+/* Both ways of the script: the fast one, and the slow one, which also starts the
+ * counter. */
 static void without_pexpire_a_grant_leaves_nothing_that_never_ends_rw(void **state)
 {
     static const char *const kinds[] = {"w", "r"};
@@ -229,7 +231,8 @@ static void without_pexpire_nobody_begins_a_queue_rw(void **state)
     assert_int_equal(script_do(&server, "EXISTS " RW_QUEUE), 0);
 }
 
-/* The first holds alone, and then beside another: its end is the key's, and its own. */
+/* In the first round t1 holds alone and its end is that of the key; in the second it
+ * holds next to t2 and has an end of its own. */
 static void without_pexpire_who_comes_to_read_leaves_the_others_as_they_were(void **state)
 {
     struct script_answer answer;
@@ -249,7 +252,7 @@ static void without_pexpire_who_comes_to_read_leaves_the_others_as_they_were(voi
     }
 }
 
-/* both_silent: nobody is told of a hold that could not be written. */
+/* No message is sent about a hold that could not be written (both_silent checks that). */
 static void without_pexpire_a_release_tells_nobody_rw(void **state)
 {
     (void)state;
@@ -263,7 +266,7 @@ static void without_pexpire_a_release_tells_nobody_rw(void **state)
     granted(rw_acquire(t2, "w", "B", 1, NO_TICKET));
 }
 
-/* both_silent: a message would be for a lock that nobody got. */
+/* A message would announce a lock that no waiter got (both_silent checks that). */
 static void without_a_command_no_hand_over_is_announced(const char *rule)
 {
     granted(acquire(t1, LEASE, 1, NO_TICKET));
@@ -281,7 +284,7 @@ static void without_a_command_no_hand_over_is_announced(const char *rule)
     script_server_become(&server, NULL);
     assert_int_equal(release(t1), 0);
     script_client_turn(&b, t2);
-    script_client_standby(&a, t3, 50000); /* the turn had queued it */
+    script_client_standby(&a, t3, 50000); /* the turn had queued t3 */
 }
 
 static void without_set_no_hand_over_is_announced(void **state)
@@ -304,7 +307,8 @@ static void without_hset_no_hold_is_left_without_its_count(void **state)
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
     granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
     refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
-    script_do(&server, "DEL " RW_QUEUE); /* the short way and the long one */
+    script_do(&server,
+              "DEL " RW_QUEUE); /* so that the short way and the long one are taken */
     for (int waiting = 0; waiting < 2; waiting++) {
         (void)snprintf(before, sizeof(before), "%s", what_stands());
         script_server_become(&server, "-hset");
@@ -315,12 +319,12 @@ static void without_hset_no_hold_is_left_without_its_count(void **state)
     }
     rw_released(rw_release(t3, "r", "C"), 0);
     script_server_become(&server, "-hset");
-    assert_true(rw_release(t1, "r", "A").error); /* the writer cannot be let in */
+    assert_true(rw_release(t1, "r", "A").error); /* the writer cannot enter */
     assert_int_equal(script_do(&server, "EXISTS rw"), 0);
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
 }
 
-/* The look after each script: no key without a TTL. */
+/* The look after each script finds no key without a TTL. */
 static void a_counter_that_was_lost_is_not_begun_without_an_end(void **state)
 {
     (void)state;
@@ -339,7 +343,7 @@ static void without_zcard_no_queue_is_begun_without_an_end(void **state)
     assert_true(acquire(t2, LEASE, 1, NO_TICKET).error);
 }
 
-/* Whom it could not tell, it leaves no hold, and those who hold keep theirs. */
+/* A waiter that cannot be notified gets no hold, and the holders keep theirs. */
 static void without_the_channels_a_head_that_could_enter_beside_others_stays(void **state)
 {
     struct script_client mortal;
@@ -370,7 +374,7 @@ static void without_incrby_the_time_gives_the_number(void **state)
     assert_true(granted(acquire(t1, LEASE, 1, NO_TICKET)) > 1LL << 50);
 }
 
-/* An account of an earlier version has not that command. */
+/* An account that was set up for an earlier version lacks ZREVRANK. */
 static void without_zrevrank_they_queue_all_the_same(void **state)
 {
     struct script_answer answer;
@@ -380,7 +384,7 @@ static void without_zrevrank_they_queue_all_the_same(void **state)
     granted(acquire(t1, LEASE, 1, NO_TICKET));
     refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
     script_do(&server, "DEL " QUEUE);
-    refused(acquire(t2, LEASE, 1, NO_TICKET), 0); /* behind one that is marked */
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0); /* behind a marked holder */
     assert_true(script_do(&server, "PTTL " QUEUE) > 0);
     refused(acquire(t3, LEASE, 1, NO_TICKET), 1);
     answer = turn(t1, t4, NULL);
@@ -420,7 +424,7 @@ static void out_of_memory_nothing_is_granted_or_queued(void **state)
     assert_oom(acquire(t2, LEASE, 1, NO_TICKET));
     assert_oom(rw_acquire(t2, "w", "B", 1, NO_TICKET));
     assert_oom(rw_acquire(t3, "w", "A", 1, NO_TICKET));
-    refused(acquire(t2, LEASE, 0, NO_TICKET), -1); /* needs none */
+    refused(acquire(t2, LEASE, 0, NO_TICKET), -1); /* needs no memory */
     assert_holder(t1);
     assert_int_equal(script_do(&server, "EXISTS " QUEUE), 0);
     assert_int_equal(script_do(&server, "EXISTS " RW_QUEUE), 0);
@@ -476,8 +480,8 @@ static void out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over(
     assert_int_equal(script_do(&server, "EXISTS rw"), 0);
 }
 
-/* An operator's break, where nothing (more) is too long to be named: it writes
- * nothing. */
+/* An operator's break of the holds whose token is too long to be named: if there are
+ * none, it writes nothing. */
 static void out_of_memory_a_break_that_finds_nothing_is_answered(void **state)
 {
     struct script_answer answer;
@@ -506,7 +510,7 @@ static void out_of_memory_a_vanished_hold_s_renewal_serves_the_queue(void **stat
     assert_counts(0, 0, 1);
 }
 
-/* What inspect shows, as the script's own comment says it. */
+/* The reply of inspect, as described in the script's own comment. */
 
 static void inspect_shows_holds_and_waiters(void **state)
 {

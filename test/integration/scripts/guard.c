@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What guard.lua promises: for how long a server grants no locks, and that no call
- * shortens the wait of an earlier one; and that releases and renewals hand over to no
- * waiter while the guard is closed. Independent of the C client.
+ * Tests what guard.lua promises: for how long a server grants no locks, and that no call
+ * shortens the wait of an earlier one. Also tests that releases and renewals hand over to
+ * no waiter while the guard is closed. Independent of the C client.
  *
- * The record is changed by hand so that its time passes. */
+ * The record is changed by hand to make time pass. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -48,8 +48,8 @@ static const char *record(void)
     return text;
 }
 
-/* Writes the record of a server that has been granting locks for so many ms. If it is
- * negative the server begins to grant locks in so many ms. */
+/* Writes the record of a server that has been granting locks for `since_ms`. If that is
+ * negative, the server will begin to grant locks in -since_ms. */
 static void plant(const char *identity, long long since_ms)
 {
     static const char lua[] =
@@ -128,7 +128,7 @@ static void another_identity_begins_another_wait(void **state)
 }
 
 /* A promoted server without replicas forgets after repl-backlog-ttl that it was promoted,
- * and has another identity then. */
+ * and then has another identity. */
 static void another_identity_does_not_shorten_a_wait(void **state)
 {
     (void)state;
@@ -137,7 +137,7 @@ static void another_identity_does_not_shorten_a_wait(void **state)
     assert_int_in_range(ask("1111:0000:-1", GUARD, 1000000000), 1, 10000);
     plant(ONE, -10000);
     assert_int_equal(ask(PROMOTED, GUARD, 0), GUARD);
-    plant(ONE, -1000000000); /* of another process, by the clock of its server */
+    plant(ONE, -1000000000); /* of another process, by its server's clock */
     assert_int_equal(ask("3333:0000:-1", GUARD, 1000000000), 0);
 }
 
@@ -186,8 +186,8 @@ static void a_release_while_closed_frees_the_name_alone(void **state)
     assert_int_equal(release(t1), 1);
     assert_free();
     assert_int_equal(script_do(&server, "ZCARD " QUEUE), 2);
-    assert_int_equal(release(t1), 0); /* the same twice */
-    assert_int_equal(release(t3), 0); /* it leaves */
+    assert_int_equal(release(t1), 0); /* a duplicate */
+    assert_int_equal(release(t3), 0); /* t3 leaves the queue */
     assert_free();
     assert_int_equal(script_do(&server, "ZCARD " QUEUE), 1);
     script_client_silent(&b);
@@ -223,9 +223,9 @@ static void a_read_write_release_while_closed_lets_in_no_waiter(void **state)
     rw_released(rw_release(t1, "w", "A"), 0);
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 2);
     assert_int_equal(script_do(&server, "HEXISTS rw h:%s", t2), 0);
-    assert_int_equal(rw_release(t3, "w", "C").n[0], 0); /* it leaves */
+    assert_int_equal(rw_release(t3, "w", "C").n[0], 0); /* t3 leaves the queue */
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
-    assert_int_equal(rw_renew(t1, LEASE), 0); /* it has been released */
+    assert_int_equal(rw_renew(t1, LEASE), 0); /* t1 has been released */
     assert_int_equal(script_do(&server, "HEXISTS rw h:%s", t2), 0);
     script_client_silent(&b);
     script_numbers = NUMBERS;

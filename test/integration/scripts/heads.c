@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what the mutex scripts make of heads that are dead or no members of ours, and the
- * numbers of the fence through all accidents of their counter. Must not know: the client.
+ * Tests how the mutex scripts treat heads of the queue that are dead or have no form of
+ * ours, and that fencing tokens grow despite all accidents of their counter. Independent
+ * of the C client.
  *
- * Happy path: as in mutex.c; dead clients are names that nobody listens to. */
+ * Each test starts as in mutex.c. A dead client is a name without a subscriber. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,8 +58,9 @@ static void seventeen_dead_heads_take_a_second_call(void **state)
     script_client_turn(&b, waiter);
 }
 
-/* It took the name by its key alone while the slot was on its way, and its place has
- * arrived behind it: it lives, but is not handed what it lets go of. */
+/* The holder acquired the name by its key alone while the slot was moving, and its place
+ * in the queue has arrived since. The holder is alive, but its own release must not hand
+ * the lock to it. */
 static void who_lets_go_is_not_handed_the_name_by_a_place_that_it_left(void **state)
 {
     const char *holder = script_token(&a, 1, WINDOW),
@@ -77,7 +79,7 @@ static void who_lets_go_is_not_handed_the_name_by_a_place_that_it_left(void **st
     assert_int_equal(script_do(&server, "ZCARD " QUEUE), 0);
 }
 
-/* The same, and nobody waits. */
+/* The same without waiters. */
 static void who_left_a_place_leaves_nothing(void **state)
 {
     const char *holder = script_token(&a, 1, WINDOW);
@@ -189,7 +191,7 @@ static void members_of_no_known_form_are_dropped(void **state)
     for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++) {
         script_do(&server, "ZADD " QUEUE " %d %s", (int)i, members[i]);
     }
-    script_do(&server, "ZADD " QUEUE " 14 %s:9:60000", a.uuid); /* wire version 1's */
+    script_do(&server, "ZADD " QUEUE " 14 %s:9:60000", a.uuid); /* of wire version 1 */
     script_do(&server, "PEXPIRE " QUEUE " 120000");
     acquire(waiter, LEASE, 1, NO_TICKET);
     assert_int_equal(release(holder), 1);
@@ -207,7 +209,8 @@ static void an_infinite_score_of_a_strangers_spoils_no_ticket(void **state)
                 1LL << 50);
 }
 
-/* It hears what is published on every channel, and makes nobody look alive. */
+/* A pattern subscriber receives the messages of every channel, and makes no client look
+ * alive. */
 static void a_pattern_subscriber_hears_of_locks_that_were_set_alone(void **state)
 {
     const char *holder = script_token(&a, 1, WINDOW),
@@ -230,13 +233,14 @@ static void a_pattern_subscriber_hears_of_locks_that_were_set_alone(void **state
     script_client_turn(&b, waiter);
     assert_int_equal(redisGetReply(spy, (void **)&reply), REDIS_OK);
     (void)snprintf(channel, sizeof(channel), "lockwire:2:%s", b.uuid);
-    assert_string_equal(reply->element[2]->str, channel); /* the first that it hears of */
+    assert_string_equal(reply->element[2]->str,
+                        channel); /* the first message that it receives */
     freeReplyObject(reply);
     redisFree(spy);
 }
 
-/* Numbers: an accident of the counter, then `count` numbers more, beginning at
- * `first`. */
+/* The last of the fencing tokens drawn so far. After each accident of the counter,
+ * `count` fencing tokens are drawn, beginning with `first`. */
 
 static long long last_number;
 

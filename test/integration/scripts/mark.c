@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: the mark in a mutex's value, by which a release knows without a look at the queue
- * that nobody waits: who sets it when, and that whoever compares takes both forms. Must
- * not know: the C client.
+ * Tests the queue mark in a mutex's value, by which a release knows without reading the
+ * queue that there are no waiters: who sets it and when, and that each script that
+ * compares the value accepts both forms. Independent of the C client.
  *
- * Happy path: a joins, b waits, the value says so. */
+ * Usual course: a holds, b joins the queue, and the value is marked. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +71,7 @@ static void who_takes_a_free_name_marks_it_while_others_wait(void **state)
     assert_unmarked(t3);
 }
 
-/* A newcomer's SET NX came first, when the name was free: it could not know. */
+/* A newcomer's SET NX took the free name first; it could not know of the queue. */
 static void take_unmarked(const char *token)
 {
     script_do(&server, "SET n %s PX 600000", token);
@@ -88,20 +88,21 @@ static void each_who_looks_marks_what_was_taken_unmarked(void **state)
     refused(acquire(t2, LEASE, 1, ticket), 0); /* a poll */
     assert_marked(t3);
     take_unmarked(t3);
-    refused(acquire(t2, LEASE, 0, ticket), 0); /* it waits, and may not queue just now */
+    refused(acquire(t2, LEASE, 0, ticket),
+            0); /* t2 waits, and may not queue at the moment */
     assert_marked(t3);
     take_unmarked(t3);
-    refused(acquire(t4, LEASE, 0, NO_TICKET), -1); /* one that does not wait */
+    refused(acquire(t4, LEASE, 0, NO_TICKET), -1); /* a request that does not wait */
     assert_marked(t3);
     refused(acquire(t4, LEASE, 1, NO_TICKET), 1);
     take_unmarked(t3);
-    assert_int_equal(release(t4), 0); /* one that leaves, and one is left */
+    assert_int_equal(release(t4), 0); /* t4 leaves, and one waiter is left */
     assert_marked(t3);
     take_unmarked(t3);
     granted(acquire(t3, LEASE, 1, NO_TICKET)); /* the holder itself */
     assert_marked(t3);
     take_unmarked(t3);
-    assert_int_equal(turn(t1, t4, NULL).n[3], -1); /* a turn that is spent */
+    assert_int_equal(turn(t1, t4, NULL).n[3], -1); /* a spent turn */
     assert_marked(t3);
 }
 
@@ -161,7 +162,7 @@ static void what_is_not_marked_is_dropped_once(void **state)
     assert_free();
     assert_int_equal(drop(t1), 0);
     granted(acquire(t2, LEASE, 1, NO_TICKET));
-    assert_int_equal(drop(t1), 0); /* sent again late */
+    assert_int_equal(drop(t1), 0); /* a late duplicate */
     assert_unmarked(t2);
 }
 
@@ -179,7 +180,7 @@ static void what_is_marked_is_not_dropped(void **state)
     assert_free();
 }
 
-/* Of what is on its way to another node the queue cannot be looked at. */
+/* While the slot moves to another node, the queue cannot be read. */
 static void what_is_marked_is_dropped_anyway(void **state)
 {
     (void)state;
@@ -191,8 +192,8 @@ static void what_is_marked_is_dropped_anyway(void **state)
     assert_free();
     assert_int_equal(drop_anyway(t1), 0);
     assert_int_equal(script_do(&server, "ZCARD " QUEUE), 1);
-    granted(acquire(t2, LEASE, 1, 0));    /* has kept its place, and asks */
-    assert_int_equal(drop_anyway(t1), 0); /* sent again late */
+    granted(acquire(t2, LEASE, 1, 0));    /* t2 has kept its place, and requests */
+    assert_int_equal(drop_anyway(t1), 0); /* a late duplicate */
     assert_int_equal(drop_anyway(t2), 1); /* not marked */
     assert_free();
 }
@@ -223,8 +224,8 @@ static void a_stranger_is_not_dropped(void **state)
     assert_int_equal(script_do(&server, "LLEN n"), 1);
 }
 
-/* The mark of one whose queue is gone: its turn finds nobody, and the next is unmarked.
- */
+/* The queue of a marked holder is gone: its turn finds no waiters, and the next value is
+ * unmarked. */
 static void a_mark_without_a_queue_does_no_harm(void **state)
 {
     struct script_answer answer;

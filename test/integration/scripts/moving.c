@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what is said of a read-write lock by its name alone, since its slot is on its way
- * to another node of a cluster: a hold is extended (rw_keepalive) or taken away
- * (rw_release_one_key), and nobody is let in. Must not know: clusters.
+ * Tests the scripts that use only the key of a read-write lock, because its slot is
+ * moving to another node of a cluster: a hold is extended (rw_keepalive) or released
+ * (rw_release_one_key), and no waiter enters. Independent of clusters.
  *
- * Happy path: as in rw.c. */
+ * Each test starts as in rw.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,8 +46,8 @@ static void a_hold_is_taken_away_and_nobody_let_in(void **state)
     rw_released(rw_release_one_key(t1), 0);
     assert_int_equal(script_do(&server, "EXISTS rw"), 0);
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
-    assert_int_equal(rw_release_one_key(t1).n[0], 0); /* sent again */
-    granted(rw_acquire(t2, "w", "B", 1, 0));          /* has kept its place, and asks */
+    assert_int_equal(rw_release_one_key(t1).n[0], 0); /* a duplicate */
+    granted(rw_acquire(t2, "w", "B", 1, 0)); /* t2 has kept its place, and requests */
 }
 
 static void the_other_holds_stay(void **state)
@@ -57,13 +57,13 @@ static void the_other_holds_stay(void **state)
     granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
     granted(rw_acquire(t3, "r", "A", 1, NO_TICKET));
     assert_counts(3, 2, 0);
-    rw_released(rw_release_one_key(t1), 1); /* A has one more */
+    rw_released(rw_release_one_key(t1), 1); /* A has one more hold */
     assert_counts(2, 2, 0);
     assert_int_equal(rw_release_one_key(t1).n[0], 0);
     rw_released(rw_release_one_key(t3), 0);
     assert_counts(1, 1, 0);
     assert_int_equal(rw_keepalive(t2, LEASE), 1);
-    rw_released(rw_release(t2, "r", "B"), 0); /* it has arrived */
+    rw_released(rw_release(t2, "r", "B"), 0); /* the slot has arrived */
 }
 
 static void a_writer_that_reads_too(void **state)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what the mutex scripts promise, shown at a real server call by call. Must not
- * know: the C client. Expiry is played by deleting the key.
+ * Tests what the mutex scripts promise, call by call on a real server. Independent of the
+ * C client. Expiry is played by deleting the key.
  *
- * Happy path: each test starts with an empty server and two live clients, a and b. */
+ * Each test starts with an empty server and two live clients, a and b. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,7 +61,8 @@ static void who_does_not_wait_is_told_the_lease_and_leaves_no_trace(void **state
     (void)state;
     acquire(script_token(&a, 1, WINDOW), LEASE, 0, NO_TICKET);
     answer = acquire(script_token(&b, 1, WINDOW), LEASE, 0, NO_TICKET);
-    assert_int_equal(refused(answer, -1), answer.n[4]); /* it came now */
+    assert_int_equal(refused(answer, -1),
+                     answer.n[4]); /* its ticket is the present time */
     assert_true(answer.n[1] > LEASE / 2 && answer.n[1] <= LEASE);
     assert_true(answer.n[4] > 1LL << 50);
     assert_int_equal(script_do(&server, "EXISTS " QUEUE), 0);
@@ -99,7 +100,8 @@ static void an_old_ticket_regains_the_place_in_a_lost_queue(void **state)
     refused(acquire(second, LEASE, 1, next), 1);
 }
 
-/* What it was told when it asked first is its place among those who joined since. */
+/* The ticket from a waiter's first request is its place among those who have joined
+ * since. */
 static void who_asked_first_without_joining_joins_before_who_came_later(void **state)
 {
     const char *first = script_token(&b, 1, WINDOW),
@@ -131,7 +133,7 @@ static void a_token_with_a_limit_joins_while_fewer_are_queued(void **state)
     assert_marked(held);
     assert_int_equal(refused(acquire(t[0], LEASE, 1, NO_TICKET), 0), ticket);
     refused(acquire(t[1], LEASE, 1, NO_TICKET), FULL);
-    refused(acquire(t[1], LEASE, 1, 17), FULL); /* nor with a ticket */
+    refused(acquire(t[1], LEASE, 1, 17), FULL); /* a ticket does not help */
     refused(acquire(t[1], LEASE, 0, NO_TICKET), FULL);
     assert_int_equal(script_do(&server, "ZCARD " QUEUE), 1);
     script_limit = 2;
@@ -141,13 +143,14 @@ static void a_token_with_a_limit_joins_while_fewer_are_queued(void **state)
     script_limit = 0;
     refused(acquire(t[2], LEASE, 1, 0), 0);
     script_limit = 2;
-    refused(acquire(t[1], LEASE, 1, NO_TICKET), 2); /* it stays */
+    refused(acquire(t[1], LEASE, 1, NO_TICKET), 2); /* t[1] stays */
     assert_int_equal(release(held), 1);
     assert_holder(t[2]);
     script_client_turn(&b, t[2]);
 }
 
-/* Whoever asks, a free lock goes to the first waiter, which does not wait any longer. */
+/* A free lock goes to the first waiter, whichever token requests it, and that waiter no
+ * longer counts against the limit. */
 static void waiters_are_served_before_they_are_counted(void **state)
 {
     const char *held = script_token(&a, 1, WINDOW), *t2 = script_token(&b, 2, WINDOW);
@@ -189,7 +192,7 @@ static void the_queue_lives_by_its_members_asking_only(void **state)
     assert_true(script_do(&server, "PTTL " QUEUE) > 60000);
 }
 
-/* Behind a queue the script takes its straight way, behind a stranger the slow one. */
+/* Behind a queue the script takes the fast way, behind a foreign key the slow one. */
 static void all_who_join_are_answered_alike(void **state)
 {
     static const char *const holders[] = {"stranger",
@@ -205,7 +208,7 @@ static void all_who_join_are_answered_alike(void **state)
             struct script_answer answer = acquire(token, LEASE, 1, NO_TICKET);
             long long ticket = refused(answer, i), again;
 
-            if (way == 1 && i > 0) { /* straight, and others in front */
+            if (way == 1 && i > 0) { /* the fast way, and others in front */
                 assert_int_equal(answer.n[1], NOT_TOLD);
             } else {
                 assert_int_in_range(answer.n[1], 400000, 500000);
@@ -229,7 +232,8 @@ static void all_who_join_are_answered_alike(void **state)
     }
 }
 
-/* Behind a queue only who says so has it live on, behind a stranger each. */
+/* Behind a queue only a request that asks for it extends the queue's TTL; behind a
+ * foreign key each request does. */
 static void who_joins_has_the_queue_live_on_where_it_says_so(void **state)
 {
     (void)state;
@@ -447,13 +451,13 @@ static void a_batch_with_several_leases_gives_each_name_its_own(void **state)
     answer = script_run(&server, LW__SCRIPT_MUTEX_RENEW, 3, "n1", "n2", "n3", mine, mine,
                         mine, "600000", "300000", "600000", NULL);
     assert_int_equal(answer.count, 1);
-    assert_int_equal(answer.n[0], 3); /* all of them */
+    assert_int_equal(answer.n[0], 3); /* all three */
     assert_int_in_range(script_do(&server, "PTTL n1"), 500000, 600000);
     assert_int_in_range(script_do(&server, "PTTL n2"), 200000, 300000);
     assert_int_in_range(script_do(&server, "PTTL n3"), 500000, 600000);
 }
 
-/* What PEXPIREAT's GT leaves out: the key has no TTL at all (somebody's PERSIST). */
+/* A key without a TTL (after a PERSIST), which PEXPIREAT with GT does not change. */
 static void renew_gives_back_a_ttl_that_was_taken_away(void **state)
 {
     const char *mine = script_token(&a, 1, WINDOW);
@@ -466,7 +470,7 @@ static void renew_gives_back_a_ttl_that_was_taken_away(void **state)
     assert_true(script_do(&server, "PTTL n1") > 500000);
 }
 
-/* Before 7.0, a script finds no version and PEXPIREAT knows no GT. */
+/* Before 7.0 a script has no access to the server's version, and PEXPIREAT has no GT. */
 static void renew_never_shortens_on_an_older_server_either(void **state)
 {
     static const char older[] =

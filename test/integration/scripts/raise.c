@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * What fence_raise.lua promises: the counter is never set back, numbers drawn after a
- * call are larger than its own, and the reply says whether the token holds the mutex.
- * Independent of the C client. */
+ * Tests what fence_raise.lua promises: the counter is never set back, fencing tokens
+ * drawn after a call are larger than the call's number, and the reply says whether the
+ * token holds the mutex. Independent of the C client. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -46,7 +46,7 @@ static void a_smaller_counter_is_raised_for_a_holder(void **state)
     assert_int_equal(raise_to(LARGE, t1), 1);
     assert_int_equal(counter(), LARGE);
     assert_int_in_range(script_do(&server, "PTTL " COUNTER), 86000000, 86400000);
-    assert_int_equal(raise_to(LARGE, t1), 1); /* the same twice */
+    assert_int_equal(raise_to(LARGE, t1), 1); /* a duplicate */
     assert_int_equal(counter(), LARGE);
     assert_int_equal(release(t1), 1);
     assert_int_equal(granted(acquire(t2, LEASE, 1, NO_TICKET)), LARGE + 1);
@@ -71,7 +71,7 @@ static void a_marked_holder_counts(void **state)
     refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
     assert_marked(t1);
     assert_int_equal(raise_to(LARGE, t1), 1);
-    assert_int_equal(raise_to(LARGE, t2), 0); /* it waits */
+    assert_int_equal(raise_to(LARGE, t2), 0); /* t2 waits */
 }
 
 static void who_does_not_hold_raises_all_the_same(void **state)
@@ -102,7 +102,8 @@ static void a_counter_that_is_none_is_replaced(void **state)
     assert_int_equal(counter(), LARGE);
 }
 
-/* Sixteen numbers are drawn at once, so the largest that a client may send is exact. */
+/* Sixteen fencing tokens are drawn at once; the largest number that a client may send is
+ * exact. */
 static void large_numbers_are_exact(void **state)
 {
     (void)state;

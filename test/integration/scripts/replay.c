@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: the property test of the scripts: random calls of all of them, each perhaps sent
- * twice at once or again much later, between accidents (keys that expire or vanish, a
- * stranger's lock, holds whose lease is over, a lost counter). After every call holders,
- * counts, queues, messages and numbers must be the reference model's. Must not know: how
- * the scripts do it.
+ * The property test of the scripts: random calls of all of them, each perhaps sent twice
+ * at once or again much later, between accidents (keys that expire or vanish, a foreign
+ * lock, holds whose lease has expired, a lost counter). After every call the holders,
+ * counts, queues, messages and fencing tokens must be those of the reference model.
+ * Independent of how the scripts work.
  *
- * Happy path: --seed N --steps N; a failure names its seed and step. */
+ * --seed N --steps N; a failure names its seed and step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ static long steps = 50000;
 static uint64_t random_state;
 static int token_count;
 static struct call history[HISTORY];
-static int pool[POOL]; /* the tokens in use: first the mutex's */
+static int pool[POOL]; /* the tokens in use, the mutex's first */
 static bool plague;    /* most new tokens belong to a dead process */
 
 static unsigned roll(unsigned below)
@@ -46,7 +46,7 @@ static int new_token(bool rw)
 
     script_client_dead(&dead, 0x77);
     token->client = roll(10) < (plague ? 9 : 1) ? MODEL_DEAD_CLIENT : (int)roll(2);
-    token->window = 50000 + (int)roll(10000); /* nobody is late by itself */
+    token->window = 50000 + (int)roll(10000); /* no claim window ends by itself */
     token->owner = (int)roll(MODEL_OWNERS);
     if (rw) {
         token->kind = kind < 6 ? 'r' : 'w';
@@ -68,7 +68,7 @@ static bool is_used(int token)
            model_find(&world.model.rw_queue, token) >= 0;
 }
 
-/* A token of the pool; ones that are over make room for new ones. */
+/* Returns a token of the pool, in which a new token may replace an unused one. */
 static int pick(bool rw)
 {
     int slot = rw ? MUTEX_POOL + (int)roll(POOL - MUTEX_POOL) : (int)roll(MUTEX_POOL);
@@ -79,7 +79,7 @@ static int pick(bool rw)
     return pool[slot];
 }
 
-/* Accidents, none of a script's doing. */
+/* Accidents that no script causes. */
 
 static void end_a_hold(void)
 {
@@ -93,7 +93,7 @@ static void end_a_hold(void)
     hold->ended = true;
 }
 
-/* Time passes, and one that waits does not ask. */
+/* Time passes without a request of this waiter. */
 static void let_one_hang(void)
 {
     struct model_entry *note;
@@ -117,7 +117,7 @@ static void change_the_stranger(void)
     }
 }
 
-/* A plain SET NX of one that knows nothing of the queue. */
+/* A plain SET NX by a client that does not know of the queue. */
 static void take_the_free(void)
 {
     int token = pick(false);
@@ -265,7 +265,7 @@ static bool may_queue(enum lw__script_id script)
            script == LW__SCRIPT_RW_ACQUIRE;
 }
 
-/* What a client would most likely do: who holds releases, who does not asks. */
+/* Chooses what a client would most likely do: a holder releases, others request. */
 static struct call random_call(void)
 {
     static const enum lw__script_id mutex[] = {

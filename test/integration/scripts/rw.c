@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what the read-write scripts promise to owners, readers, writers and upgraders,
- * shown at a real server. Must not know: the C client. After every script the fixture
- * itself compares the counts with the holds.
+ * Tests what the read-write scripts promise to owners, readers, writers and upgraders, on
+ * a real server. Independent of the C client. After every script the fixture compares the
+ * counts with the holds.
  *
- * Happy path: as in mutex.c; owners are A, B, C. */
+ * Each test starts as in mutex.c; owners are A, B, C. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,12 +55,12 @@ static void a_request_with_a_limit_joins_while_fewer_are_queued(void **state)
     granted(rw_acquire(t5, "r", "D", 1, NO_TICKET));
     script_limit = 1;
     refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
-    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0); /* it stays */
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0); /* t2 stays */
     refused(rw_acquire(t3, "r", "C", 1, NO_TICKET), FULL);
     refused(rw_acquire(t3, "r", "C", 1, 17), FULL);
     refused(rw_acquire(t3, "r", "C", 0, NO_TICKET), FULL);
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
-    refused(rw_acquire(t4, "w", "A", 1, NO_TICKET), 0); /* its owner reads already */
+    refused(rw_acquire(t4, "w", "A", 1, NO_TICKET), 0); /* its owner already reads */
     script_limit = 3;
     refused(rw_acquire(t3, "r", "C", 1, NO_TICKET), 2);
 }
@@ -76,7 +76,7 @@ static void an_owner_that_is_let_in_by_its_own_request_has_no_limit(void **state
     refused(rw_acquire(t3, "w", "C", 1, NO_TICKET), 2);
     script_do(&server, "DEL rw");
     script_limit = 1;
-    refused(rw_acquire(t4, "w", "B", 1, NO_TICKET), 0); /* it lets B and D in to read */
+    refused(rw_acquire(t4, "w", "B", 1, NO_TICKET), 0); /* B and D enter to read */
     script_client_turn(&b, t2);
     script_client_turn(&a, t5);
     script_client_standby(&a, t3, 60000);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what the read-write scripts make of a head that may not enter yet and so keeps
- * out others that might: a dead one, one that hangs, a former reader with an upgrader's
- * ticket. Must not know: the C client. That time passes is played by writing a waiter's
- * note into the past.
+ * Tests how the read-write scripts treat a head of the queue that may not enter yet and
+ * so keeps out others that could: a dead one, one that hangs, a former reader with an
+ * upgrader's ticket. Independent of the C client. Time passes by writing a waiter's note
+ * into the past.
  *
- * Happy path: as in rw.c. */
+ * Each test starts as in rw.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 #include "lock/machine.h"
 #include "script_calls.h"
 
-/* Queues a request of a process that ends then. */
+/* Queues a request of a process that then ends. */
 static void queue_of_the_dead(const char *kind, const char *owner, int position)
 {
     struct script_client mortal;
@@ -64,7 +64,7 @@ static void a_dead_request_at_its_permits_limit_keeps_nobody_out(void **state)
     assert_counts(3, 3, 0);
 }
 
-/* Time passes, and this one that waits does not ask. */
+/* Time passes without a request of this waiter. */
 static void hang(const char *token)
 {
     assert_int_equal(script_do(&server, "HEXISTS rw a:%s", token), 1);
@@ -169,17 +169,19 @@ static void many_that_hang_are_passed_over_at_once(void **state)
     for (int i = 0; i < MANY; i++) {
         refused(rw_acquire(script_token(&a, 100 + i, WINDOW), "w", "B", 1, NO_TICKET), i);
     }
-    assert_int_equal(count_notes(), 128); /* no more are looked at in a call */
+    assert_int_equal(count_notes(), 128); /* the most that one call reads */
     for (int i = 0; i < MANY; i++) {
         script_do(&server, "HSET rw a:%s 1", script_token(&a, 100 + i, WINDOW));
     }
-    assert_int_equal(rw_acquire(t4, "r", "C", 0, NO_TICKET).n[5], 1); /* again */
+    assert_int_equal(rw_acquire(t4, "r", "C", 0, NO_TICKET).n[5],
+                     1); /* again: the call is to be repeated */
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), MANY - 128);
     granted(rw_acquire(t4, "r", "C", 0, NO_TICKET));
     assert_int_equal(count_notes(), 0);
 }
 
-/* Three of its longest polls, as the client's own rule has them, and its window. */
+/* A waiter hangs after three of its longest polls, by the client's own rule, and its
+ * window. */
 static void the_time_to_ask_again_is_that_of_the_place(void **state)
 {
     static const int places[] = {0, 1, 2, 3, 4, 99, 100, 127};
@@ -204,7 +206,7 @@ static void the_time_to_ask_again_is_that_of_the_place(void **state)
     }
 }
 
-/* A lock that nobody held for a moment has forgotten who asked when. */
+/* A lock that was free for a moment has lost the notes of its waiters' last requests. */
 static void of_whom_nothing_is_known_counts_as_if_it_asked_now(void **state)
 {
     (void)state;
@@ -218,7 +220,7 @@ static void of_whom_nothing_is_known_counts_as_if_it_asked_now(void **state)
     script_client_standby(&b, t2, WINDOW);
     refused(rw_acquire(t4, "r", "D", 1, NO_TICKET), 2);
     hang(t2);
-    hang(t3); /* it has not its own time to wait for */
+    hang(t3); /* t3 was noted together with t2, and costs no time of its own */
     granted(rw_acquire(t4, "r", "D", 1, NO_TICKET));
 }
 
@@ -232,11 +234,12 @@ static void notes_go_with_who_leaves_and_with_the_last_read(void **state)
     rw_release(t2, "w", "B");
     assert_int_equal(count_notes(), 1);
     granted(rw_acquire(t3, "w", "A", 1, NO_TICKET));
-    assert_int_equal(count_notes(), 1); /* the writer reads: it may be a reader again */
+    assert_int_equal(count_notes(),
+                     1); /* the writer also reads: it may be only a reader again */
     rw_released(rw_release(t1, "r", "A"), 1);
     assert_int_equal(count_notes(), 0);
     refused(rw_acquire(t4, "w", "C", 1, NO_TICKET), 0);
-    assert_int_equal(count_notes(), 0); /* nobody could be let in before it */
+    assert_int_equal(count_notes(), 0); /* no other waiter could enter before it */
     rw_released(rw_release(t3, "w", "A"), 0);
     script_client_turn(&b, t4);
 }
@@ -268,7 +271,7 @@ static void out_of_memory_who_waits_is_noted_all_the_same(void **state)
     assert_int_equal(count_notes(), 1);
 }
 
-/* Who re-enters draws no number: another write must come before its message. */
+/* A re-entry draws no fencing token, so another write must come before its message. */
 static void a_read_only_server_tells_nobody_who_is_in_already(void **state)
 {
     long long ticket;
@@ -288,7 +291,7 @@ static void a_read_only_server_tells_nobody_who_is_in_already(void **state)
     script_client_standby(&b, t2, 40000);
 }
 
-/* An upgrader's ticket, 0, is worth its place only while its owner holds. */
+/* An upgrader's ticket, 0, gives it its place only while its owner holds. */
 
 static void a_former_reader_waits_behind_whoever_came_meanwhile(void **state)
 {
@@ -337,7 +340,7 @@ static void a_former_reader_of_a_lock_that_vanished_is_no_upgrader_either(void *
     script_client_standby(&a, t3, 30000);
 }
 
-/* Else it would wait for a writer that waits for the end of its own read. */
+/* Otherwise it would wait for a writer that waits for the end of its own read hold. */
 static void a_waiting_writer_that_becomes_a_reader_waits_as_an_upgrader(void **state)
 {
     char t5[80];

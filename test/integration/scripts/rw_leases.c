@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what the read-write scripts make of leases that end one by one, of renewals, and
- * of permits. Must not know: the C client. A lease's end is played by writing the hold's
- * end into the past.
+ * Tests how the read-write scripts treat leases that end one by one, renewals, and
+ * permits. Independent of the C client. A lease ends by writing the hold's end into the
+ * past.
  *
- * Happy path: as in rw.c. */
+ * Each test starts as in rw.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,8 @@
 #include "range.h"
 #include "script_calls.h"
 
-/* When the hold of this token ends, by its own record: 0, or ms from now on. */
+/* Returns in how many ms the hold of this token ends by its own record; 0 if it has no
+ * end of its own. */
 static long long own_end(const char *token)
 {
     long long ends = atoll(script_get(&server, "HGET rw h:%s", token));
@@ -185,7 +186,7 @@ static void the_only_hold_ends_with_the_key_until_another_comes(void **state)
         assert_int_in_range(own_end(t1), 400000, 500000);
         rw_released(rw_release(t1, "r", "A"), i);
         assert_int_equal(rw_renew(t2, 300000),
-                         1); /* the key lives longer, for t1's sake */
+                         1); /* the key lives longer because of t1 */
         assert_int_in_range(own_end(t2), 200000, 300000);
         assert_int_equal(rw_renew(t2, 600000), 1);
         assert_int_equal(own_end(t2), 0);
@@ -194,7 +195,7 @@ static void the_only_hold_ends_with_the_key_until_another_comes(void **state)
     }
 }
 
-/* Redis before 7.0 does not tell when a key ends. */
+/* Redis before 7.0 does not report when a key ends. */
 static void the_end_that_an_only_hold_gets_is_not_before_the_key_s(void **state)
 {
     long long key_ends;
@@ -209,8 +210,8 @@ static void the_end_that_an_only_hold_gets_is_not_before_the_key_s(void **state)
     assert_true(atoll(script_get(&server, "HGET rw h:%s", t1)) >= key_ends);
 }
 
-/* Its own is the later one where all that happened within a millisecond. Here it is put
- * forward, since nobody is as fast as that for sure. */
+/* The hold's own end is the later one if all of this happens within a millisecond. No
+ * machine is certain to be that fast, so the end is moved forward here. */
 static void the_key_s_end_is_taken_only_where_it_is_the_later_one(void **state)
 {
     long long end;
@@ -224,11 +225,11 @@ static void the_key_s_end_is_taken_only_where_it_is_the_later_one(void **state)
               "redis.call('HSET', KEYS[1], 'h:' .. ARGV[1], ARGV[2] .. ' r A', "
               "'mode', '2 1 1 0 ' .. ARGV[2] .. ' 0 ') return 1",
               t1, script_number(end));
-    assert_int_equal(rw_renew(t1, 300100), 1); /* no end comes before what it was */
+    assert_int_equal(rw_renew(t1, 300100), 1); /* no end moves to an earlier time */
 }
 
-/* As if a script had broken off while it gave the hold an end of its own. Another's lease
- * that ends must not take along the one that was renewed. */
+/* A script may have broken off while it gave the hold an end of its own. The expiry of
+ * another hold must not remove the renewed one. */
 static void an_only_hold_s_end_that_is_not_the_key_s_is_put_right_by_its_renewal(
     void **state)
 {
@@ -236,7 +237,7 @@ static void an_only_hold_s_end_that_is_not_the_key_s_is_put_right_by_its_renewal
 
     (void)state;
     granted(acquire_for(t1, "r A", "300000"));
-    (void)snprintf(record, sizeof(record), "1 r A"); /* long ago */
+    (void)snprintf(record, sizeof(record), "1 r A"); /* an end long ago */
     script_do(&server, "HSET rw h:%s %s", t1, record);
     assert_int_equal(rw_renew(t1, 400000), 1);
     assert_int_equal(own_end(t1), 0);
@@ -300,7 +301,7 @@ static void a_late_release_of_a_hold_nobody_dropped_yet_counts(void **state)
     assert_counts(1, 1, 0);
 }
 
-/* Permits: each request's own bound on how many owners read. */
+/* Permits: each request's own limit on the number of owners that read. */
 
 static void permits_bound_the_owners(void **state)
 {
@@ -349,7 +350,8 @@ static void a_dead_owner_frees_its_permit_when_its_lease_is_over(void **state)
     assert_counts(2, 2, 0);
 }
 
-/* A dropped hold makes room for many, but a grant's answer has no place for `again`. */
+/* Removing an expired hold makes room for many waiters, but a grant's reply has no
+ * element for `again`. */
 static void a_re_entrant_grant_tells_the_head_it_could_not_serve(void **state)
 {
     char member[120];
@@ -371,7 +373,7 @@ static void a_re_entrant_grant_tells_the_head_it_could_not_serve(void **state)
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 2);
 }
 
-/* A script that ended half way may have left a state that counts too many holds. */
+/* A script that broke off may have left a state that counts too many holds. */
 static void a_wrong_count_is_corrected_when_a_hold_expires(void **state)
 {
     (void)state;
@@ -410,8 +412,8 @@ static void a_count_that_is_too_low_is_corrected_when_a_hold_expires(void **stat
     rw_released(rw_release(t2, "r", "B"), 0);
 }
 
-/* The owner of a damaged hold is unknown: the hold excludes others until the key expires.
- */
+/* The owner of a damaged hold is unknown: the hold excludes others until the key
+ * expires. */
 static void a_damaged_hold_is_counted_among_the_others(void **state)
 {
     static const char *const states[] = {"2 7 6 0 1 0 ", "2 7 6 1 1 1763690000000001 A"};
@@ -424,7 +426,7 @@ static void a_damaged_hold_is_counted_among_the_others(void **state)
         script_do(&server, "HSET foreign mode %s h:%s %s h:%s %s h:%s broken", states[i],
                   t1, "4000000000000 r A", t3, "1 r C", t2);
         script_do(&server, "HSET foreign r:C %s",
-                  "1 1763690000000002"); /* A's was lost */
+                  "1 1763690000000002"); /* A's field was lost */
         script_do(&server, "PEXPIRE foreign 600000");
         answer = script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "foreign",
                             "lockwire:2:rwqueue:{foreign}", NUMBERS, t1, "600000", NULL);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: script_calls.h. Must not know: which test asks.
- *
- * Happy path: arguments become strings, the answer's form is checked. */
+ * Implements script_calls.h: turns arguments into strings, and checks the form of each
+ * reply. */
 #include "script_calls.h"
 
 #include <setjmp.h>
@@ -64,7 +63,7 @@ int four_tokens(void **state)
     return empty_server(state);
 }
 
-/* "/3", or "" without a limit. */
+/* Returns "/3" for a limit of 3, "" without a limit. */
 static const char *limit_text(void)
 {
     static char text[16];
@@ -97,7 +96,7 @@ struct script_answer mutex_answer(struct script_answer answer, bool turn)
 {
     struct script_answer ret = {.error = answer.error};
     char *at = answer.text, *end;
-    long long n[5] = {0}; /* as they are told; without a ticket, it is the time */
+    long long n[5] = {0}; /* in the reply's order; a missing ticket is the time */
 
     if (answer.error || answer.count > 0) {
         memcpy(ret.text, answer.text, sizeof(ret.text));
@@ -285,7 +284,8 @@ static struct script_answer released(struct script_answer answer)
     return answer;
 }
 
-/* Every second release has the short form first, as a client's of a hold has. */
+/* Every second release first sends the short form, as a client's release of a hold
+ * does. */
 static bool released_in_short(const char *token, struct script_answer *answer)
 {
     static unsigned calls;

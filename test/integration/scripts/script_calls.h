@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: the fixture of the tests of single scripts (one server, emptied for each, two
+ * The fixture of the tests of single scripts (one server, emptied for each test, and two
  * live clients a and b), and the scripts' calls in short form, on the name "n" for the
- * mutex and "rw" for the read-write lock. Must not know: which test asks.
+ * mutex and "rw" for the read-write lock.
  *
- * Happy path: SCRIPT_TEST() in the list, then calls and what they must have answered.
- * Leases and windows are long: nothing ends by itself, however slow the machine is. */
+ * A test is listed with SCRIPT_TEST(), and consists of calls and their expected replies.
+ * Leases and windows are long, so that nothing expires by itself on a slow machine. */
 #ifndef SCRIPT_CALLS_H
 #define SCRIPT_CALLS_H
 
@@ -29,47 +29,47 @@ int start_server(void **state);
 int stop_server(void **state);
 int empty_server(void **state);
 int both_silent(void **state);
-/* empty_server, and tokens of a, b, a and b, whose windows differ. */
+/* Calls empty_server, and makes tokens of a, b, a and b with different windows. */
 int four_tokens(void **state);
 extern char t1[80], t2[80], t3[80], t4[80];
 
 #define SCRIPT_TEST(name) cmocka_unit_test_setup_teardown(name, empty_server, both_silent)
 #define TOKENS_TEST(name) cmocka_unit_test_setup_teardown(name, four_tokens, both_silent)
 
-/* The word by which the scripts are told how to write a message (format.h). */
-#if LONG_MAX > INT32_MAX /* of the server's Lua, which is this machine's */
+/* The argument that defines the format of messages (format.h). */
+#if LONG_MAX > INT32_MAX /* also in the server's Lua, on this machine */
 #define NUMBERS "%d " SCRIPT_SERVER_ID
 #else
 #define NUMBERS "%.0f " SCRIPT_SERVER_ID
 #endif
-/* The word that releases and renewals have instead while the guard is closed: no lock is
- * granted. */
+/* The argument that releases and renewals have instead while the guard is closed, so that
+ * no lock is granted. */
 #define CLOSED "- "
-/* The one that release, rw_release and rw_renew send; NUMBERS at the start of each test.
- */
+/* The argument that release, rw_release and rw_renew send; NUMBERS at the start of each
+ * test. */
 extern const char *script_numbers;
-/* `how` of mutex_acquire.lua, valid for the next 16 calls; `wait` is 2 where the queue
- * shall live on as well. */
+/* Returns the `how` of mutex_acquire.lua, valid for the next 16 calls. `wait` is 2 to
+ * extend the queue's TTL, too. */
 const char *script_how(int wait, long long ticket, int want_fence);
 /* The same with the lease, for mutex_acquire. */
 const char *script_how_long(const char *how, long long lease);
-/* The limit of waiters that script_how and rw_acquire pass on; 0, as at the start of each
- * test: none. */
+/* The limit of waiters that script_how and rw_acquire send; 0, as at the start of each
+ * test, for none. */
 extern int script_limit;
 #define FULL (-2)     /* the position of a token that was refused by that limit */
-#define NOT_TOLD (-2) /* the remaining ms */
-/* What mutex_acquire answered as numbers: {1, fence} or {0, remaining ms, position,
- * ticket, server time us, again}, and the type of a stranger as text; of mutex_turn, with
- * the old token's release (0, 1) in front. */
+#define NOT_TOLD (-2) /* the remaining ms, if the reply does not contain them */
+/* Converts a reply of mutex_acquire to numbers: {1, fence} or {0, remaining ms, position,
+ * ticket, server time us, again}, and the type of a foreign key as text. A reply of
+ * mutex_turn has the result of the old token's release (0, 1) in front. */
 struct script_answer mutex_answer(struct script_answer answer, bool turn);
 
 /* The mutex "n". */
 struct script_answer acquire(const char *token, int lease, int wait, long long ticket);
 long long release(const char *token);
-long long drop(const char *token);        /* released, without a look at the queue */
-long long drop_anyway(const char *token); /* marked or not: its slot moves */
+long long drop(const char *token);        /* a fast release, without reading the queue */
+long long drop_anyway(const char *token); /* marked or not, since its slot moves */
 struct script_answer turn(const char *old, const char *token, const char *wait);
-/* Detaches the mutex of this token; adopts it for a new token. */
+/* Detaches the mutex from its token; adopts it for a new token. */
 long long detach(const char *token, long long lease);
 struct script_answer adopt(const char *old, const char *token, int lease);
 void assert_holder(const char *token); /* marked or not */
@@ -81,26 +81,28 @@ void expire(void);
 /* The read-write lock "rw": kind is "r" or "w", `r3` means three permits. */
 struct script_answer rw_acquire(const char *token, const char *kind, const char *owner,
                                 int wait, long long ticket);
-/* A grant's answer in the form of a mutex': {1, fence}. */
+/* Converts the reply for a grant to the form of a mutex's: {1, fence}. */
 struct script_answer rw_asked(struct script_answer answer);
 /* {released, left, again} */
 struct script_answer rw_release(const char *token, const char *kind, const char *owner);
 long long rw_renew(const char *token, int lease);
-/* The same of the name alone: its slot moves. */
+/* The same with the lock's key alone, since its slot moves. */
 struct script_answer rw_release_one_key(const char *token);
 long long rw_keepalive(const char *token, int lease);
 long long rw_detach(const char *token, long long lease);
-/* {number}, or -1 or -2; `asker` is "r A", "w " ...; the owner is the answer's text. */
+/* {fencing token}, or -1 or -2; `asker` is "r A", "w " ...; the owner is the reply's
+ * text. */
 struct script_answer rw_adopt(const char *old, const char *token, int lease,
                               const char *asker);
-/* Released, with so many holds of the owner left. */
+/* Asserts a release that leaves `left` holds of the owner. */
 void rw_released(struct script_answer answer, long long left);
-/* Read holds, owners that read, write holds. */
+/* Asserts the number of read holds, of owners that read, and of write holds. */
 void assert_counts(int reads, int readers, int writes);
-/* Lets the hold's own lease be over, as if its client had died. */
+/* Ends the hold's own lease, as if its client had died. */
 void rw_end(const char *token);
 
-/* Both kinds: granted returns the number. Refused at this place, returns the ticket. */
+/* For both kinds. granted returns the fencing token. refused asserts the position and
+ * returns the ticket. */
 long long granted(struct script_answer answer);
 long long refused(struct script_answer answer, long long position);
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: one call of the property test: sending it, asking the model, comparing answer,
- * messages, numbers and the whole state. Must not know: why this call was chosen.
- *
- * Happy path: replay_run(). */
+ * One call of the property test: sends it, asks the model, and compares the reply,
+ * messages, fencing tokens and the whole state. Independent of the choice of the call. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -184,7 +182,7 @@ static void check_refusal(const struct call *call, const struct model_answer *ex
         CHECK(n[3] > 1LL << 50, "ticket %lld", n[3]);
         CHECK(expected->position == 0 || entry[-1].ticket < n[3], "ticket %lld", n[3]);
         entry->ticket = n[3];
-    } else if (expected->ticket == MODEL_NO_TICKET) { /* it came now */
+    } else if (expected->ticket == MODEL_NO_TICKET) { /* it has just come */
         CHECK(n[3] == n[4], "ticket %lld, not %lld", n[3], n[4]);
     } else {
         CHECK(n[3] == expected->ticket, "ticket %lld, not %lld", n[3], expected->ticket);
@@ -245,7 +243,7 @@ static void check_answer(const struct call *call, const struct model_answer *exp
     }
 }
 
-/* All of it as one line, from the server and from the model. The counts within the hash
+/* The whole state in one line, from the server and from the model. The counts in the hash
  * are compared with its holds after every script anyway. */
 const char replay_state[] =
     "local holds, notes = {}, {} "
@@ -303,7 +301,7 @@ static int compare_marked(const void *x, const void *y)
     return strcmp(x, y);
 }
 
-/* Those that are to have asked again are marked. */
+/* Writes the notes; the waiters that should have requested again by now are marked. */
 static void write_notes(char *end)
 {
     static char texts[MODEL_CAPACITY][96];
@@ -324,7 +322,7 @@ static void write_notes(char *end)
     }
 }
 
-/* The tickets that were given and not told. */
+/* Reads the tickets that were assigned without being in a reply. */
 static void learn_tickets(void)
 {
     struct model_entry *entries = world.model.rw_queue.entries;
@@ -388,7 +386,7 @@ static bool serves(const struct call *call, const struct model_answer *answer)
 
 void replay_run(const struct call *call, bool twice)
 {
-    /* each token once: it holds, or waits */
+    /* each token appears once: it holds, or waits */
     static char first[128 * MODEL_CAPACITY], second[128 * MODEL_CAPACITY];
     struct model_answer expected;
     struct script_answer answer;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what must be true of the keys after every script. Must not know: which one ran.
- *
- * Happy path: run inside Redis, it answers what it saw; two looks can be compared. */
+ * What must be true of the keys after every script, whichever. The look runs inside Redis
+ * and returns what it saw; two looks can be compared. */
 #include "script_server.h"
 
-/* Looks at every key. Answers one pair for each thing that ends: a string key with its
- * value, a hold of a hash. After a script it fails at a key without TTL (names beginning
- * with "foreign" are the tests' own), a queue that would outlive two minutes, a hash that
- * notes waiters though nobody reads, and one whose counts are not those of its holds, or
- * that would end before one of them (by more than a stall of the server between two
- * commands of a script). Redis before 7.0 cannot say when a key ends: there nothing ends
- * too early. */
+/* Looks at every key. Returns one pair for each thing that ends: a string key with its
+ * value, or a hold of a hash. After a script it fails on
+ *
+ * - a key without TTL (names that begin with "foreign" belong to the tests),
+ * - a queue whose TTL is longer than two minutes,
+ * - a hash that has notes of waiters but no readers,
+ * - a hash whose counts do not match its holds, or that would end before one of them
+ *   (by more than a stall of the server between two commands of a script).
+ *
+ * Redis before 7.0 cannot report when a key ends: there, no key ends too early. */
 const char script_look[] =
     "local out, wrong = {}, nil "
     "local function add(id, ms) "

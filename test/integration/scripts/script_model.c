@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: the mutex of script_model.h, and the lists. Must not know: Redis.
- *
- * Happy path: lists in arrays, searched from the front; counts are never kept. */
+ * The mutex of script_model.h, and the lists. Lists are arrays, searched from the front,
+ * and counts are never stored. Independent of Redis. */
 #include "script_model_inside.h"
 
 #include <stdlib.h>
@@ -46,7 +45,7 @@ void model_remove(struct model_list *list, int token)
     }
 }
 
-/* What Redis compares where two tickets are the same: the member's text. */
+/* Compares the members' text, as Redis does if two tickets are the same. */
 static int compare_members(const struct model *model, int x, int y)
 {
     const struct model_token *a = model_token_of(model, x), *b = model_token_of(model, y);
@@ -71,7 +70,7 @@ void model_join(struct model *model, struct model_list *list, int token, long lo
         }
         at = list->count;
         while (ticket != MODEL_NO_TICKET && at > 0 &&
-               (list->entries[at - 1].ticket == MODEL_NO_TICKET || /* it came now */
+               (list->entries[at - 1].ticket == MODEL_NO_TICKET || /* it has just come */
                 list->entries[at - 1].ticket > ticket ||
                 (list->entries[at - 1].ticket == ticket &&
                  compare_members(model, list->entries[at - 1].token, token) > 0))) {
@@ -117,7 +116,7 @@ static void grant(struct model *model, int token, struct model_answer *answer)
     model_tell(model, answer, (struct model_event){MODEL_ANSWER, token, true, 0});
 }
 
-/* True where `me` may take the free name. */
+/* Returns true if `me` may take the free name. */
 static bool hand_over(struct model *model, int me, struct model_answer *answer)
 {
     struct model_list *queue = &model->queue;
@@ -138,7 +137,7 @@ static bool hand_over(struct model *model, int me, struct model_answer *answer)
         }
         model->holder = head;
         model_tell(model, answer, (struct model_event){MODEL_TURN, head, true, 0});
-        if (queue->count > 0 && queue->entries[0].token != me && /* its answer tells it */
+        if (queue->count > 0 && queue->entries[0].token != me && /* its reply has it */
             model_token_of(model, queue->entries[0].token)->client !=
                 model_token_of(model, head)->client) { /* it would hang, too */
             model_tell(model, answer,
@@ -150,8 +149,8 @@ static bool hand_over(struct model *model, int me, struct model_answer *answer)
     return true;
 }
 
-/* Whatever a script did that knows the queue: a value that is not marked says truly that
- * nobody waits. Once marked it stays so while its holder has it. */
+/* Holds after any script that reads the queue: if the value is not marked, there are no
+ * waiters. Once marked, it stays marked while its holder has it. */
 static void settle_mark(struct model *model, int before)
 {
     model->marked = model->queue.count > 0 || (model->marked && model->holder == before);
@@ -167,7 +166,7 @@ static void ask(struct model *model, int token, bool wait, long long ticket,
         return;
     }
     if (model->limit > 0 && model->holder == MODEL_NOBODY &&
-        hand_over(model, token, answer)) { /* waiters are served before they count */
+        hand_over(model, token, answer)) { /* waiters are served first */
         grant(model, token, answer);
         return;
     }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: the read-write lock of script_model.h, and what must be true of every state. Must
- * not know: Redis.
- *
- * Happy path: who may enter is counted anew from the holds, each time. */
+ * The read-write lock of script_model.h, and what must be true of every state. Each
+ * decision whether a waiter may enter counts the holds afresh. Independent of Redis. */
 #include "script_model_inside.h"
 
 #include <stdlib.h>
 
 enum { RW_HEADS = 128, NOTED_AT_ONCE = 16 };
 
-/* How many holds there are: of this kind (0: both), of this owner (MODEL_NOBODY: all). */
+/* Returns the number of holds of this kind (0: both) and of this owner (MODEL_NOBODY:
+ * all). */
 static int count_holds(const struct model *model, char kind, int owner)
 {
     int count = 0;
@@ -24,7 +23,7 @@ static int count_holds(const struct model *model, char kind, int owner)
     return count;
 }
 
-/* Does the owner of this token? */
+/* Returns true if the owner of this token holds. */
 static bool holds(const struct model *model, int token)
 {
     return count_holds(model, 0, model_token_of(model, token)->owner) > 0;
@@ -52,7 +51,7 @@ static bool admits(const struct model *model, int index)
     return own || token->permits == 0 || count_readers(model) < token->permits;
 }
 
-/* Fresh: the owner enters, or begins to write. */
+/* Returns true for a new fencing token: the owner enters, or begins to write. */
 static bool add(struct model *model, int index)
 {
     const struct model_token *token = model_token_of(model, index);
@@ -66,7 +65,8 @@ static bool add(struct model *model, int index)
     return fresh;
 }
 
-/* Who keeps whom out matters only while some read. */
+/* Clears the notes unless the lock has readers: only then may a head keep others out that
+ * could enter. */
 static void holds_changed(struct model *model)
 {
     if (count_holds(model, 'r', MODEL_NOBODY) == 0) {
@@ -89,7 +89,7 @@ static void leave(struct model *model, int token)
     model_remove(&model->notes, token);
 }
 
-/* It asked now, as far as is known. */
+/* Notes that the waiter has requested now, as far as is known. */
 static void note(struct model *model, int token)
 {
     struct model_list *notes = &model->notes;
@@ -120,8 +120,8 @@ static bool hangs(struct model *model, int token)
     return false;
 }
 
-/* Before all others waits an upgrader, and nobody else: the others as if they came
- * now. */
+/* Only upgraders wait before all others. Former upgraders move to the end of the queue,
+ * as if they came now. */
 static void settle(struct model *model)
 {
     struct model_list *queue = &model->rw_queue;
@@ -163,7 +163,7 @@ static void rw_grant(struct model *model, int token, struct model_answer *answer
     model_tell(model, answer, (struct model_event){MODEL_ANSWER, token, fresh, 0});
 }
 
-/* Might another enter, but for this head that may not? */
+/* Returns true if another token could enter were it not for this head, which may not. */
 static bool keeps_out(const struct model *model, int head, int me)
 {
     const struct model_list *queue = &model->rw_queue;
@@ -201,7 +201,7 @@ static void serve(struct model *model, int me, struct model_answer *answer)
             return;
         }
         if (tried == RW_HEADS) {
-            abort(); /* more than this test makes */
+            abort(); /* more than this test queues */
         }
         if (head == me) {
             rw_grant(model, me, answer);
@@ -219,7 +219,7 @@ static void serve(struct model *model, int me, struct model_answer *answer)
     }
 }
 
-/* Does another owner that reads wait to write? Dead ones go. */
+/* Returns true if another owner that reads waits to write. Removes dead ones. */
 static bool has_rival(struct model *model, int index)
 {
     for (int i = 0; i < model->rw_queue.count;) {
@@ -241,7 +241,7 @@ static bool has_rival(struct model *model, int index)
     return false;
 }
 
-/* Nobody waits, or the owner is in: no queueing. */
+/* Returns true if the token need not queue: there are no waiters, or its owner holds. */
 static bool enters(const struct model *model, int token)
 {
     return admits(model, token) && (holds(model, token) || model->rw_queue.count == 0);
@@ -269,7 +269,7 @@ void model_rw_acquire(struct model *model, int token, bool wait, long long ticke
         ticket = own ? 0 : MODEL_NO_TICKET;
     }
     answer->ticket = ticket;
-    if (model->limit > 0 && !own) { /* waiters are served before they count */
+    if (model->limit > 0 && !own) { /* waiters are served before they are counted */
         serve(model, token, answer);
         if (answer->outcome == 0 && enters(model, token)) {
             rw_grant(model, token, answer);

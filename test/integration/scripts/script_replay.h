@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what the property test's random part and its comparing part share: the world as
- * the test believes it to be, and one call. Must not know: how either works.
+ * The state that the random part and the comparing part of the property test share: the
+ * world as the test believes it to be, and one call.
  *
- * Happy path: replay_run() for each random call. */
+ * Usual course: replay_run() for each random call. */
 #ifndef SCRIPT_REPLAY_H
 #define SCRIPT_REPLAY_H
 
@@ -12,9 +12,9 @@
 
 struct call {
     enum lw__script_id script;
-    int token, old; /* old: a turn's */
+    int token, old; /* old: the released token of a turn, or the adopted one */
     bool wait, want_fence;
-    bool closed; /* the guard, for releases and renewals */
+    bool closed; /* the guard is closed, for releases and renewals */
     int limit;   /* of waiters, for requests; 0: none */
     long long ticket;
 };
@@ -24,7 +24,7 @@ struct world {
     long step;
     enum lw__script_id current;
     struct model_token *tokens;
-    long long *tickets; /* each token's, as last told */
+    long long *tickets; /* each token's last ticket */
     struct model model;
     long long last_number, numbers[MODEL_OWNERS];
     long done[LW__SCRIPT_COUNT], closed, full, grants, turns, deadlocks, agains;
@@ -32,10 +32,10 @@ struct world {
 
 extern struct world world;
 
-/* Lua: what the server has, as one line. */
+/* Lua: returns the server's state in one line. */
 extern const char replay_state[];
 
-/* Sends the call, once or twice; everything must then be as the model says. */
+/* Sends the call, once or twice, and checks that everything is as in the model. */
 void replay_run(const struct call *call, bool twice);
 
 #define CHECK(condition, ...)                                                            \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: script_server.h's server and clients. Must not know: the meaning of answers.
+ * The server and the clients of script_server.h. Independent of the meaning of replies.
  *
- * Happy path: fork a redis-server on a unix socket in a new directory, connect, load the
- * scripts; every script_run() looks at all keys before and after it. */
+ * Usual course: forks a redis-server on a unix socket in a new directory, connects, and
+ * loads the scripts. Every script_run() looks at all keys before and after the script. */
 #include "script_server.h"
 
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 
 #include <cmocka.h>
 
-#define LIMIT_S 30 /* for whatever must happen */
+#define LIMIT_S 30 /* for anything that must happen */
 
 static void wait_a_little(void)
 {
@@ -151,7 +151,7 @@ static redisReply *command(struct script_server *server, const char *format, va_
 {
     redisReply *reply = redisvCommand(server->admin, format, list);
 
-    forget_look(server); /* the test changes things itself */
+    forget_look(server); /* the test itself may have changed something */
     assert_non_null(reply);
     if (reply->type == REDIS_REPLY_ERROR) {
         fail_msg("%s: %s", format, reply->str);
@@ -235,7 +235,7 @@ static redisReply *read_look(struct script_server *server)
     return look;
 }
 
-/* Where the look has this entry: mostly where the other look had it. */
+/* Returns the end of this entry; it is mostly where the other look had it. */
 static const redisReply *find_end(const redisReply *look, const char *id, size_t guess)
 {
     if (guess < look->elements && strcmp(look->element[guess]->str, id) == 0) {
@@ -249,7 +249,7 @@ static const redisReply *find_end(const redisReply *look, const char *id, size_t
     return NULL;
 }
 
-/* `except`: the token whose lease may be shorter now, or NULL. */
+/* `except` is the token whose lease may have become shorter, or NULL. */
 static void assert_not_shortened(const redisReply *before, const redisReply *after,
                                  const char *except)
 {
@@ -351,7 +351,7 @@ const char *script_token(const struct script_client *client, int n, int window_m
     return text;
 }
 
-/* The next reply on the subscription. */
+/* Returns the next reply on the subscription. */
 static redisReply *read_reply(struct script_client *client)
 {
     void *reply;
@@ -443,7 +443,7 @@ void script_client_standby(struct script_client *client, const char *token, int 
                 strcmp(text + strlen(expected), "rw") == 0);
 }
 
-/* The answer to a PING comes after whatever was published before it. */
+/* The reply to a PING comes after all messages that were published before it. */
 void script_client_silent(struct script_client *client)
 {
     redisReply *reply;

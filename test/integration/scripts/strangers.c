@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what the scripts do where a stranger was first: keys of other types and formats,
- * in place of the lock or of its queue. Must not know: the C client.
- *
- * Happy path: none; a stranger's key is held by somebody, and stays as it is. */
+ * Tests what the scripts do with foreign keys: keys of other types and formats, in place
+ * of the lock or of its queue. A foreign key counts as held, and stays as it is.
+ * Independent of the C client. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +15,7 @@
 
 #include "script_calls.h"
 
-/* Each makes the key %s; ~ is a space within a word. */
+/* Each command makes the key %s; ~ stands for a space within a word. */
 static const struct {
     const char *type;
     const char *command;
@@ -74,7 +73,7 @@ static void remember(char *dump, size_t size, const char *key)
                               "return redis.sha1hex(redis.call('DUMP', KEYS[1]))", key));
 }
 
-/* Refused, queued at 0, with the type where it is none that the script knows. */
+/* Asserts a refusal at position 0, with the key's type unless the script knows it. */
 static void assert_held_by(struct script_answer answer, const char *type)
 {
     if (answer.error) {
@@ -148,8 +147,8 @@ static void a_stranger_s_key_of_any_type_is_held_and_never_touched_rw(void **sta
     }
 }
 
-/* What stands in "foreign" as state and as the hold of t1: once in the form of ours, and
- * then damaged in one place. */
+/* Makes "foreign" with this state and this hold of t1: first in our form, then damaged in
+ * one place. */
 static void make_damaged(const char *mode, const char *record)
 {
     script_do(&server, "DEL foreign");
@@ -163,7 +162,8 @@ static struct script_answer release_foreign(void)
                       NULL);
 }
 
-/* Who renews an only hold looks at that alone: it may live on, and excludes. */
+/* A renewal of an only hold reads that hold alone: it may live on, and excludes
+ * others. */
 static void a_lock_that_is_damaged_is_a_stranger_s_though_our_token_is_in_it(void **state)
 {
     static const char *const damaged[][2] = {
@@ -188,7 +188,7 @@ static void a_lock_that_is_damaged_is_a_stranger_s_though_our_token_is_in_it(voi
 
     (void)state;
     make_damaged("2 1 1 0 0 0 ", "0 r A");
-    assert_int_equal(release_foreign().n[0], 1); /* nothing is wrong with this */
+    assert_int_equal(release_foreign().n[0], 1); /* this one is not damaged */
     for (size_t i = 0; i < sizeof(damaged) / sizeof(damaged[0]); i++) {
         make_damaged(damaged[i][0], damaged[i][1]);
         remember(dump, sizeof(dump), "foreign");
@@ -235,7 +235,8 @@ static void the_two_modes_are_strangers_to_each_other(void **state)
     assert_string_equal(answer.text, "string");
 }
 
-/* It enters a hash without such a field, and one that says "read" or its own "write". */
+/* Redisson enters a hash without a mode field, or with the mode "read" or its own
+ * "write". */
 static void redisson_s_read_write_lock_finds_ours_held(void **state)
 {
     static const char *const kinds[] = {"w", "r"};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Owns: what mutex_turn promises: {released, mutex_acquire's answer}, and the effect of
- * once however often it is sent. Must not know: the C client.
+ * Tests what mutex_turn promises: it returns {released, the reply of mutex_acquire}, and
+ * has the effect of once however often it is sent. Independent of the C client.
  *
- * Happy path: as in mutex.c. */
+ * Each test starts as in mutex.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -50,7 +50,8 @@ static void a_turn_others_wait_for_ends_at_their_tail(void **state)
         assert_int_equal(answer.n[3], 0);
         assert_holder(head);
     }
-    assert_true(answer.n[2] > 0 && answer.n[2] <= WINDOW); /* and so needs no message */
+    assert_true(answer.n[2] > 0 &&
+                answer.n[2] <= WINDOW); /* so that it needs no message */
     script_client_turn(&b, head);
     assert_int_equal(release(head), 1);
     script_client_turn(&a, token);
