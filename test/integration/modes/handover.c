@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Hand-over in the re-entrant modes: its order and cost, waiters that died or hang,
- * messages and replies that never came, strangers. Must not know how the scripts do it.
+/* Hand-over in the re-entrant modes: its order and cost, waiters that are dead or hang,
+ * messages and replies that never come, and foreign keys. Independent of how the scripts
+ * work.
  *
- * Happy path: one holds, another waits; handed over by message, released once.
- */
+ * Usual course: one client holds and another waits; the lock is handed over by a message,
+ * and released once. */
 #include "modes/scene.h"
 #include "monitor.h"
 #include "process.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct proxy *way; /* of b, with far_clients */
+static struct proxy *way; /* b's, started by far_clients */
 
 static void far_clients(void)
 {
@@ -22,7 +22,8 @@ static void far_clients(void)
     a = peer_ready("a", NULL);
     b = peer_start_at("b", way->url, client_of(.claim_ms = 1000));
     peer_wait_ready(b);
-    get_out(get_in(b, "0", "r", NULL), LW_OK); /* the scripts are known from now on */
+    get_out(get_in(b, "0", "r", NULL),
+            LW_OK); /* the server knows the scripts from now on */
 }
 
 /* ---- hand-over ---- */
@@ -154,7 +155,7 @@ static void a_hung_head_costs_its_claim_window(void **state)
     stage_skip_if_lag(100);
     assert_int_in_range(now_ms() - released, 400, 1500);
     HOLDS("x", "read bert=1");
-    process_signal(p, SIGCONT); /* and it must not believe what it is told so late */
+    process_signal(p, SIGCONT); /* and P must not act on the late message */
     wait_rw_queued(1);
     HOLDS("x", "read bert=1");
     let_go(B);
@@ -163,7 +164,7 @@ static void a_hung_head_costs_its_claim_window(void **state)
     EXPECT("P: D released OK");
 }
 
-/* A dead writer at the head, readers inside: nobody waits behind it. */
+/* A dead writer at the head, readers that hold, and no other waiters. */
 static void a_dead_writer_does_not_keep_readers_out(void **state)
 {
     struct process *p = process_start("P", NULL);
@@ -242,7 +243,7 @@ static void I6_a_grant_after_a_free_is_given_back(void **state)
 {
     (void)state;
     two_clients();
-    for (int i = 0; i < 30; i++) { /* freed at every stage of the way */
+    for (int i = 0; i < 30; i++) { /* freed at each stage of the request */
         struct hold *A = enter(a, "A", i & 1 ? "r" : "w", "anna", -1);
         for (int turns = 0; turns < i % 10; turns++) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
@@ -259,8 +260,9 @@ static void I6_a_grant_after_a_free_is_given_back(void **state)
     UNTIL(redis_int("EXISTS x lockwire:2:rwqueue:{x}") == 0);
 }
 
-/* A member of ours in the queue that no handle here stands for: what a command of a
- * connection long gone may leave. Handed the lock, this client gives it back. */
+/* A member of ours in the queue that belongs to no handle, as a command of a former
+ * connection may leave it. If the lock is handed over to it, this client releases the
+ * lock. */
 static void a_turn_for_nobody_is_given_back(void **state)
 {
     char token[128], client[64];
@@ -280,14 +282,14 @@ static void a_turn_for_nobody_is_given_back(void **state)
         struct hold *C = enter(a, "C", "w", "carl", -1);
         wait_rw_queued(2);
         let_go(A);
-        EXPECT_SET("A released OK; C granted"); /* not at the end of the ghost's window */
+        EXPECT_SET("A released OK; C granted"); /* before the ghost's window ends */
         HOLDS("x", "write carl*1");
         get_out(C, LW_OK);
         HOLDS("x", "");
     }
 }
 
-/* ---- strangers ---- */
+/* ---- foreign keys ---- */
 
 static void held_by_a_stranger(const char *type, const char *command)
 {
@@ -339,7 +341,7 @@ static void modes_on_one_name_are_strangers_to_each_other(void **state)
     struct hold *R = enter(b, "R", "r", NULL, -1);
     wait_rw_queued(1);
     get_out(M, LW_OK);
-    EXPECT("R granted"); /* by asking: the mutex's release does not know its queue */
+    EXPECT("R granted"); /* by polling: a mutex's release does not know R's queue */
     ask(a, "M2", "x", 0);
     EXPECT("M2 EBUSY");
     get_out(R, LW_OK);

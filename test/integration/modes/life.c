@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A hold in the re-entrant modes: renewal, loss, time-outs of holds, fences. How it is
- * handed over is in handover.c. Must not know how the scripts do it.
+/* A hold in the re-entrant modes: renewal, loss, time limits, fencing tokens. Hand-over
+ * is tested in handover.c. Independent of how the scripts work.
  *
- * Happy path: renewed for as long as it is held, released once.
- */
+ * Usual course: a hold is renewed until it is released, once. */
 #include "modes/scene.h"
 #include "process.h"
 
@@ -31,7 +29,7 @@ static void each_hold_is_renewed_for_itself(void **state)
     get_out(R, LW_OK);
 }
 
-/* The batch holds names of both kinds. */
+/* One batch of renewals contains names of both kinds. */
 static void mutexes_and_readers_are_renewed_side_by_side(void **state)
 {
     struct hold *all[20];
@@ -84,7 +82,8 @@ static void a_reader_whose_lease_ends_goes_although_others_read_on(void **state)
     EXPECT("A lost ELOST");
     struct hold *W = enter(a, "W", "w", "carl", -1);
     wait_rw_queued(1);
-    /* anna's belief ends a little before her lease, and scripts are what sees its end */
+    /* anna's deadline comes a little before her lease ends, and only a script removes her
+     * hold */
     UNTIL(strcmp(holds_of("x"), "read bert=1") == 0);
     let_go(B);
     EXPECT_SET("B released OK; W granted");
@@ -172,7 +171,7 @@ static void I1_a_stopped_server_loses_no_later_than_the_deadline(void **state)
     EXPECT("A lost ELOST");
     server_resume(&stage.server);
     stage_skip_if_lag(100);
-    assert_true(A->lost_ms <= deadline + 1000); /* one renewal may have been on its way */
+    assert_true(A->lost_ms <= deadline + 1000); /* one renewal may have been in flight */
     assert_true(A->remaining_at_lost <= 1);
 }
 
@@ -207,7 +206,7 @@ static void fences_grow_over_entry_upgrade_and_other_modes(void **state)
         last = M->fence;
         get_out(M, LW_OK);
         redis_ok(
-            "DEL lockwire:fence"); /* the counter lost, the next is above all the same */
+            "DEL lockwire:fence"); /* the next fence is larger, even without a counter */
     }
 }
 

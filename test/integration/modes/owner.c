@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Owners: the plain re-entrant lock, one owner in several handles, clients and processes,
- * an owner that comes back after its process died, handles without an owner, bad owners.
- * Must not know how holds are kept, but for the hash that modes/scene.c reads.
+/* Owners: the plain re-entrant lock, one owner with several handles, clients and
+ * processes, an owner that comes back after its process died, handles without an owner,
+ * invalid owners. Independent of how holds are stored, except for the hash that
+ * modes/scene.c reads.
  *
- * Happy path: who gives the owner's string gets in; each level let go answers
- * LW_STILLHELD, the last one LW_OK, what was not held LW_ENOTHELD.
- */
+ * Usual course: a request with the holder's owner string enters. A release completes with
+ * LW_STILLHELD while the owner has further holds, the last one with LW_OK, and one of a
+ * lost hold with LW_ENOTHELD. */
 #include "modes/scene.h"
 #include "process.h"
 
@@ -34,7 +34,7 @@ static void the_three_ends_of_a_release_are_distinct(void **state)
                         "return last:sub(3)"));
     HOLDS("x", "write anna*2");
     struct hold *all[] = {first, second, taken};
-    int counts[3] = {0}; /* whichever of the three it was that lost its hold */
+    int counts[3] = {0}; /* any of the three may have lost its hold */
     for (int i = 0; i < 3; i++) {
         let_go(all[i]);
         UNTIL(all[i]->released != PENDING);
@@ -79,7 +79,7 @@ static void owners_are_compared_byte_by_byte(void **state)
     HOLDS("x", "write anna*1");
 }
 
-/* What a hash, a Lua pattern or a printf would trip over. */
+/* Owners that a hash, a Lua pattern or a printf format might misread. */
 static void an_owner_may_have_any_printable_byte(void **state)
 {
     char longest[129];
@@ -127,7 +127,7 @@ static void bad_owners_are_refused_with_what_and_where(void **state)
     assert_int_equal(redis_int("EXISTS x"), 0);
 }
 
-/* ---- without an owner a handle is its own ---- */
+/* ---- without an owner each handle holds alone ---- */
 
 static void handles_without_an_owner_exclude_each_other(void **state)
 {
@@ -160,8 +160,9 @@ static void readers_without_an_owner_are_each_one(void **state)
 
 /* ---- one owner, several handles ---- */
 
-/* Scenario 8 of the protocol: the server forgets the first hold, the owner comes again,
- * and the old handle still renews and releases: of its own hold, which is no more. */
+/* Scenario 8 of the protocol: the server forgets the first hold, and the owner acquires
+ * again. The old handle's renewal and release concern only its own hold, which no longer
+ * exists. */
 static void an_old_handle_s_renewal_leaves_the_owner_s_new_hold_alone(void **state)
 {
     (void)state;
@@ -200,7 +201,7 @@ static void the_same_with_a_read_hold_and_the_owner_still_in_otherwise(void **st
         enter_with(a, "old", "r", "anna", asking(.lease_ms = 400, .flags = LW_NO_RENEW));
     EXPECT("old granted");
     struct hold *other = get_in(b, "other", "r", "anna");
-    EXPECT("old lost ELOST"); /* its own lease; the owner's other hold stays */
+    EXPECT("old lost ELOST"); /* its lease has expired; the owner's other hold stays */
     UNTIL(strncmp(redis_text("HGET x r:anna"), "1 ", 2) == 0);
     HOLDS("x", "read anna=1");
     let_go_refused(old, LW_ENOTHELD);
@@ -249,9 +250,9 @@ static void a_daemon_that_restarts_gets_back_in_with_its_old_owner(void **state)
     process_tell(q, "acquire A x 0 30000 w daemon");
     EXPECT("Q: A granted");
     assert_true(q->fence == p->fence); /* as a re-entrant grant: the owner never left */
-    process_tell(q, "release A");      /* while the dead one's hold lives on */
+    process_tell(q, "release A");      /* while the dead process's hold lives on */
     EXPECT("Q: A released STILLHELD");
-    EXPECT("W granted"); /* at the end of the dead one's lease */
+    EXPECT("W granted"); /* at the end of the dead process's lease */
     assert_true(waits->fence > q->fence);
     HOLDS("x", "write bert*1");
 }

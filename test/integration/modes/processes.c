@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The read-write lock between processes: exclusion, upgrade, deadlock, downgrade, a
- * reader that crashed, and that neither kind starves the other. Must not know how the
- * scripts do it.
+/* The read-write lock between processes: exclusion, upgrade, deadlock, downgrade, a
+ * crashed reader, and that neither kind of request starves the other. Independent of how
+ * the scripts work.
  *
- * Happy path: two processes, each its own client, told what to do by lines.
- */
+ * Two processes, each with a client of its own, are controlled by lines of text. */
 #include "modes/scene.h"
 #include "process.h"
 
@@ -73,7 +71,8 @@ static void upgrade_deadlock_and_downgrade(void **state)
     EXPECT("Q: R released OK");
 }
 
-/* The one that lives holds on and renews: the writer waits for it alone in the end. */
+/* The living reader releases: in the end the writer waits only for the crashed one's
+ * lease. */
 static void a_crashed_reader_goes_when_its_own_lease_ends(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
@@ -109,7 +108,7 @@ static void a_crashed_reader_is_dropped_while_another_reads_and_renews(void **st
     process_tell(q, "acquire B x 0 1500 r bert");
     EXPECT("Q: B granted");
     process_kill(q);
-    enter(a, "W", "w", "anna", -1); /* anna's upgrade waits for bert alone */
+    enter(a, "W", "w", "anna", -1); /* anna's upgrade waits only for bert */
     EXPECT("W granted");
     HOLDS("x", "write anna*1 anna=1");
     process_tell(p, "release A");
@@ -152,7 +151,7 @@ static void a_stopped_process_does_not_believe_in_what_ended_meanwhile(void **st
     assert_true(W->fence > p->fence);
 }
 
-/* ---- waiting writers that do not ask any more ---- */
+/* ---- waiting writers that no longer poll ---- */
 
 static long long channels(void)
 {
@@ -170,15 +169,15 @@ static void a_dead_waiting_writer_keeps_out_no_reader_that_tries_once(void **sta
     process_tell(p, "acquire W x -1 30000 w carl");
     wait_rw_queued(1);
     process_kill(p);
-    UNTIL(channels() == living); /* the server knows it, too */
+    UNTIL(channels() == living); /* the server has noticed */
     enter(b, "B", "r", "bert", 0);
     EXPECT("B granted");
     HOLDS("x", "read anna=1 bert=1");
     assert_int_equal(rw_queue_length(), 0);
 }
 
-/* It is past the time by which it has asked again: played by writing that into the
- * past. */
+/* The writer is past the time by which it should have polled again: its note is written
+ * into the past. */
 static void a_stopped_waiting_writer_is_passed_over_and_has_its_place_when_it_goes_on(
     void **state)
 {
@@ -203,7 +202,7 @@ static void a_stopped_waiting_writer_is_passed_over_and_has_its_place_when_it_go
                                "return notes"),
                      1);
     struct hold *C = get_in(b, "C", "r", "bert");
-    enter(b, "V", "w", "dora", -1); /* it came later than W */
+    enter(b, "V", "w", "dora", -1); /* V came later than W */
     wait_rw_queued(1);
     process_signal(p, SIGCONT);
     wait_rw_queued(2);
@@ -215,12 +214,12 @@ static void a_stopped_waiting_writer_is_passed_over_and_has_its_place_when_it_go
     EXPECT_SET("P: W released OK; V granted");
 }
 
-/* ---- nobody starves ---- */
+/* ---- starvation ---- */
 
 static int rounds;
 
-/* Each owner of the stream comes again as soon as it has gone: without a rule against it
- * the lock would never be free of its kind. */
+/* Each handle of the stream requests again as soon as it has released. Without a rule
+ * against that, the lock would never be free of the stream's kind. */
 static void come_again(struct hold *hold, enum moment moment)
 {
     const char *kind = hold->aim;
@@ -273,7 +272,7 @@ static void against_a_stream(const char *kind, const char *other)
         assert_int_equal(W->released, LW_OK);
     }
     int before = rounds;
-    UNTIL(rounds > before + 20); /* and it goes on */
+    UNTIL(rounds > before + 20); /* the stream goes on */
     end_stream();
 }
 
@@ -289,7 +288,8 @@ static void readers_are_not_starved_by_a_stream_of_writers(void **state)
     against_a_stream("w", "r");
 }
 
-/* The stream overlaps for certain: one reader leaves only when the next is in. */
+/* Readers that would overlap for certain: one leaves only after the next has
+ * requested. */
 static void a_writer_gets_in_though_readers_overlap_all_the_time(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -301,7 +301,7 @@ static void a_writer_gets_in_though_readers_overlap_all_the_time(void **state)
     wait_rw_queued(1);
     struct hold *next = enter(a, "1", "r", NULL, 1000);
     UNTIL(next->result != PENDING);
-    assert_int_equal(next->result, LW_ETIMEOUT); /* it is not let past the writer */
+    assert_int_equal(next->result, LW_ETIMEOUT); /* it may not pass the writer */
     stage_clear_trace();
     let_go(before);
     EXPECT_SET("0 released OK; W granted");

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The read-write lock, re-entrant by owner: who is let in beside whom, what counts after
- * each step, upgrade and downgrade. Two clients; every step is followed by a look at the
- * hash. Must not know how the scripts do it.
+/* The read-write lock, re-entrant by owner: which requests enter next to which holds, the
+ * counts after each step, upgrade and downgrade. Two clients; the hash is checked after
+ * each step. Independent of how the scripts work.
  *
- * Happy path: readers share; a writer is alone; what an owner has it may have again.
- */
+ * Usual course: readers share the lock, a writer is alone, and an owner may acquire again
+ * what it holds. */
 #include "modes/scene.h"
 #include "monitor.h"
 
 #include <stdio.h>
 
-/* Since monitor_start(). On a slow machine waiters ask by themselves meanwhile. */
+/* Asserts that one script was sent since monitor_start(). On a slow machine waiters also
+ * poll in the meantime. */
 static void was_one_script(void)
 {
     stage_skip_if_lag(300);
@@ -191,7 +191,7 @@ static void an_upgrade_beside_other_readers_is_busy_or_waits_for_them(void **sta
     HOLDS("x", "read anna=1 bert=1");
     struct hold *W = enter(a, "W", "w", "anna", -1);
     wait_rw_queued(1);
-    get_in(b, "B2", "r", "bert"); /* what holds the upgrade up never waits behind it */
+    get_in(b, "B2", "r", "bert"); /* the blocking owner never waits behind it */
     HOLDS("x", "read anna=1 bert=2");
     get_out(B, LW_STILLHELD);
     struct hold *B2 = holds;
@@ -339,7 +339,7 @@ static void re_entrant_requests_never_queue(void **state)
     assert_int_equal(rw_queue_length(), 2);
 }
 
-/* Both ways of giving up, and in one script each. */
+/* A writer gives up in both ways, and each time one script lets the readers in. */
 static void a_writer_that_gives_up_lets_the_readers_behind_it_in(void **state)
 {
     (void)state;

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * modes/scene.h's helpers. Must not know which test plays.
- *
- * Happy path: holds_of runs one script, which reads the hash, checks it and puts it in
- * words.
- */
+/* Implements modes/scene.h. holds_of runs one script, which reads the hash, checks it and
+ * returns it in words. */
 #include "modes/scene.h"
 
 #include <stdio.h>
@@ -17,7 +13,8 @@ static const char look[] =
     "local f = redis.call('HGETALL', KEYS[1]) "
     "if #f == 0 then return '' end "
     "local has, reads, writes, longest, soonest = {}, {}, {}, 0, math.huge "
-    /* The time after the TTL: a server that is made to wait in between proves nothing. */
+    /* TIME is called after PTTL, so that a pause of the server in between is no
+     * failure. */
     "local left, now = redis.call('PTTL', KEYS[1]), redis.call('TIME') "
     "now = now[1] * 1000 + math.floor(now[2] / 1000) "
     "local key_ends = now + left "
@@ -129,7 +126,7 @@ void wait_rw_queued(long long members)
 void assert_entered(const struct hold *hold)
 {
     long long left = redis_int("PTTL x") + 1;
-    int64_t remaining = lw_lock_remaining_ms(hold->lock); /* time has passed since */
+    int64_t remaining = lw_lock_remaining_ms(hold->lock); /* read later than the TTL */
 
     assert_int_equal(lw_lock_state(hold->lock), LW_HELD);
     if (remaining <= 0 || remaining > left) {

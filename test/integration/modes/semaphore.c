@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * LW_SHARED with permits: a request enters only while fewer owners than its own number
- * hold. Must not know how the scripts count.
+/* LW_SHARED with permits: a request enters only while fewer owners hold than it has
+ * permits. Independent of how the scripts count.
  *
- * Happy path: three permits let three owners in, the fourth waits for the first to leave.
- */
+ * Usual course: three permits let three owners in; the fourth waits until the first
+ * leaves. */
 #include "modes/scene.h"
 #include "process.h"
 
@@ -49,7 +48,7 @@ static void a_re_entrant_hold_takes_no_permit(void **state)
     two_clients();
     struct hold *A = get_in(a, "A", "r2", "anna");
     struct hold *B = get_in(b, "B", "r2", "bert");
-    struct hold *A2 = enter(b, "A2", "r2", "anna", 0); /* at the limit, and let in */
+    struct hold *A2 = enter(b, "A2", "r2", "anna", 0); /* at the limit, but it enters */
     EXPECT("A2 granted");
     HOLDS("x", "read anna=2 bert=1");
     enter(a, "C", "r2", "carl", -1);
@@ -96,7 +95,7 @@ static void each_request_brings_its_own_number_and_the_order_stays(void **state)
     struct hold *A = get_in(a, "A", "r", "anna"), *B = get_in(b, "B", "r", "bert");
     enter(a, "C", "r1", "carl", -1);
     wait_rw_queued(1);
-    enter(b, "D", "r9", "dora", -1); /* room for it, but behind who came before */
+    enter(b, "D", "r9", "dora", -1); /* it would fit, but waits behind earlier ones */
     wait_rw_queued(2);
     stage_expect_nothing(100);
     get_out(A, LW_OK);
@@ -118,7 +117,7 @@ static void a_semaphore_of_one_is_a_mutex_of_owners(void **state)
     get_out(B, LW_OK);
 }
 
-/* Both living holders renew all the while, so the key never expires. */
+/* The living holders renew all the time, so the key never expires. */
 static void a_crashed_holder_s_permit_comes_back_at_its_own_lease_s_end(void **state)
 {
     struct process *p = process_start("P", NULL);
@@ -169,7 +168,7 @@ static void nobody_gets_in_above_the_limit_under_contention(void **state)
     }
     for (int round = 0; round < 100; round++) {
         UNTIL(count >= 3);
-        stage_run_for(5); /* for a fourth to show */
+        stage_run_for(5); /* so that a fourth would show */
         assert_int_equal(count, 3);
         int go = 1 + round % 3;
         count -= go;
