@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * lw_break: takes a lock away from its holder and hands it over, in each mode; what the
- * old holder learns; whom it leaves alone. Must not know the scripts.
+/* lw_break: force-releases a lock and hands it over, in each mode. Tests what the old
+ * holder learns, and which holders and waiters are left alone. Independent of the
+ * scripts.
  *
- * Happy path: one holds, one waits. After the break the second has the lock, and the
- * first loses it as soon as the message that asks it to verify has arrived. The leases
- * are so long (LONG) that no renewal of its own tells a holder before a test gives up.
- */
+ * Usual course: one client holds, one waits. After the break the second has the lock, and
+ * the first loses it as soon as the message arrives that asks it to verify its hold. The
+ * leases are so long (LONG) that a holder cannot learn of the break by its own renewal
+ * before a test gives up. */
 #include "inspect/scene.h"
 #include "monitor.h"
 #include "process.h"
@@ -35,7 +35,7 @@ static void a_mutex_goes_to_the_first_who_waits(void **state)
     assert_held_by_redis(B);
 }
 
-/* A holder that never renews learns of it as well. */
+/* A holder that never renews learns of the break as well. */
 static void a_holder_without_renewals_is_told(void **state)
 {
     (void)state;
@@ -48,12 +48,13 @@ static void a_holder_without_renewals_is_told(void **state)
 
 static struct proxy *proxy;
 
-/* One that is at the proxy, besides the three. */
+/* Returns a client that connects through the proxy, next to the three others. */
 static struct peer *client_behind_a_proxy(void)
 {
     struct peer *d;
 
-    proxy = proxy_start(stage.server.path, false); /* so that it stays until all closed */
+    proxy = proxy_start(stage.server.path,
+                        false); /* first, so that it stays until all have closed */
     three_clients();
     d = peer_start_at("d", proxy->url, NULL);
     peer_wait_ready(d);
@@ -69,7 +70,7 @@ static void publish_hint(const char *token, const char *name)
     assert_int_equal(redis_int("PUBLISH %s %s", channel, text), 1);
 }
 
-/* The server answered the renewal before the break, and the answer arrives after the
+/* The server replies to the renewal before the break, and the reply arrives after the
  * message: the client verifies once more. */
 static void a_hint_during_a_renewal_is_kept(void **state)
 {
@@ -96,7 +97,7 @@ static void a_hint_during_a_renewal_is_kept(void **state)
     assert_int_equal(peer_stats(d).renewed, renewed + 2);
 }
 
-/* The same of the answer that grants the lock. */
+/* The same with the reply that grants the lock. */
 static void a_hint_before_the_grant_is_kept(void **state)
 {
     int messages;
@@ -114,7 +115,7 @@ static void a_hint_before_the_grant_is_kept(void **state)
     EXPECT("D granted; D lost ENOTHELD");
 }
 
-/* The message is a hint only: what holds keeps its lock, whatever arrives. */
+/* The message is only a hint: a holder keeps its lock, whatever message arrives. */
 static void a_hint_alone_takes_nothing_away(void **state)
 {
     char other[128];
@@ -133,8 +134,8 @@ static void a_hint_alone_takes_nothing_away(void **state)
     assert_false(peer_logged(a, "message"));
 }
 
-/* A break that may not publish is a break all the same: the holder finds out by itself.
- */
+/* A break by an account that may not publish succeeds all the same; the holder finds out
+ * by itself. */
 static void a_hint_that_is_refused_costs_nothing_else(void **state)
 {
     (void)state;
@@ -150,7 +151,7 @@ static void a_hint_that_is_refused_costs_nothing_else(void **state)
     EXPECT_SET("A lost ENOTHELD; A renewed ELOST");
 }
 
-/* Nothing is announced that is not so: a refused release has no message behind it. */
+/* A release that the server refuses is followed by no message, which would be untrue. */
 static void a_refused_break_publishes_nothing(void **state)
 {
     (void)state;
@@ -200,12 +201,12 @@ static void only_the_token_s(void **state)
     stage_clear_trace();
     call_break(c, "x", token);
     EXPECT_SET("broken OK; B granted; A lost ENOTHELD");
-    call_break(c, "x", token); /* not B's */
+    call_break(c, "x", token); /* not B's token */
     EXPECT("broken ENOTHELD");
     assert_held_by_redis(B);
 }
 
-/* A waiter is no holder. */
+/* A waiter is not a holder: lw_break does not remove it from the queue. */
 static void a_waiter_s_token_is_left_in_the_queue(void **state)
 {
     (void)state;
@@ -284,7 +285,7 @@ static void one_reader_of_several_by_its_token(void **state)
         }
     }
     call_break(c, "x", token);
-    EXPECT_SET("broken OK; W granted"); /* bert is the sole reader now */
+    EXPECT_SET("broken OK; W granted"); /* bert is now the sole reader */
     HOLDS("x", "write bert*1 bert=1");
     get_out(A, LW_ENOTHELD);
     HOLDS("x", "write bert*1 bert=1");
@@ -314,7 +315,7 @@ static void many_readers(void **state)
     assert_string_equal(redis_counts("x"), "1 0 1");
 }
 
-/* The release's answer `again`: more dead heads than one call passes over. */
+/* The release replies `again`: there are more dead heads than one call passes over. */
 static void forty_dead_waiters_are_passed_over(void **state)
 {
     struct process *p = process_start("P", NULL);
@@ -374,7 +375,8 @@ static void bad_calls_are_refused(void **state)
     EXPECT("a closed");
 }
 
-/* The first command, which only looks, is answered; the second one is not. */
+/* If the link ends before the first command is answered, which only reads, nothing was
+ * broken. If it ends before the second one is answered, the outcome is unknown. */
 static void an_answer_that_was_lost_leaves_the_outcome_open(void **state)
 {
     (void)state;

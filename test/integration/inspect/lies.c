@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * lw_inspect and lw_break where the answer is nonsense, odd, an error, or never comes;
- * and keys that no client of ours leaves as they are. Needs nothing beyond test/lib and
- * the modes' scene. Must not know the script.
+/* lw_inspect and lw_break if the reply is nonsense, odd, an error, or never comes, and
+ * for keys in a state that no client of ours leaves. Independent of the script.
  *
- * Happy path: a fake server says something else about "x" than there is; the callback
- * comes once, with what can be told of it.
- */
+ * Usual course: a fake server replies something about "x" that is not there; the callback
+ * is called once, with whatever the reply allows to report. */
 #include "fake_redis.h"
 #include "inspect/scene.h"
 
@@ -17,7 +14,7 @@
 #define NO_SERVER "invalid reply: the server sent something this command cannot return"
 #define UUID_A "0b5ab8f5-4e5f-4b06-a53c-7d2f0c1c64aa"
 
-/* The parts of an answer about a name of which there is nothing. */
+/* The parts of a reply about a name that is not in use. */
 #define HEAD(elements) "*" elements "\r\n$4\r\nnone\r\n:-2\r\n:1700000000000000\r\n"
 #define NO_VALUE "$0\r\n\r\n"
 #define NOTHING "*0\r\n"
@@ -32,10 +29,10 @@
 #define HOLDS_OF(holds) HOLDS_AT("1700000000000000", holds)
 #define FOR_EVER "*3\r\n$1\r\nt\r\n$22\r\n9223372036854775807 r\x20\r\n$0\r\n\r\n"
 
-static const char *inspected; /* the answer to lw_inspect's first command; NULL: the
-                                 real one */
-static const char *released;  /* the answer to lw_break's second one */
-static const char *others;    /* to the plain try for "other" */
+static const char
+    *inspected; /* the reply to lw_inspect's first command; FAKE_REAL: the real one */
+static const char *released; /* the reply to lw_break's second command */
+static const char *others;   /* the reply to the plain try for "other" */
 static void (*before_release)(void);
 
 static const char *answer(struct fake_redis *fake, int argc, char **argv)
@@ -127,7 +124,7 @@ static void a_break_stops_at_nonsense(void **state)
     redis_ok("SET x theirs PX 60000");
     inspected = "$-1\r\n";
     call_break(a, "x", NULL);
-    EXPECT("broken ECONN"); /* it had only looked */
+    EXPECT("broken ECONN"); /* it had only read so far */
     assert_string_equal(redis_text("GET x"), "theirs");
     UNTIL(a->downs > 0 && a->up);
     inspected = FAKE_REAL;
@@ -138,7 +135,7 @@ static void a_break_stops_at_nonsense(void **state)
     redis_ok("DEL x");
 }
 
-/* ---- odd, and told all the same ---- */
+/* ---- odd replies, reported all the same ---- */
 
 static void more_clients_than_notes_are_asked_for(void **state)
 {
@@ -176,7 +173,7 @@ static void a_member_of_no_known_form_is_passed_over(void **state)
     look_at(a, "x");
     FOUND("1 r7 o -");
     assert_int_equal(look.waiter_total, 4);
-    assert_int_equal(look.waiters[0].waited_ms, 0); /* its ticket is of tomorrow */
+    assert_int_equal(look.waiters[0].waited_ms, 0); /* its ticket is in the future */
 }
 
 static void a_server_at_the_end_of_time_is_believed(void **state)
@@ -287,7 +284,7 @@ static void a_break_that_is_refused_tells_the_server_s_words(void **state)
     redis_ok("DEL x");
 }
 
-/* ---- meanwhile ---- */
+/* ---- changes in the meantime ---- */
 
 static void holder_leaves(void)
 {
@@ -306,8 +303,8 @@ static void a_holder_that_leaves_meanwhile_was_not_broken(void **state)
     assert_string_equal(look.why, "the lock is not held");
 }
 
-/* With one command at a time, the release of the second holder stands behind another's
- * command when the link ends: it was not sent. */
+/* With one command in flight at a time, a release waits behind another handle's command
+ * when the link ends: it was not sent. */
 static struct peer *one_at_a_time(void)
 {
     return before_a_liar(

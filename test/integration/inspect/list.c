@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * lw_list: every lock that is held is found, in each mode, among keys of all kinds, and
- * nothing else; what an account must be permitted. Must not know the script.
+/* lw_list finds each lock that is held, in each mode, among keys of all kinds, and
+ * nothing else; and which permissions an account needs. Independent of the script.
  *
- * Happy path: some hold, list_all(a, NULL), LISTED("r:r x:m").
- */
+ * Usual course: some handles hold, list_all(a, NULL), LISTED("r:r x:m"). */
 #include "inspect/list_scene.h"
 
 #include <stdio.h>
@@ -32,7 +30,7 @@ static void each_mode_is_found_with_all_that_is_known(void **state)
     hold_as(a, "job:3", LW_SHARED, "bert");
     hold_as(b, "job:3", LW_SHARED, NULL);
     ask(b, "W", "job:1", -1);
-    wait_queued("job:1", 1); /* which marks its token */
+    wait_queued("job:1", 1); /* which marks the value */
     list_all(c, NULL);
     LISTED("job:1:m job:3:r {tag}job:2:w");
     list_all(c, "job:*");
@@ -150,7 +148,7 @@ static void others_commands_are_answered_meanwhile(void **state)
     stage_clear_trace();
 }
 
-/* ---- what is not permitted ---- */
+/* ---- missing permissions ---- */
 
 static void what_is_denied_is_told(void **state)
 {

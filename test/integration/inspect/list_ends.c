@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * lw_list: how it ends, by the caller, the client, the connection, and a server that
- * lies. Must not know the script, but for what a liar answers in its place.
+/* lw_list: how it ends, by the caller, the client, the connection, or a server that sends
+ * nonsense. Independent of the script, except for the replies that a fake server sends in
+ * its place.
  *
- * Happy path: call_list(a, NULL), the end, one callback that tells it.
- */
+ * Usual course: call_list(a, NULL), the end, and one callback with its status. */
 #include "fake_redis.h"
 #include "inspect/list_scene.h"
 #include "proxy.h"
@@ -137,7 +136,7 @@ static void a_link_that_goes_ends_it(void **state)
 
 /* ---- a server that lies ---- */
 
-static const char *step;        /* the answer to the script */
+static const char *step;        /* the reply to the script */
 static const char *look_answer; /* to that of lw_inspect */
 
 static const char *answer(struct fake_redis *fake, int argc, char **argv)
@@ -232,7 +231,7 @@ static void names_of_no_lock_are_passed_over(void **state)
     redis_ok("DEL x");
 }
 
-/* It is for the caller to have enough of that. */
+/* If the cursor never ends, the caller can end the listing. */
 static void a_cursor_that_never_ends_can_be_ended(void **state)
 {
     struct peer *a = before_a_liar();

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * inspect/list_scene.h's. Must not know which test plays.
- *
- * Happy path: on_found notes each name, on_listed the end.
- */
+/* Implements inspect/list_scene.h: on_found records each name, on_listed the end. */
 #include "inspect/list_scene.h"
 
 #include <stdio.h>
@@ -30,7 +26,7 @@ static void judge(const struct lw_client *client, const struct lw_listing *listi
     list.keys = listing->keys;
 }
 
-/* A name may come twice. */
+/* Records the name, unless it came before. */
 static void note(const struct lw_inspection *found)
 {
     const struct lw_inspected *holder = lw_inspection_holder(found, 0);
@@ -95,7 +91,6 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-/* In the order of their names. */
 const char *listed(void)
 {
     static char text[65536];

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * lw_inspect and lw_break where what stands behind a name is longer than a client reads:
- * somebody wrote fields, members or values of megabytes there. Must not know the script.
+/* lw_inspect and lw_break for a name with contents longer than a client reads: another
+ * program wrote fields, members or values of megabytes there. Independent of the script.
  *
- * Happy path: it is told of, and broken all the same; the link, which all locks share,
- * stands.
- */
+ * lw_inspect reports that, and lw_break succeeds all the same. The link, which all locks
+ * share, stays up. */
 #include "inspect/scene.h"
 
 #include <stdio.h>
@@ -13,7 +11,7 @@
 
 #define LONG ((size_t)3 << 19) /* bytes; a reply may have 1 MiB */
 
-/* Until the next call. */
+/* Returns a long text that begins with `start`, valid until the next call. */
 static const char *long_text(const char *start)
 {
     static char text[LONG + 1];
@@ -38,7 +36,7 @@ static void assert_too_long(struct peer *a)
     assert_non_null(strstr(look.why, "too long"));
 }
 
-/* The link, which all locks share, stood all the time. */
+/* Asserts that the link, which all locks share, was up all the time. */
 static void assert_stayed_up(const struct peer *a)
 {
     assert_true(a->up);
@@ -91,7 +89,7 @@ static void a_long_token_is_broken_beside_others(void **state)
     call_break(a, "x", "t");
     EXPECT("broken OK");
     assert_string_equal(redis_counts("x"), "2 0 2");
-    call_break(a, "x", ""); /* is nobody's token, though the scripts have a use for it */
+    call_break(a, "x", ""); /* matches no token, though the scripts accept it */
     EXPECT("broken ENOTHELD");
     assert_string_equal(redis_counts("x"), "2 0 2");
     call_break(a, "x", NULL);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * lw_inspect: everything there is behind a name, in each mode, from each client, and with
- * things there that are not ours; and the note by which a client says who it is. Must not
- * know the script.
+/* lw_inspect: everything about a name, in each mode, from each client, and with foreign
+ * contents; and the note by which a client identifies itself. Independent of the script.
  *
- * Happy path: one holds, others wait; any client sees who, how long, from where.
- */
+ * Usual course: one client holds, others wait; any client sees the holder and the
+ * waiters, since when, and from which client. */
 #include "inspect/scene.h"
 #include "monitor.h"
 #include "process.h"
@@ -74,7 +72,7 @@ static void readers_and_who_waits_with_owners_and_permits(void **state)
     assert_true(look.holders[1].fence == B->fence);
     assert_int_in_range(look.holders[0].remaining_ms, 20000, 40000);
     assert_int_equal(look.holder_total, 2);
-    look_at(a, "x"); /* and from one that holds itself */
+    look_at(a, "x"); /* and from a client that holds itself */
     assert_int_equal(look.holder_count, 2);
 }
 
@@ -93,7 +91,7 @@ static void a_writer_that_reads_and_each_hold_s_own_lease(void **state)
     assert_true(look.holders[0].fence == look.holders[1].fence);
 }
 
-/* ---- what is not ours ---- */
+/* ---- foreign contents ---- */
 
 static void a_foreign_string_is_a_holder_without_a_note(void **state)
 {
@@ -109,7 +107,7 @@ static void a_foreign_string_is_a_holder_without_a_note(void **state)
     memset(big, 'z', sizeof(big) - 1);
     big[sizeof(big) - 1] = '\0';
     redis_ok("SET stranger %s PX 5000", big);
-    look_at(a, "stranger"); /* of which only the beginning is fetched */
+    look_at(a, "stranger"); /* only the beginning is fetched */
     assert_true(look.holders[0].token[0] == 'z');
     assert_int_in_range(look.holders[0].remaining_ms, 1, 5000);
     assert_true(a->up);
@@ -137,7 +135,7 @@ static void other_types_are_told_by_their_name(void **state)
     assert_int_equal(a->downs, 0);
 }
 
-/* Nothing of it may end the connection, on which locks may depend. */
+/* Nonsense must not end the connection, on which locks may depend. */
 static void nonsense_in_our_own_keys_is_passed_over(void **state)
 {
     (void)state;
@@ -185,7 +183,7 @@ static void more_than_are_shown_are_counted(void **state)
     assert_string_equal(look.waiters[99].owner, "w99");
 }
 
-/* ---- who answered ---- */
+/* ---- the server that replied ---- */
 
 static void the_server_that_answered_is_told_as_the_url_has_it(void **state)
 {
@@ -210,7 +208,7 @@ static void its_role_is_that_of_the_moment(void **state)
 {
     (void)state;
     three_clients();
-    redis_ok("CONFIG SET replica-read-only no"); /* else it would serve no lock */
+    redis_ok("CONFIG SET replica-read-only no"); /* otherwise it would serve no lock */
     redis_ok("REPLICAOF 127.0.0.1 1");
     look_at(a, "x");
     assert_string_equal(look.role, "replica");
@@ -429,7 +427,7 @@ static void a_killed_process_is_known_as_long_as_its_lease_lives(void **state)
     redis_ok("DEL x");
 }
 
-/* Long, since it is seldom: every 40 s while somebody holds or waits. */
+/* A long test: the note is refreshed only every 40 s while a handle holds or waits. */
 static void the_note_is_refreshed_while_the_client_holds(void **state)
 {
     (void)state;

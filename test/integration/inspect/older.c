@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A program whose header knows fewer fields of an entry than the library has: it sees all
- * entries all the same, each where it is. Must not know how they are kept.
+/* A program whose header has fewer fields of an entry than the library: it finds each
+ * entry at its place all the same. Independent of how entries are stored.
  *
- * Happy path: three hold, "x" is looked at, three owners are found.
- */
+ * Usual course: three owners hold "x", and lw_inspect finds all of them. */
 #include "lockwire_older.h"
 #include "players.h"
 
@@ -13,7 +11,7 @@
 #define HOLDERS 3
 
 static const char *const owners[HOLDERS] = {"anna", "berta", "carl"};
-static unsigned seen_holders; /* bit by bit */
+static unsigned seen_holders; /* one bit for each owner */
 static size_t entry_size;
 static bool looked;
 
@@ -48,7 +46,8 @@ static void all_entries_are_seen(void **state)
     }
     assert_int_equal(lw_inspect(a->client, "x", on_inspected, NULL), 0);
     UNTIL(looked);
-    assert_true(entry_size > sizeof(struct lw_inspected)); /* else nothing is tested */
+    assert_true(entry_size >
+                sizeof(struct lw_inspected)); /* otherwise nothing is tested */
     assert_int_equal(seen_holders, (1u << HOLDERS) - 1);
     stage_clear_trace();
 }

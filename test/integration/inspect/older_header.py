@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The public header as an earlier version may have had it: struct lw_inspected without its
+"""Writes the public header as an earlier version may have had it: struct lw_inspected lacks its
 last fields, so that it is smaller than the library's.
 
 Usage: older_header.py HEADER OLDER_HEADER

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * inspect/scene.h's calls and callbacks. Must not know which test plays.
- *
- * Happy path: on_inspected copies all that lives only during the callback into `look`.
- */
+/* The calls and callbacks of inspect/scene.h. on_inspected copies everything that is
+ * valid only during the callback to `look`. */
 #include "inspect/scene.h"
 
 #include <stdio.h>
