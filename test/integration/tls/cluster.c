@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * rediss-cluster://: every node is spoken to by TLS, each as whom its certificate must be
- * for, and who is refused is told of with its place and the reason. What locks do there
- * is in the server room.
+/* rediss-cluster://: the client uses TLS with every node, and verifies each node's
+ * certificate. If a node is refused, its endpoint and the reason are reported. The locks
+ * of a cluster are tested in the folder server.
  *
- * Happy path: cluster_set(3, 0, "") over TLS, client_of() with what is to be trusted.
- */
+ * Usual course: cluster_set(3, 0, "") over TLS, and client_of() with the trusted
+ * authority. */
 #include "server/cluster_players.h"
 #include "tls/scene.h"
 
@@ -19,7 +18,7 @@ static struct peer *start(const char *label, struct lw_client_options *options)
     return peer_start_at(label, cluster_url(), options);
 }
 
-/* From its next connection on. */
+/* Makes the node show this certificate from its next connection on. */
 static void shows(int node, const char *certificate)
 {
     freeReplyObject(server_command(cluster_server(node), "CONFIG SET tls-cert-file %s",
@@ -41,7 +40,8 @@ static void serves(struct peer *peer, int node)
     end(A);
 }
 
-/* With the first one's place; there may be no room for all. */
+/* Asserts that the reason starts with the first node's endpoint; it may have no room for
+ * all of them. */
 static void all_are_refused(struct peer *peer, const char *reason)
 {
     char wanted[160];
@@ -75,7 +75,7 @@ static void another_name(void **state)
                     "hostname mismatch (other.example)");
 }
 
-/* The seed is trusted; one that it leads to is not. */
+/* The seed is trusted; a node that the slot map leads to is not. */
 static void a_node_of_another_name(void **state)
 {
     const char *name, *reason = "IP address mismatch (127.0.0.1)";

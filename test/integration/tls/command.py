@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The command at rediss://: what it takes, what it says, how it ends.
+"""Tests the command with rediss://: its options, its messages and its exit codes.
 
-Happy path: a server that speaks TLS and wants a certificate; every subcommand gets in.
+Usual course: a server with TLS requires a certificate, and every subcommand connects.
 """
 import os
 import tempfile
@@ -70,7 +70,7 @@ class Secured(ToolTest):
         self.assert_runs(f"valkeys-sentinel://127.0.0.1:{port}/{SERVICE}")
 
     def test_a_quorum(self):
-        """One refused certificate is not noticed; two are a refusal; one and a dead server an outage."""
+        """Tolerates one refused certificate; two are a refusal, one and a dead server an outage."""
         servers, hosts = [self.redis() for _ in range(3)], []
         for server in servers:
             port = free_port()
@@ -106,7 +106,7 @@ class Secured(ToolTest):
         self.assertEqual((said[0], said[1].splitlines()[:1]), (0, ["job: 1 holder"]), said)
 
     def start(self, *more):
-        """A server with these arguments, on a unix socket, in place of the one of setUp."""
+        """Restarts the server of setUp, on a unix socket, with these arguments. Returns it."""
         self.server.kill()
         self.server.start(*more)
         return self.server

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What a server that has TLS may do to a connection: new keys in the middle, TLS 1.2 that
- * wants to negotiate anew, ends in the middle of anything, silence, nonsense. A link
- * lives on or is lost and made again; what is held stays held. Must not know of
- * certificates.
+/* What a server with TLS may do to a connection: new keys during load, renegotiation in
+ * TLS 1.2, an end at any point, silence. The link stays up, or is lost and made again;
+ * held locks stay held. Independent of certificates.
  *
- * Happy path: a client at a front (front.h), the fault, and that all goes on.
- */
+ * Usual course: a client connects to a front (front.h), the fault happens, and everything
+ * goes on. */
 #include "tls/front.h"
 #include "tls/load.h"
 
@@ -35,7 +33,7 @@ static void new_keys_in_the_middle_of_load(void **state)
         int before = front->updated;
         front_update_keys(front);
         load_pass(10);
-        UNTIL(front->updated >= before + 2); /* the commands' connections say something */
+        UNTIL(front->updated >= before + 2); /* the command connections send something */
     }
     load_end();
     assert_int_equal(a->downs + b->downs, 0);
@@ -44,7 +42,7 @@ static void new_keys_in_the_middle_of_load(void **state)
 
 static struct hold *many[1000];
 
-/* More than the connection takes; nobody reads it. */
+/* Sends more requests than the connection takes, while the front does not read. */
 static void ask_many(struct front *front, struct peer *a)
 {
     char name[32];
@@ -71,7 +69,7 @@ static void serve_many(struct front *front)
     stage_clear_trace();
 }
 
-/* The answer to a request for keys comes behind what could not be written. */
+/* The reply to a request for new keys comes after data that could not be written. */
 static void new_keys_while_nothing_can_be_written(void **state)
 {
     struct front *front = front_start(NULL);
@@ -89,8 +87,8 @@ static void new_keys_while_nothing_can_be_written(void **state)
     assert_int_equal(a->downs, 0);
 }
 
-/* A second request finds OpenSSL (3.0) with a record half written and an answer that is
- * to come, and there it gives up. */
+/* On a second request OpenSSL (3.0) has a record half written and a reply outstanding,
+ * and gives up. */
 static void new_keys_twice_while_nothing_can_be_written(void **state)
 {
     struct front *front = front_start(NULL);
@@ -128,7 +126,7 @@ static void a_life_by_tls_1_2(void **state)
     assert_int_equal(a->downs + b->downs, 0);
 }
 
-/* Refused; this server's OpenSSL then hangs up. */
+/* The client refuses it; this server's OpenSSL then closes the connection. */
 static void another_handshake_is_refused(void **state)
 {
     struct front *front = front_start(tls_1_2);
@@ -174,7 +172,7 @@ static void tls_1_1_is_refused(void **state)
 struct ending {
     const char *name;
     enum front_end ends;
-    long half, left; /* as front.h has them */
+    long half, left; /* as in front.h */
 };
 static const struct ending endings[] = {
     {"half an answer, with an alert", CLOSED_WITH_NOTIFY, 2, -1},
@@ -209,7 +207,8 @@ static void end_half_way(const struct ending *ending)
     UNTIL(a->downs + b->downs > 0);
     front->half = front->left = -1;
     UNTIL(a->up && b->up && front->accepted > accepted);
-    UNTIL(A->renewals == 0); /* with the connection its answer was lost, if it was that */
+    UNTIL(A->renewals ==
+          0); /* its reply was lost if it was on the connection that ended */
     extend(A, 0);
     UNTIL(A->renewals == 0);
     assert_int_equal(A->renewed, LW_OK);
@@ -235,7 +234,7 @@ static void ends_in_the_middle_of_anything(void **state)
     }
 }
 
-/* In the middle of load, wherever that finds it. */
+/* The connection ends in the middle of load, at any point of it. */
 static void ends_again_and_again(void **state)
 {
     struct front *front = front_start(NULL);
@@ -262,7 +261,8 @@ static void ends_again_and_again(void **state)
 
 #define TIMEOUT_MS 600
 
-/* Whoever waits for the server inside of the library does not turn. */
+/* Asserts that the loop kept turning: the library must not block while it waits for the
+ * server. */
 static void assert_loop_turned(void)
 {
     if (stage.worst_lag_ms >= TIMEOUT_MS) {
@@ -282,7 +282,7 @@ static void silence_in_the_handshake(void **state)
         stage_forget_lag();
         front->mute = lengths[i];
         a = tls_start("a", front->port, client_of(.connect_timeout_ms = TIMEOUT_MS));
-        /* at the next attempt if the machine was too slow to send these bytes */
+        /* at a later attempt if the machine was too slow to send these bytes */
         UNTIL(a->downs > 0 &&
               (strstr(a->why, "it sent nothing") != NULL) == (lengths[i] == 0));
         assert_loop_turned();

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * front.h's server. Happy path: accept, connect to the stage's unix socket; on_asked has
- * secure.h read what came and passes it on, on_answered puts it back into records, flush
- * writes those.
- */
+/* The server of front.h. Usual course: accepts, and connects to the stage's unix socket.
+ * on_asked decrypts what has come (secure.h) and passes it on, on_answered puts the
+ * replies into records, and flush writes those. */
 #include "tls/front.h"
 #include "secure.h"
 
@@ -18,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define AHEAD 65536 /* of an endless answer */
+#define AHEAD 65536 /* bytes of an endless reply */
 
 struct guest {
     struct guest *next;
@@ -49,7 +47,7 @@ static void dismiss(struct guest *guest, bool reset)
 
 /* ---- to the client ---- */
 
-/* As soon as all that was said has gone. */
+/* Ends the connection as soon as all output has been sent. */
 static void end(struct guest *guest)
 {
     guest->ending = true;
@@ -100,7 +98,7 @@ static void put(struct guest *guest, const char *bytes, size_t length)
     }
 }
 
-/* Half of an answer, and no more. */
+/* Sends the first part of a reply, and no more. */
 static void put_half(struct guest *guest, const char *bytes)
 {
     struct front *front = guest->front;
@@ -252,7 +250,8 @@ static void stop(struct front *front)
     struct guest *guest;
 
     front_cut(front);
-    event_base_loop(stage.base, EVLOOP_NONBLOCK); /* libevent frees them there */
+    event_base_loop(stage.base,
+                    EVLOOP_NONBLOCK); /* libevent frees the bufferevents there */
     while ((guest = front->guests) != NULL) {
         front->guests = guest->next;
         free(guest);
@@ -282,7 +281,7 @@ struct front *front_start(void (*prepare)(SSL *ssl))
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
     assert_non_null(front);
-    (void)signal(SIGPIPE, SIG_IGN); /* libevent's; the library's is secured.c's */
+    (void)signal(SIGPIPE, SIG_IGN); /* caused by libevent; secured.c tests the library */
     assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
     assert_int_equal(listen(fd, 16), 0);
     getsockname(fd, (struct sockaddr *)&address, &size);

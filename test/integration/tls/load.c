@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* load.h's load. Happy path: granted, released, and asked for again from the callback. */
+/* The load of load.h: a lock is granted, released, and requested again from the
+ * callback. */
 #include "tls/load.h"
 
 #include <stdio.h>

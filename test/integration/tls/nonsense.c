@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A server that says what TLS does not know, or too much of what it knows: in place of
- * the handshake, in it, after it. The reason is told, the link is made again, what is
- * held stays held. Must not know what a server may do.
+/* A server that sends data that TLS does not allow, or too much that it allows: in place
+ * of the handshake, in it, or after it. The reason is reported, the link is made again,
+ * and held locks stay held.
  *
- * Happy path: a client at a front (front.h), nonsense, and that all goes on.
- */
+ * Usual course: a client connects to a front (front.h), the nonsense comes, and
+ * everything goes on. */
 #include "tls/front.h"
 
 #include <openssl/x509.h>
@@ -13,7 +12,8 @@
 
 #define TIMEOUT_MS 600
 
-/* The link is lost and made again, and A is held all the time. */
+/* Asserts that the link is lost for this reason and made again, and that A is held all
+ * the time. */
 static void survives(struct peer *a, struct hold *A, const char *told)
 {
     UNTIL(a->downs == 1);
@@ -38,7 +38,8 @@ struct said {
 static void nonsense_after_the_handshake(void **state)
 {
     static const struct said said[] = {
-        {true, RAW("+PONG\r\n"), "TLS with "}, /* why, depends on OpenSSL's version */
+        {true, RAW("+PONG\r\n"),
+         "TLS with "}, /* the reason depends on OpenSSL's version */
         {true, RAW("\x15\x03\x03\x00\x02\x02\x28"), "bad record type"},
         {true, RAW("\x17\x03\x03\xff\xff nonsense"), "length too long"},
         {true, RAW("\x17\x03\x03\x00\x05 none"), "bad record mac"},
@@ -58,7 +59,7 @@ static void nonsense_after_the_handshake(void **state)
         A = take(a, "A", "x");
         (said[i].raw ? front_say_raw : front_say)(front, said[i].bytes, said[i].length);
         survives(a, A, said[i].told);
-        assert_null(strstr(a->whys, "redis://")); /* it was TLS */
+        assert_null(strstr(a->whys, "redis://")); /* no hint: the server uses TLS */
         let_go(A);
         EXPECT("A released OK");
         peer_free(a);
@@ -93,7 +94,7 @@ static void nonsense_in_place_of_the_handshake(void **state)
     }
 }
 
-/* In records of a byte each. */
+/* The reply comes in records of one byte each. */
 static void an_answer_without_end(void **state)
 {
     struct front *front = front_start(NULL);
@@ -105,7 +106,7 @@ static void an_answer_without_end(void **state)
     front->endless = "++++++++++++++++";
     a = tls_start("a", front->port, client_of(.connect_timeout_ms = TIMEOUT_MS));
     assert_down(a, "no reply to the handshake");
-    assert_true(stage.worst_lag_ms < TIMEOUT_MS); /* the loop turned */
+    assert_true(stage.worst_lag_ms < TIMEOUT_MS); /* the loop kept turning */
     front->endless = NULL;
     UNTIL(a->up);
     works(a);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * rediss-quorum://: three servers, each with a certificate. A server whose certificate is
- * refused, or that refuses the client's, counts as down with its reason; a majority of
- * them is LW_EREDIS, as one such server is alone. Depends on test/lib and the scene.
+/* rediss-quorum://: three servers, each with a certificate. A server whose certificate is
+ * refused, or that refuses the client's, counts as down with its reason. A majority of
+ * such servers is reported as LW_EREDIS, like a single one without a quorum.
  *
  * Usual course: a lock is held at all three, handed over, renewed and released. */
 #include "guard_record.h"
@@ -28,7 +27,7 @@ static void stop_all(bool in_good_order)
     }
 }
 
-/* The servers show these certificates, and grant locks at once. */
+/* Starts the servers with these certificates; they grant locks at once. */
 static void start(const char *first, const char *second, const char *third, bool ask)
 {
     const char *const certificates[] = {first, second, third};

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Whom a client at rediss:// refuses, who refuses it, and what is told: certificates,
- * names, times, servers that speak no TLS or nothing at all, files that are of no use.
- * Must not know what a secured connection is good for.
+/* What a client at rediss:// refuses, what refuses it, and which reason is reported:
+ * certificates, names, times, servers without TLS or without any reply, unusable files.
  *
- * Happy path: an attempt fails, the link callback tells why; with the cause gone the next
- * one comes up.
- */
+ * Usual course: an attempt fails, and the link callback is called with the reason; with
+ * the cause gone the next attempt succeeds. */
 #include "tls/scene.h"
 
 #include <stdio.h>
@@ -51,7 +48,7 @@ static void a_common_name(void **state)
                 "hostname mismatch (localhost)");
 }
 
-/* One stands for one label, whole. */
+/* A wildcard stands for one label, and only for a whole one. */
 static void wildcards(void **state)
 {
     static const char *const others[] = {"lock.example", "a.b.lock.example",
@@ -117,7 +114,7 @@ static void a_server_without_tls(void **state)
                 "it sent nothing (no TLS? try redis:// or valkey://)");
 }
 
-/* One that answers, if not in TLS. */
+/* A server that replies, but not in TLS. */
 static void a_server_of_another_kind(void **state)
 {
     struct relay *relay = relay_start(tls_listen("server", false));
@@ -128,7 +125,7 @@ static void a_server_of_another_kind(void **state)
                 "the server does not use TLS on this port");
 }
 
-/* One that is full says so to whoever connects. */
+/* A server that has too many clients sends that to each client that connects. */
 static void a_server_of_another_kind_that_speaks_first(void **state)
 {
     struct relay *relay = relay_start(tls_listen("server", false));
@@ -237,7 +234,7 @@ static void certificates_are_renewed_under_a_client(void **state)
 
 static int times_opened(int watch)
 {
-    struct inotify_event event; /* without a name, which a file's has not */
+    struct inotify_event event; /* without a name, which events of a file do not have */
     int count = 0;
 
     while (read(watch, &event, sizeof(event)) == (ssize_t)sizeof(event)) {
@@ -246,7 +243,7 @@ static int times_opened(int watch)
     return count;
 }
 
-/* Those of a system are many, and the loop has other things to do. */
+/* A system has many authorities, and reading them delays the event loop. */
 static void authorities_are_read_anew_only_if_they_changed(void **state)
 {
     char trusted[] = "/tmp/lockwire-test-XXXXXX";

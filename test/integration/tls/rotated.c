@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Certificates that are renewed, or that expire, while clients hold locks by them: what
- * stands lives on, the next connection goes by what is there then, nothing is lost. Must
- * not know what else is refused (refused.c).
+/* Certificates that are renewed, or that expire, while clients hold locks over TLS:
+ * connections that are up stay up, the next ones use the present files, and no lock is
+ * lost. Other refusals are tested in refused.c.
  *
- * Happy path: load by several clients, new files, a cut, and that the load goes on.
- */
+ * Usual course: load by several clients, new files, all connections are cut, and the load
+ * goes on. */
 #include "tls/load.h"
 #include "tls/scene.h"
 
@@ -17,7 +16,7 @@
 
 static char dir[32];
 static struct peer *clients[CLIENTS];
-static struct hold *held; /* by the first, all the time */
+static struct hold *held; /* by the first client, all the time */
 
 /* ---- files ---- */
 
@@ -31,7 +30,7 @@ static const char *own_file(const char *name)
     return path;
 }
 
-/* By rename, as one does who renews what is in use. */
+/* Installs the file by rename, as is usual for a file in use. */
 static void install(const char *certificate, const char *name)
 {
     char command[700];
@@ -67,7 +66,8 @@ static void remove_files(void)
 
 /* ---- clients ---- */
 
-/* Nothing runs out while a connection is refused: no hand-over's claim, no request. */
+/* Starts the clients and the load. Time-outs are so long that no claim window and no
+ * request expires while connections are refused. */
 static void begin(void)
 {
     int port = tls_listen("server", true);
@@ -175,7 +175,7 @@ static void the_servers_is_renewed_first(void **state)
     finish();
 }
 
-/* Between one file and the other they do not fit. */
+/* Between the two installations the key and the certificate do not match. */
 static void the_clients_is_renewed_last(void **state)
 {
     (void)state;
@@ -192,7 +192,8 @@ static void the_clients_is_renewed_last(void **state)
     finish();
 }
 
-/* The connection lives on; the next one does not come up before there is another. */
+/* A connection that is up stays up; the next one fails until the server has a valid
+ * certificate. */
 static void the_servers_expires(void **state)
 {
     (void)state;

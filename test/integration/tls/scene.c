@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * scene.h's helpers. Happy path of the relay: accept, connect to the target; a lane reads
- * on one side at most `chunk` bytes, and writes them to the other before it reads on.
- */
+/* Implements scene.h. Usual course of the relay: it accepts, and connects to the target.
+ * A lane reads at most `chunk` bytes on one side, and writes them to the other before it
+ * reads on. */
 #include "tls/scene.h"
 
 #include <arpa/inet.h>
@@ -16,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define DESCRIPTORS 256 /* as far as a socket is looked for */
+#define DESCRIPTORS 256 /* among which sockets are looked for */
 
 const char *tls_file(const char *name)
 {
@@ -51,7 +50,7 @@ void tls_show(struct server *server, const char *certificate, bool ask)
     assert_true(set(server, "tls-cert-file", tls_file(file)));
 }
 
-/* The server reads the files when they change while it listens, or as it begins to. */
+/* The server reads the files if they change while it listens, or when it begins to. */
 int tls_begin_to_listen(struct server *server)
 {
     int port = server_free_port();
@@ -110,7 +109,8 @@ void assert_down(struct peer *peer, const char *text)
         stage_fail("why: \"%s\" does not say %s", peer->why, text);
     }
     assert_false(peer->up);
-    assert_int_equal(ERR_peek_error(), 0); /* the host might take it for one of its own */
+    assert_int_equal(ERR_peek_error(),
+                     0); /* the host might take it for an error of its own */
 }
 
 static bool leads_to(int fd, int port)
@@ -143,7 +143,7 @@ void make_narrow(int port)
     }
 }
 
-/* The relay */
+/* The relay. */
 
 struct lane {
     struct lane *next, *other;
@@ -151,9 +151,9 @@ struct lane {
     struct event *readable;
     int fd;
     bool to_client, dead;
-    size_t body;        /* bytes to come of a record */
-    unsigned long head; /* of the next one, as far as it has come */
-    int heads;          /* bytes of it */
+    size_t body;        /* bytes of a record that are still to come */
+    unsigned long head; /* of the next record, as far as it has come */
+    int heads;          /* bytes of the head that have come */
 };
 
 static struct relay *relays;
@@ -190,7 +190,8 @@ static bool pass(int fd, const char *bytes, ssize_t length)
     return true;
 }
 
-/* Each begins with five bytes, of which the last two say how much follows. */
+/* Each record begins with five bytes, of which the last two are the length of the
+ * rest. */
 static void count_records(struct lane *lane, const char *bytes, size_t length)
 {
     for (size_t step; length > 0; bytes += step, length -= step) {

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Over TLS as well nothing of a password stays in memory once it has gone out, or never
- * will: however little the socket takes at once, and in whatever version OpenSSL makes
- * records of it. Nor does anything of the file of the client's key. Must not know who
- * wipes what.
+/* Over TLS, too, no part of a password stays in memory once it has been sent, or will
+ * never be sent: however little the socket takes at once, and in whichever version of TLS
+ * OpenSSL makes records of it. The same is true of the file of the client's key.
+ * Independent of which module wipes what.
  *
- * send(2) of this executable stands in front of the C library's, for the library too.
- *
- * Happy path: a link comes up, and the secret is looked for.
- */
+ * The send(2) of this executable replaces the C library's, also for the library. Usual
+ * course: a link comes up, and memory is searched for the secret. */
 #include "secret.h"
 #include "tls/scene.h"
 
@@ -22,16 +19,17 @@
 
 #define PIECE 100
 
-/* ---- a socket that takes little ---- */
+/* ---- a socket that takes little at once ---- */
 
 static struct {
-    bool little; /* a piece, then nothing for once, then a piece ... */
+    bool little; /* a piece, then nothing once, then a piece ... */
     bool full;
-    int breaks_after; /* so many pieces; 0: never */
+    int breaks_after; /* this many pieces; 0: never */
     int pieces;
 } sockets;
 
-/* The test's own talk with the server goes by a path. */
+/* Returns true for the client's sockets. The test's own connection to the server has a
+ * path. */
 static bool is_to_a_host(int fd)
 {
     struct sockaddr_storage name = {0};
@@ -137,7 +135,7 @@ static void nor_where_the_socket_takes_little_at_once(void **state)
     sockets.little = false;
 }
 
-/* Somewhere among the pieces of the password. */
+/* The connection breaks somewhere among the pieces of the password. */
 static void nor_where_it_never_goes_out(void **state)
 {
     struct peer *a;
@@ -158,7 +156,7 @@ static void nor_where_it_never_goes_out(void **state)
 
 /* ---- the key ---- */
 
-/* A part of the file's text that is of the key itself. */
+/* Returns a part of the file's text that belongs to the key itself. */
 static void take_key(struct secret *ret)
 {
     char text[400];

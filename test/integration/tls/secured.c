@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A client at rediss://: what it promises holds there as it does without TLS, by whatever
- * certificate the server is trusted, and however the bytes come. Must not know why a
- * connection is refused.
+/* A client at rediss://: the library's promises hold as they do without TLS, by whichever
+ * certificate the server is trusted, and however the bytes arrive. Refused connections
+ * are tested in refused.c.
  *
- * Happy path: a link comes up, a lock is handed over, held, lost.
- */
+ * Usual course: a link comes up; a lock is handed over, held, lost. */
 #include "child.h"
 #include "tls/scene.h"
 
@@ -16,7 +14,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* ---- a life ---- */
+/* ---- the life of a lock ---- */
 
 static void a_lock_is_handed_over_from_client_to_client(void **state)
 {
@@ -104,7 +102,7 @@ static void a_thousand_locks_at_once(void **state)
     stage_clear_trace();
 }
 
-/* ---- by which certificate ---- */
+/* ---- the certificate ---- */
 
 static void by_the_name(void **state)
 {
@@ -141,9 +139,9 @@ static void with_a_certificate_of_the_clients(void **state)
                               .tls_key = tls_file("client.key"))));
 }
 
-/* ---- however the bytes come ---- */
+/* ---- records in parts, and several at once ---- */
 
-/* Byte by byte even a handshake may take a busy machine long. */
+/* Byte by byte, even a handshake may take long on a busy machine. */
 static const struct lw_client_options patient = {.size = sizeof(patient),
                                                  .connect_timeout_ms = 120000,
                                                  .request_timeout_ms = 120000,
@@ -210,7 +208,7 @@ static void records_split_at_odd_places(void **state)
     stage_clear_trace();
 }
 
-/* Of "x" and "y"; the answers are two records, which wait in the relay. */
+/* Renews "x" and "y"; the replies are two records, which wait in the relay. */
 static void extend_unheard(struct relay *relay, struct hold *A, struct hold *B)
 {
     relay_hold(relay, true);
@@ -218,10 +216,10 @@ static void extend_unheard(struct relay *relay, struct hold *A, struct hold *B)
     UNTIL(redis_int("PTTL x") > 60000);
     extend(B, 90000);
     UNTIL(redis_int("PTTL y") > 60000);
-    (void)redis_int("PTTL y"); /* both have been written by now */
+    (void)redis_int("PTTL y"); /* both replies have been written by now */
 }
 
-/* OpenSSL takes both from the socket at once, and nothing wakes for the second. */
+/* OpenSSL reads both from the socket at once, so that no event comes for the second. */
 static void records_that_come_together(void **state)
 {
     struct relay *relay = relay_start(tls_listen("server", false));
@@ -232,12 +230,12 @@ static void records_that_come_together(void **state)
     struct hold *A = take(a, "A", "x"), *B = take(a, "B", "y");
     extend(A, 0);
     EXPECT("A granted; B granted; A renewed OK"); /* the server knows the script */
-    stage_run_for(50); /* what a grant has the client say is answered by then */
+    stage_run_for(50); /* what the client sends after a grant is answered by then */
     extend_unheard(relay, A, B);
     long given = relay->given;
     relay_hold(relay, false);
     EXPECT("A renewed OK; B renewed OK");
-    assert_int_equal(relay->given, given + 1); /* more would have woken for the second */
+    assert_int_equal(relay->given, given + 1); /* another write would cause an event */
 }
 
 static void extend_again(struct hold *hold, enum moment moment)
@@ -248,7 +246,8 @@ static void extend_again(struct hold *hold, enum moment moment)
     }
 }
 
-/* By a record for each the server would be asked one by one, and so answer. */
+/* The client's next requests go out in one record. With one record for each, the server
+ * would receive them one by one, and also answer so. */
 static void records_that_come_together_are_answered_by_one(void **state)
 {
     static const char *const names[] = {"w", "x", "y", "z"};
@@ -264,14 +263,14 @@ static void records_that_come_together_are_answered_by_one(void **state)
         extend(held[i], 0);
         UNTIL(held[i]->renewals == 0); /* the server knows the script */
     }
-    stage_run_for(50); /* what a grant has the client say is answered by then */
+    stage_run_for(50); /* what the client sends after a grant is answered by then */
     relay_hold(relay, true);
     for (int i = 0; i < 4; i++) {
         held[i]->then = extend_again;
         extend(held[i], 90000);
         UNTIL(redis_int("PTTL %s", names[i]) > 60000);
     }
-    (void)redis_int("PTTL z"); /* all answers have been written by now */
+    (void)redis_int("PTTL z"); /* all replies have been written by now */
     records = relay->records;
     relay_hold(relay, false);
     for (int i = 0; i < 4; i++) {
@@ -281,7 +280,8 @@ static void records_that_come_together_are_answered_by_one(void **state)
     stage_clear_trace();
 }
 
-/* The second one has arrived as well, in OpenSSL, when its time-out looks for it. */
+/* The second record has arrived as well, though only in OpenSSL's buffer, when the
+ * time-out of its request checks for it. */
 static void records_that_come_together_to_a_loop_that_stalled(void **state)
 {
     struct relay *relay = relay_start(tls_listen("server", false));
@@ -292,7 +292,7 @@ static void records_that_come_together_to_a_loop_that_stalled(void **state)
     struct hold *A = take(a, "A", "x"), *B = take(a, "B", "y");
     extend(A, 0);
     EXPECT("A granted; B granted; A renewed OK");
-    stage_run_for(50); /* what a grant has the client say is answered by then */
+    stage_run_for(50); /* what the client sends after a grant is answered by then */
     extend_unheard(relay, A, B);
     relay_hold(relay, false);
     stage_stall(2100);
@@ -300,8 +300,8 @@ static void records_that_come_together_to_a_loop_that_stalled(void **state)
     assert_int_equal(a->downs, 0);
 }
 
-/* Nothing is read meanwhile but a part of a record, which is no reason to wait for the
- * rest of it before more is written. */
+/* In the meantime only part of a record can be read. The client must not wait for the
+ * rest of it before it writes more. */
 static void more_is_written_than_a_socket_takes(void **state)
 {
     struct relay *relay = relay_start(tls_listen("server", false));
@@ -315,7 +315,7 @@ static void more_is_written_than_a_socket_takes(void **state)
     struct hold *A = take(a, "A", "x");
     extend(A, 0);
     EXPECT("A granted; A renewed OK"); /* the server knows the script */
-    stage_run_for(50); /* what a grant has the client say is answered by then */
+    stage_run_for(50); /* what the client sends after a grant is answered by then */
     relay_hold(relay, true);
     extend(A, 90000);
     UNTIL(redis_int("PTTL x") > 60000);
@@ -351,7 +351,7 @@ static void leave_an_error(evutil_socket_t fd, short what, void *arg)
     assert_true(ERR_peek_error() != 0);
 }
 
-/* It would be taken for one of this connection's. */
+/* Such an error must not be taken for one of this connection. */
 static void errors_that_the_host_left_in_the_queue(void **state)
 {
     struct relay *relay = relay_start(tls_listen("server", false));

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * rediss-sentinel://: the sentinel and the server that it names are both spoken to by
- * TLS, each as whom its certificate must be for. Needs nothing beyond test/lib and this
- * room's scene.
+/* rediss-sentinel://: the client uses TLS both with the sentinel and with the server that
+ * it names, and verifies the certificate of each.
  *
- * Happy path: a real sentinel with a TLS port watches over the stage's server by TLS.
- */
+ * Usual course: a real sentinel with a TLS port monitors the stage's server over TLS. */
 #include "sentinel.h"
 #include "tls/scene.h"
 
@@ -21,7 +18,8 @@ static void sentinel_leaves(bool in_good_order)
     sentinel_stop(&sentinel);
 }
 
-/* The server shows this certificate. Returns its port. */
+/* Makes the server show this certificate, and starts a sentinel. Returns the server's
+ * port. */
 static int watch_as(const char *certificate)
 {
     int port = tls_listen(certificate, false), tls_port = server_free_port();
@@ -68,7 +66,8 @@ static void a_sentinel_that_is_not_trusted_leads_nowhere(void **state)
     assert_true(peer_logged(a, "certificate"));
 }
 
-/* The certificate "localhost" is for 127.0.0.1 alone, which the sentinel announces. */
+/* The certificate "localhost" is valid only for 127.0.0.1, which the sentinel
+ * announces. */
 static void the_announced_name_is_verified_not_the_mapped_one(void **state)
 {
     int port;
