@@ -306,7 +306,7 @@ static void names_held_while_waiting_are_renewed(void **state)
     group_assert_held(G);
 }
 
-/* Each waits for the other's name if the caller's order is used. */
+/* With the callers' own orders each would wait for the other's name. */
 static void opposite_orders_do_not_deadlock(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -465,7 +465,7 @@ static void starting_again_does_not_extend_the_wait(void **state)
     stage_clear_trace();
 }
 
-/* Phase TRYING: the loop stands still after one grant, until its lease is over. */
+/* Phase TRYING: the loop stands still after one grant, until its lease has expired. */
 static void a_lease_that_ends_during_the_first_round(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -599,7 +599,7 @@ static void any_call_is_legal_in_any_callback(void **state)
     stage.keys_may_stay = stage.notes_may_stay = true; /* freed clients leave holds */
     for (size_t i = 0; i < sizeof(acts) / sizeof(acts[0]); i++) {
         for (size_t j = 0; j < 2 * sizeof(moments) / sizeof(moments[0]); j++) {
-            bool fails = j >= 4; /* the same with a result that is no grant */
+            bool fails = j >= 4; /* the same with a result that is not a grant */
             struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
             struct hold *B = take(b, "B", fails ? "y" : "w");
             struct group *G;
@@ -681,7 +681,7 @@ static void freed_in_each_phase_nothing_stays(void **state)
     EXPECT("B granted");
     group_free(group_ask(a, "G", asking(.wait_ms = -1), "x y z"));
     UNTIL(existing("x z") == 0);
-    G = group_ask(a, "G", asking(.wait_ms = -1), "x y z"); /* one climbs */
+    G = group_ask(a, "G", asking(.wait_ms = -1), "x y z"); /* in phase CLIMBING */
     wait_queued("y", 1);
     group_free(G);
     UNTIL(existing("x z") == 0);
@@ -744,7 +744,7 @@ static bool names_are_taken_away(void)
     return false;
 }
 
-/* Losses in every phase; for a moment two believe that they hold. */
+/* Losses in every phase; for a moment two clients believe that they hold a name. */
 static void a_crowd_whose_names_are_taken_away(void **state)
 {
     struct crowd crowd = {.url = stage.server.url,

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The early warning, `at_risk`: when it comes and when not, that it ends, and its place
- * among the other callbacks. Needs nothing beyond test/lib; what is true of each call
- * test/lib/handles.c judges. Must not know how the library times it.
+/* The early warning, `at_risk`: when it is given and when not, that it ends, and its
+ * order among the other callbacks. test/lib/handles.c checks what is true of every call.
+ * Independent of the library's timers.
  *
- * Happy path: a lock is held, answers stop, "A at risk"; they come again, "A safe".
- */
+ * Usual course: a lock is held, replies stop ("A at risk"), and come again ("A safe"). */
 #include "players.h"
 #include "proxy.h"
 
 #define LEASE 3000
 #define A_THIRD 1000
 
-/* Held at a proxy, on which answers can be stopped. */
+/* The lock is held through a proxy, which can hold back replies. */
 static struct proxy *proxy;
 
 static struct hold *held(const struct lw_acquire_options *options)
@@ -32,7 +30,7 @@ static void mute(bool on)
     proxy_hold(proxy, COMMANDS, TO_CLIENT, on);
 }
 
-/* It was told when so much was left, and not long after. */
+/* Asserts that the warning came with this much left, and not much later. */
 static void assert_told_at(const struct hold *hold, int64_t left_ms)
 {
     int64_t late = left_ms - hold->remaining_at_risk;
@@ -148,7 +146,7 @@ static void risk_ends_by_a_renewal_that_makes_the_lease_shorter(void **state)
     EXPECT("A renewed OK; A at risk; A renewed OK; A safe; A at risk; A lost ELOST");
 }
 
-/* After a reconnection every hold is asked about: that extends nothing here. */
+/* After a reconnection the client verifies each hold; here that extends no lease. */
 static void risk_is_not_put_off_by_an_answer_that_renews_nothing(void **state)
 {
     struct hold *A =
@@ -159,13 +157,13 @@ static void risk_is_not_put_off_by_an_answer_that_renews_nothing(void **state)
     proxy_cut(proxy, COMMANDS);
     EXPECT("A at risk");
     assert_told_at(A, A_THIRD);
-    proxy_cut(proxy, COMMANDS); /* nor ended */
+    proxy_cut(proxy, COMMANDS); /* does not end it either */
     EXPECT("A lost ELOST");
 }
 
 /* ---- when not ---- */
 
-/* A claim window is less than what is left at risk. */
+/* A claim window is shorter than the time at which a warning is due. */
 static void risk_is_none_in_a_hand_over_by_message(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -209,7 +207,7 @@ static void risk_is_none_where_max_hold_ends_it(void **state)
     ask_with(a, "A", "x",
              asking(.lease_ms = 900, .max_hold_ms = 600, .at_risk = on_risk));
     EXPECT("A granted; A lost ETIMEOUT");
-    ask_with(a, "B", "y", /* and where it is renewed before */
+    ask_with(a, "B", "y", /* also if it is renewed before */
              asking(.lease_ms = 900, .max_hold_ms = 1200, .at_risk = on_risk));
     EXPECT("B granted; B lost ETIMEOUT");
     ask_with(a, "C", "z",
@@ -230,7 +228,7 @@ static void risk_before_max_hold_where_the_lease_ends_first(void **state)
     EXPECT("A granted; A at risk; A lost ELOST");
 }
 
-/* A shorter lease has its own half. */
+/* With a shorter lease the warning comes at half of it. */
 static void risk_with_a_lease_made_shorter(void **state)
 {
     struct hold *A =
@@ -252,7 +250,7 @@ static void risk_with_a_lease_made_shorter(void **state)
     EXPECT("A safe");
 }
 
-/* ---- several that hold together ---- */
+/* ---- several handles that share a hold ---- */
 
 static void risk_of_each_that_holds_together(void **state)
 {
@@ -273,7 +271,7 @@ static void risk_of_each_that_holds_together(void **state)
     EXPECT_SET("A safe; B safe");
 }
 
-/* ---- the caller's answer ---- */
+/* ---- calls inside the warning ---- */
 
 static void let_it_go(struct hold *hold, enum moment moment)
 {
@@ -332,7 +330,7 @@ static void rule4_free_the_client_when_at_risk(void **state)
     stage.keys_may_stay = true;
 }
 
-/* ---- its place among the others ---- */
+/* ---- its order among the callbacks ---- */
 
 static void rule6_only_lost_after_a_stalled_loop(void **state)
 {
@@ -360,7 +358,7 @@ static void risk_after_a_stall_that_left_some_of_the_lease(void **state)
 static struct hold *warned;
 static void (*at_once)(struct hold *hold);
 
-/* T's result is queued before the warning of `warned` is, which this lets come due. */
+/* T's result is queued before the warning of `warned`, which comes due here. */
 static void ask_and_stall(struct hold *hold, enum moment moment);
 
 static void do_at_once(struct hold *hold, enum moment moment)
@@ -404,7 +402,7 @@ static void nothing(struct hold *hold)
     (void)hold;
 }
 
-/* What the four tests below rest on. */
+/* The precondition of the four tests below. */
 static void risk_is_told_behind_what_was_queued_before(void **state)
 {
     (void)state;

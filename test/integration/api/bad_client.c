@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Arguments that lw_client_new and lw_client_stats refuse at the call: URLs, options,
- * sizes of structs. Each gives its error and a text that says what and where, and never a
- * password. Must not know the checks' order.
+/* Arguments that lw_client_new and lw_client_stats refuse at the call: URLs, options,
+ * sizes of structs. Each call returns its error, and a text that says what is wrong and
+ * where, but never a password. Independent of the order of the checks.
  *
- * Happy path: a bad argument, LW_EINVAL, the text; nothing is leaked.
- */
+ * Usual course: a bad argument, LW_EINVAL, the text; nothing is leaked. */
 #include "players.h"
 
 #include <stdio.h>
@@ -48,7 +46,7 @@ static void url_that_is_none(void **state)
     client_refused("redis://h/x", client_of(), "database");
     client_refused("redis://user:hunter2@h:99999", client_of(), "99999");
     client_refused("redis://:hunter2%zz@h", client_of(), "%");
-    client_refused("redis://hunter2@h", client_of(), "username"); /* a ":" forgotten */
+    client_refused("redis://hunter2@h", client_of(), "username"); /* the ":" is missing */
     client_refused("redis://@h", client_of(), "\"@\"");
     client_refused("redis://:hunter2@more@h:x", client_of(), "");
     client_refused("unix://relative", client_of(), "/");
@@ -161,7 +159,7 @@ static void databases_of_a_cluster(void **state)
     lw_client_free(client);
 }
 
-/* What follows the size that an older program has is not its options. */
+/* Fields beyond the size that an older program passes are not read. */
 static void options_of_before_credentials(void **state)
 {
     struct lw_client_options older = {
@@ -208,7 +206,7 @@ static void client_options_of_another_size(void **state)
     assert_string_equal(error, "");
 }
 
-/* The URL's password counts for the options' user name. */
+/* The URL's password is used with the options' user name. */
 static void a_user_name_and_the_url_s_password(void **state)
 {
     struct lw_client_options options = {.size = sizeof(options), .username = "u"};
@@ -220,7 +218,7 @@ static void a_user_name_and_the_url_s_password(void **state)
         LW_OK);
     lw_client_free(client);
     options.errbuf = (char[]){""};
-    options.errbuf_size = 0; /* nowhere to say why */
+    options.errbuf_size = 0; /* no room for the reason */
     assert_int_equal(lw_client_new(stage.base, "redis://127.0.0.1:1", &options, &client),
                      LW_EINVAL);
 }
@@ -242,7 +240,7 @@ static void stats_of_another_size(void **state)
     stats.size = offsetof(struct lw_stats, waiting);
     stats.waiting = 7;
     assert_int_equal(lw_client_stats(a->client, &stats), LW_OK);
-    assert_int_equal(stats.waiting, 7); /* not touched */
+    assert_int_equal(stats.waiting, 7); /* unchanged */
 }
 
 static void a_master_where_there_is_no_service(void **state)
@@ -254,7 +252,7 @@ static void a_master_where_there_is_no_service(void **state)
     assert_int_equal(lw_client_master(a->client, &master), LW_EINVAL);
     struct peer *b = peer_start_at("b", "redis-sentinel://127.0.0.1:1/x", NULL);
     assert_int_equal(lw_client_master(b->client, &master), LW_ECONN);
-    assert_string_equal(master.host, ""); /* not touched */
+    assert_string_equal(master.host, ""); /* unchanged */
     master.size = 0;
     assert_int_equal(lw_client_master(b->client, &master), LW_EINVAL);
     master.size = sizeof(master);
@@ -263,7 +261,7 @@ static void a_master_where_there_is_no_service(void **state)
     EXPECT("b closed");
 }
 
-/* Which has many. */
+/* A cluster has many masters. */
 static void a_master_in_a_cluster(void **state)
 {
     struct lw_master master = LW_MASTER_INIT;
@@ -271,7 +269,7 @@ static void a_master_in_a_cluster(void **state)
     (void)state;
     struct peer *a = peer_start_at("a", "redis-cluster://127.0.0.1:1", NULL);
     assert_int_equal(lw_client_master(a->client, &master), LW_EINVAL);
-    assert_string_equal(master.host, ""); /* not touched */
+    assert_string_equal(master.host, ""); /* unchanged */
 }
 
 int main(void)

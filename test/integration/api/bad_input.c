@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Arguments that lw_acquire refuses at the call: names, options, sizes of structs. Each
- * gives its error and a text that says what and where. Needs nothing beyond test/lib.
- * Must not know the checks' order.
+/* Arguments that lw_acquire refuses at the call: names, options, sizes of structs. Each
+ * call returns its error, and a text that says what is wrong and where. Independent of
+ * the order of the checks.
  *
- * Happy path: a bad argument, LW_EINVAL, the text; nothing was sent, nothing is leaked.
- */
+ * Usual course: a bad argument, LW_EINVAL, the text; nothing is sent, nothing is
+ * leaked. */
 #include "monitor.h"
 #include "players.h"
 
@@ -184,7 +183,7 @@ static void margin_of_half_the_lease(void **state)
     a = peer_ready("a", NULL);
     refused_option(asking(.lease_ms = 1000, .margin_ms = 500), "margin_ms 500 ");
     refused_option(asking(.lease_ms = 1000, .margin_ms = UINT32_MAX), "margin_ms");
-    refused_option(asking(.margin_ms = 15000), "30000"); /* of the default lease */
+    refused_option(asking(.margin_ms = 15000), "30000"); /* half of the default lease */
     ask_with(a, "A", "x", asking(.lease_ms = 30001, .margin_ms = 15000));
     EXPECT("A granted");
 }
@@ -245,7 +244,7 @@ static void on_plain(struct lw_lock *lock, int status, void *arg)
     stage_note("plain %s", status_name(status));
 }
 
-/* Without players.h, which copies what it is given. */
+/* Calls lw_acquire directly, since players.h copies the options. */
 static int acquire_plainly(const struct lw_acquire_options *options,
                            struct lw_lock **lock)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * lw_detach, lw_adopt and at_least_ms in every mode that has them: a lock stays in Redis
- * without its holder, another client takes it over, and a reply that is lost, a loss or a
- * wait in between changes nothing of that. Needs nothing beyond test/lib.
+/* lw_detach, lw_adopt and at_least_ms in every mode that has them: a lock stays in Redis
+ * without its holder, and another client takes it over. Lost replies, losses and waiters
+ * in between do not change that.
  *
- * Happy path: A holds and detaches; B waits; C adopts A's token, and releases; B holds.
- */
+ * Usual course: A holds and detaches; B waits; C adopts A's token, and releases; B
+ * holds. */
 #include "groups.h"
 #include "players.h"
 #include "proxy.h"
@@ -43,7 +42,7 @@ static void assert_ttl(const char *name, long long ms)
     assert_int_in_range(redis_int("PTTL %s", name), ms - STAGE_WAIT_MS, ms);
 }
 
-/* B waits for a lock that excludes it. */
+/* Makes B wait for a lock that excludes it. */
 static struct hold *wait_for(const char *name, enum lw_mode mode)
 {
     enum lw_mode its = mode == LW_MUTEX ? LW_MUTEX : LW_EXCLUSIVE;
@@ -353,7 +352,7 @@ static void a_pending_renewal_is_canceled(void **state)
         extend(A, LONG_MS);
         detach_hold(A, 1000);
         EXPECT("A renewed ECANCELED; A detached OK");
-        assert_true(redis_int("PTTL x") <= 1000); /* or it has ended */
+        assert_true(redis_int("PTTL x") <= 1000); /* or it has expired */
         redis_ok("DEL x");
         drop(A);
     }
@@ -384,7 +383,7 @@ static void no_handle_of_the_client_gets_it(void **state)
     assert_int_equal(peer_stats(many).passed, 0);
 }
 
-/* It remembers the token for as long as a late message could release it. */
+/* The client remembers the token for as long as a late message could release it. */
 static void a_client_that_has_detached_closes_at_once(void **state)
 {
     struct peer *slow =
@@ -446,7 +445,8 @@ static void the_client_closes_or_ends(void **state)
 
 /* ---- replies that do not come ---- */
 
-/* From now on the server knows the scripts, and executes them at their first sending. */
+/* Makes the server know the scripts, so that it executes them when they are first
+ * sent. */
 static void teach(enum lw_mode mode)
 {
     struct hold *A = ask_with(a, "A", "taught", asking(.mode = mode)), *C;
@@ -500,7 +500,8 @@ static void a_lost_reply_to_a_detach(void **state)
     }
 }
 
-/* Sent again, it finds that the token is gone. Whether it was detached is unknown. */
+/* The detach, sent again, finds that the token is gone. Whether it was detached is
+ * unknown. */
 static void a_lost_reply_and_an_adopter_in_between(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -574,7 +575,7 @@ static void a_lost_reply_to_an_adoption(void **state)
     }
 }
 
-/* Whoever adopts and gives up before the reply has released the lock. */
+/* If a handle that adopts is freed before the reply, the lock is released. */
 static void an_adoption_that_was_given_up_is_released(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -594,7 +595,7 @@ static void an_adoption_that_was_given_up_is_released(void **state)
     UNTIL(redis_int("EXISTS x") == 0);
 }
 
-/* The grant came too late to be believed: the same token is asked for again. */
+/* The grant arrives too late to be used: the same token is requested again. */
 static void a_late_grant_is_asked_for_again(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -616,8 +617,8 @@ static void a_late_grant_is_asked_for_again(void **state)
     EXPECT("C released OK");
 }
 
-/* A message of the hand-over comes after the token was detached. A token that no handle
- * has any longer is otherwise released. */
+/* The hand-over message arrives after the token was detached. A message for any other
+ * token without a handle would release the lock. */
 static void a_late_message_does_not_release_it(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -639,12 +640,12 @@ static void a_late_message_does_not_release_it(void **state)
                         modes[i] == LW_MUTEX ? "queue" : "rwqueue") == 1);
         proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, true);
         let_go(A);
-        EXPECT_SET("A released OK; B granted"); /* it polls */
+        EXPECT_SET("A released OK; B granted"); /* B polls */
         detach_hold(B, LONG_MS);
         EXPECT("B detached OK");
         proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, false);
         UNTIL(proxy->messages > messages);
-        B = ask_with(far, "B", "y", asking(.wait_ms = -1)); /* behind what it causes */
+        B = ask_with(far, "B", "y", asking(.wait_ms = -1)); /* after its effects */
         EXPECT("B granted");
         let_go(B);
         EXPECT("B released OK");
@@ -656,7 +657,7 @@ static void a_late_message_does_not_release_it(void **state)
     }
 }
 
-/* The hold is over for its caller, and the lock ends with its lease. */
+/* The hold has ended for its caller, and the lock expires with its lease. */
 static void a_server_that_refuses(void **state)
 {
     (void)state;
@@ -891,7 +892,7 @@ static void on_all(struct lw_all *all, int status, void *arg)
     all_status = status;
 }
 
-/* Names that are held only for a part of the acquisition are not kept. */
+/* at_least_ms does not apply to names that were held only during a failed acquisition. */
 static void names_acquired_as_one_count_together(void **state)
 {
     static const char *const names[] = {"x", "y", "z"};

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What can be asked of a client and a handle: whether the link is up and why not, the
- * handle's client, mode, arg and position, in each state, inert, after fork. Needs
- * nothing beyond test/lib. Must not know what the library keeps for it.
+/* The getters of a client and a handle: whether the link is up and why not; the handle's
+ * client, mode, arg and position; in each state, after the client's end, and after fork.
+ * Independent of what the library stores for them.
  *
- * Happy path: two wait behind one that holds, and say that one and two are before them.
- */
+ * Usual course: two handles wait behind a holder, at the positions 0 and 1. */
 #include "child.h"
 #include "players.h"
 #include "proxy.h"
@@ -28,8 +26,9 @@ static void assert_link(const struct peer *peer, int up, const char *text)
     assert_string_equal(why, text);
 }
 
-/* What lw_client_is_up has said that no callback has told yet: on a slow machine the next
- * attempt has failed, too, before the callback of the last one comes. */
+/* A state that lw_client_is_up has returned and that no callback has reported yet. On a
+ * slow machine the next attempt may also have failed before the callback for the last one
+ * is called. */
 static struct {
     bool owed;
     int up;
@@ -112,14 +111,14 @@ static void link_of_a_client_that_closes(void **state)
     a->on_closed = says_that_it_is_closed;
     server_pause(&stage.server);
     peer_close(a);
-    assert_link(a, 1, ""); /* it is needed still */
+    assert_link(a, 1, ""); /* it is still needed */
     server_resume(&stage.server);
     EXPECT("A granted; a closed");
     says_that_it_is_closed(a);
     assert_null(lw_lock_client(A->lock));
 }
 
-/* ---- whose, in which mode ---- */
+/* ---- client and mode ---- */
 
 static void client_of_a_handle_in_each_state(void **state)
 {
@@ -219,7 +218,7 @@ static void arg_of_what_is_still_to_come(void **state)
     (void)state;
     set(lock, "second");
     EXPECT("second OK");
-    other = acquire(a, "other", asking(.wait_ms = 0)); /* its result is queued already */
+    other = acquire(a, "other", asking(.wait_ms = 0)); /* its result is already queued */
     set(other, "another");
     EXPECT("another EBUSY");
     lw_lock_free(other);
@@ -266,9 +265,9 @@ static void position_in_the_queue(void **state)
     struct hold *A = take(a, "A", "x"), *B, *C, *D;
 
     (void)state;
-    assert_int_equal(position(A), -1); /* it does not wait */
+    assert_int_equal(position(A), -1); /* A does not wait */
     B = ask(b, "B", "x", STAGE_WAIT_MS);
-    assert_int_equal(position(B), -1); /* nothing was heard yet */
+    assert_int_equal(position(B), -1); /* no reply yet */
     UNTIL(position(B) == 0);
     C = ask(a, "C", "x", STAGE_WAIT_MS);
     UNTIL(position(C) == 1);
@@ -278,8 +277,8 @@ static void position_in_the_queue(void **state)
     assert_int_equal(position(A), -1);
     EXPECT_SET("A granted; A released OK; B granted");
     assert_int_equal(position(A), -1);
-    UNTIL(position(C) == 0); /* it is told to stand by */
-    UNTIL(position(D) == 1); /* or finds out when it asks */
+    UNTIL(position(C) == 0); /* by a standby message */
+    UNTIL(position(D) == 1); /* or by its own poll */
     drop(C);
     UNTIL(position(D) == 0);
     peer_free(b);
@@ -300,7 +299,7 @@ static void position_of_those_who_share_a_turn(void **state)
     UNTIL(position(C) == 1);
     D = ask(a, "D", "x", STAGE_WAIT_MS);
     UNTIL(position(A) == 0);
-    assert_int_equal(position(D), 1); /* before C, with A */
+    assert_int_equal(position(D), 1); /* D goes before C, with A */
     assert_int_equal(position(C), 1);
     let_go(B);
     EXPECT_SET("B granted; B released OK; A granted");
@@ -351,7 +350,7 @@ static void position_in_Redissons_line(void **state)
     EXPECT_SET("D ECLOSED; E ECLOSED; a closed");
 }
 
-/* Without messages nobody queues. */
+/* Without messages a request does not queue. */
 static void position_is_not_known_where_it_polls(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The invariants that other files do not show by name: mutual exclusion seen from outside
- * (I1, with a canary that must be able to die), nothing left behind (I9), the head is
- * never admittable after a script (I10), no blocking (I8). Elsewhere: I1 in holding.c,
- * rules_lost.c and waiting_faults.c, I2 in fencing.c, I3 and I5 in waiting_faults.c, I4
- * in waiting.c, I6 in waiting.c and server/lies.c, I7 in rules_*.c and reentrancy.c.
- * Needs nothing beyond test/lib. Must not know how the lock is kept.
+/* The invariants that other files do not show by name: mutual exclusion seen from outside
+ * (I1, with a canary that must be able to die), nothing left behind (I9), no waiter at
+ * the head that could enter after a script (I10), no blocking (I8). Elsewhere: I1 in
+ * holding.c, rules_lost.c and waiting_faults.c, I2 in fencing.c, I3 and I5 in
+ * waiting_faults.c, I4 in waiting.c, I6 in waiting.c and server/lies.c, I7 in rules_*.c
+ * and reentrancy.c. Independent of how the lock is stored.
  *
- * Happy path: many clients, a shared thing, what must be true of it.
- */
+ * Usual course: many clients, a shared thing, and what must be true of it. */
 #include "players.h"
 #include "process.h"
 
@@ -23,9 +21,9 @@
 static struct {
     int value;  /* the shared thing */
     int rounds; /* finished writes */
-    int inside; /* who believes to hold, now */
+    int inside; /* workers that believe to hold now */
     int overlaps;
-    bool unlocked; /* the control: nobody asks for the lock */
+    bool unlocked; /* the control: no worker acquires the lock */
     uint64_t last_fence;
 } canary;
 
@@ -139,7 +137,7 @@ static void I1_without_the_lock_updates_are_lost(void **state)
     assert_true(canary.overlaps > 0);
 }
 
-/* ---- I1: whoever was stopped learns of it before it believes anything ---- */
+/* ---- I1: a stopped holder learns of its loss before anything else ---- */
 
 static void I1_stalled_holder_is_told_before_anything_else(void **state)
 {
@@ -165,7 +163,7 @@ static void I1_stalled_holder_is_told_before_anything_else(void **state)
 
 /* ---- I8 ---- */
 
-/* Every call at once returns at once, whatever the server does. */
+/* Every call returns at once, whatever the server does. */
 static void I8_no_call_blocks_although_the_server_is_stopped(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.close_timeout_ms = 300));
@@ -186,7 +184,7 @@ static void I8_no_call_blocks_although_the_server_is_stopped(void **state)
         i % 2 ? let_go(held[i]) : drop(held[i]);
     }
     peer_close(a);
-    assert_true(now_ms() - before < 5000); /* one blocking write or read would not end */
+    assert_true(now_ms() - before < 5000); /* a blocking read or write would not end */
     UNTIL(a->closed);
     server_resume(&stage.server);
     stage_clear_trace();
@@ -274,7 +272,7 @@ static void I9_after_idling_nothing_is_left_but_the_fence(void **state)
     EXPECT_SET("A granted; P: E granted");
     wait_queued("x", 1);
     process_kill(dead);
-    let_go(holds); /* A; the dead one's place in the queue is dropped by it */
+    let_go(holds); /* A, whose release removes the dead process from the queue */
     EXPECT("A released OK");
     UNTIL(redis_int("EXISTS x y %s", queue_of("x")) == 0);
 }
@@ -291,7 +289,7 @@ static void I10_head_that_leaves_a_free_lock_lets_the_next_in(void **state)
         wait_queued("x", 1);
         struct hold *B = ask(b, "B", "x", -1);
         wait_queued("x", 2);
-        redis_ok("DEL x"); /* free, and nobody was told */
+        redis_ok("DEL x"); /* free, without any message */
         int64_t before = now_ms();
         i % 2 ? drop(H) : drop(A); /* whichever script comes first */
         if (i % 2) {
@@ -302,7 +300,7 @@ static void I10_head_that_leaves_a_free_lock_lets_the_next_in(void **state)
             UNTIL(B->result == LW_OK);
         }
         assert_true(now_ms() - before <
-                    1000 + 10 * stage.worst_lag_ms); /* no poll did it */
+                    1000 + 10 * stage.worst_lag_ms); /* without a poll */
         drop(A), drop(B);
         UNTIL(redis_int("EXISTS x %s", queue_of("x")) == 0);
     }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A keep's gains and losses: what ends a hold, and how the next one comes. Needs nothing
- * beyond test/lib and its scene. Must not know how the library asks again.
+/* A keep's gains and losses: what ends a hold, and how the next one comes. Independent of
+ * how the library retries.
  *
- * Happy path: it gains, something happens, it loses, it gains again with a larger fence.
- */
+ * Usual course: the keep gains, something happens, it loses, and it gains again with a
+ * larger fencing token. */
 #include "keep_scene.h"
 #include "process.h"
 
@@ -129,7 +128,7 @@ static void loses_first_of_all_after_a_stall(void **state)
     (void)state;
     keeper_start(a, "K", "x", asking(.lease_ms = 300));
     EXPECT("A granted; K gained");
-    let_go(A); /* its answer comes while the loop stands still */
+    let_go(A); /* its reply comes during the stall */
     stage_stall(600);
     EXPECT("K lost ELOST; A released OK; K gained");
 }
@@ -183,7 +182,7 @@ static void at_risk_gets_its_handle_and_the_arg_of_the_keep(void **state)
     EXPECT("K gained");
 }
 
-/* ---- leadership that goes around ---- */
+/* ---- leadership that rotates ---- */
 
 static void goes_around_by_max_hold(const struct lw_acquire_options *one,
                                     const struct lw_acquire_options *other)

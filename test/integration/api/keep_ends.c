@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * How a keep begins and ends: what lw_keep_new refuses; lw_keep_free in every state and
- * callback; the client's end before it. Needs nothing beyond test/lib and its scene. Must
- * not know what the library keeps of it.
+/* How a keep begins and ends: what lw_keep_new refuses; lw_keep_free in every state and
+ * callback; the client's end before the keep's. Independent of what the library stores
+ * for a keep.
  *
- * Happy path: a keep in some state, its end, nothing is called any more, nothing stays.
- */
+ * Usual course: a keep in some state, its end; no callback follows, and nothing stays. */
 #include "child.h"
 #include "keep_scene.h"
 
@@ -13,7 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* ---- what is refused ---- */
+/* ---- refused calls ---- */
 
 static void on_lost_of_a_lock(struct lw_lock *lock, int reason, void *arg)
 {
@@ -58,7 +56,7 @@ static void options_of_other_versions_are_judged_by_their_size(void **state)
     keeper_refused(a, "x", &none, LW_EINVAL, "too small");
     later.field = 0;
     keeper_free(keeper_start(a, "K", "x", &later.options));
-    none.size = offsetof(struct lw_acquire_options, lease_ms); /* an earlier one's */
+    none.size = offsetof(struct lw_acquire_options, lease_ms); /* an earlier version's */
     none.lease_ms = 1;
     keeper_start(a, "L", "y", &none);
     EXPECT("L gained");

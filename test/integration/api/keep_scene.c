@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* keep_scene.h's keeps. Must not know which test plays. Happy path: keeper_start,
- * on_gained, on_lost, keeper_free. */
+/* Implements keep_scene.h. Usual course: keeper_start, on_gained, on_lost,
+ * keeper_free. */
 #include "keep_scene.h"
 
 #include <stdio.h>

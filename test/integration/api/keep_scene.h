@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Keeps under the labels that the trace shows. Owns their callbacks, which check what
- * every one must keep: not inside a call, none after the end, gained and lost in turns, a
- * fence that grows. Must know the public header alone.
+/* Keeps under the labels that the trace shows. Their callbacks check what is true of
+ * every keep: none inside a call, none after the end, `gained` and `lost` alternate, the
+ * fencing token grows. Depends only on the public header.
  *
- * The trace's words: "K gained", "K lost ELOST".
- *
- * Happy path: keeper_start(peer, "K", "x", NULL), EXPECT("K gained"), keeper_free(K).
- */
+ * The trace has "K gained", "K lost ELOST". Usual course: keeper_start(peer, "K", "x",
+ * NULL), EXPECT("K gained"), keeper_free(K). */
 #ifndef KEEP_SCENE_H
 #define KEEP_SCENE_H
 #include "players.h"
@@ -23,13 +20,13 @@ struct keeper {
     bool no_fence;
     int64_t gained_ms, lost_ms;
     int64_t remaining_at_lost;
-    void (*then)(struct keeper *keeper); /* in each callback, at its end */
+    void (*then)(struct keeper *keeper); /* called at the end of each callback */
 };
 
-/* lw_keep_new that must be accepted. */
+/* Calls lw_keep_new, which must succeed. */
 struct keeper *keeper_start(struct peer *peer, const char *label, const char *name,
                             const struct lw_acquire_options *options);
-/* lw_keep_new that must be refused with `error`, and errbuf must have `text`. */
+/* Calls lw_keep_new, which must fail with `error`, and with `text` in errbuf. */
 void keeper_refused(struct peer *peer, const char *name,
                     const struct lw_acquire_options *options, int error,
                     const char *text);

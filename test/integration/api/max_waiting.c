@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * max_waiting: a request ends with LW_EBUSY if so many others already wait. Needs nothing
- * beyond test/lib and the scene of keeps. Independent of how the server counts.
+/* max_waiting: a request ends with LW_EBUSY if this many others already wait. Independent
+ * of how the server counts.
  *
- * Usual course: one client holds, others wait, one more is refused, and nothing of it is
- * in the queue.
- */
+ * Usual course: one client holds, others wait, one more is refused, and does not join the
+ * queue. */
 #include "groups.h"
 #include "keep_scene.h"
 #include "monitor.h"
@@ -157,7 +155,7 @@ static void local_waiters_count_one_by_one(void **state)
     queue_is(LW_MUTEX, 1);
     limited(a, "D", LW_MUTEX, 3);
     EXPECT("D EBUSY");
-    limited(b, "E", LW_MUTEX, 1); /* to another client C is the only one */
+    limited(b, "E", LW_MUTEX, 1); /* for another client only C counts */
     EXPECT("E EBUSY");
     let_go(A); /* C is in the queue, and local waiters follow it */
     EXPECT_SET("A released OK; C granted");
@@ -181,7 +179,7 @@ static void local_waiters_behind_one_token_count(void **state)
     EXPECT("B EBUSY");
     limited(a, "C", LW_MUTEX, 4);
     queue_is(LW_MUTEX, 2);
-    limited(b, "D", LW_MUTEX, 3); /* of another client they count as one, and C */
+    limited(b, "D", LW_MUTEX, 3); /* for another client they count as one, besides C */
     queue_is(LW_MUTEX, 3);
     let_go(first);
     EXPECT_SET("first released OK; L1 granted");
@@ -230,8 +228,8 @@ static void requests_before_the_subscription_exclusive(void **state)
     requests_before_the_subscription_in(LW_EXCLUSIVE);
 }
 
-/* The queue is lost with the connection, and others stand in it when the waiter returns:
- * it gets its place by its ticket. */
+/* The queue is lost with the connection, and another waiter is in it when the first one
+ * returns, which gets its place back by its ticket. */
 static void a_waiter_that_rejoins_is_not_refused_in(enum lw_mode mode)
 {
     struct proxy *way = proxy_start(stage.server.path, false);

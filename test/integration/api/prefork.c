@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Callback rule 8, of fork: the children of a pre-fork server. They inherit clients that
- * hold, wait, and have requests in flight, and let their event loop run. No child calls
- * back, sends, or reads what is the parent's; each parent keeps its locks.
+/* Callback rule 8, on fork: the children of a pre-fork server. They inherit clients that
+ * hold, wait, and have requests in flight, and they run their event loops. No child calls
+ * back, sends, or reads the parent's data; each parent keeps its locks.
  *
- * Happy path: nineteen clients, children of several kinds whose loops run first, the
- * parent's loop for longer than a lease, everything still held.
- */
+ * Usual course: nineteen clients; children of several kinds, whose loops run first; then
+ * the parent's loop for longer than a lease, and everything is still held. */
 #include "child.h"
 #include "stage.h"
 
@@ -32,11 +30,12 @@ struct parent {
     struct lw_keep *keep;
     struct lw_all *all, *waiting_all;
     int granted, downs, renewed, lost, closed, others;
-    int64_t still_ms; /* for which its loop stood still while there were children */
+    int64_t still_ms; /* how long its loop stood still while it had children */
     char errbuf[256];
 };
 
-/* Of this process: what must be none in a child, and log entries. */
+/* The counts of this process: callbacks, of which a child must have none, and log
+ * entries. */
 static int called, entries, other_entries;
 
 static void count(int *counter)
@@ -153,8 +152,8 @@ static void run_ms(struct event_base *base, int ms)
         assert_true(now_ms() < end_);                                                    \
     }
 
-/* Each client holds a lock of its own and waits for that of the client before it; the
- * first keeps another one as well, the second holds a set. */
+/* Each client holds a lock of its own and waits for that of the client before it. The
+ * first one also has a keep, and waits for the set that the second one holds. */
 static void parent_open(struct parent *parent)
 {
     struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
@@ -206,7 +205,7 @@ static void parent_open(struct parent *parent)
     parent->others = 0; /* the links that came up */
 }
 
-/* Replies are on their way, none of which is read before the fork. */
+/* Sends renewals, whose replies are not read before the fork. */
 static void parent_asks(struct parent *parent)
 {
     for (int i = 0; i < CLIENTS; i++) {
@@ -232,8 +231,8 @@ static void parent_close(struct parent *parent)
     event_base_free(parent->base);
 }
 
-/* Nobody holds beyond a lease in which his loop stood still: on a slow machine the test
- * begins anew. */
+/* Repeats the test on a slow machine: no hold outlasts a lease for which the client's
+ * loop stood still. */
 static void parent_goes_on(struct parent *parent)
 {
     if (parent->still_ms > LEASE_MS / 2) {
@@ -243,8 +242,8 @@ static void parent_goes_on(struct parent *parent)
     }
 }
 
-/* It goes on holding beyond its lease by its own renewals, and each of its requests is
- * answered. */
+/* Checks that the parent holds beyond its lease by its own renewals, and that each of its
+ * requests is answered. */
 static void parent_holds_on(struct parent *parent)
 {
     stage_forget_lag();
@@ -274,7 +273,7 @@ static void parent_holds_on(struct parent *parent)
         return 1;                                                                        \
     }
 
-/* All that this process' epoll sets watch. */
+/* Returns the number of descriptors that this process's epoll sets watch. */
 static int watched(void)
 {
     DIR *folder = opendir("/proc/self/fdinfo");
@@ -300,7 +299,7 @@ static int watched(void)
     return sum;
 }
 
-static int at_first; /* what `watched` was before there was a client */
+static int at_first; /* the result of watched() before there was a client */
 
 static int refuses_handle(struct parent *parent, struct lw_lock *lock)
 {
@@ -323,7 +322,7 @@ static int refuses_handle(struct parent *parent, struct lw_lock *lock)
         CHECK(strstr(parent->errbuf, ENTRY) != NULL);                                    \
     } while (0)
 
-/* Every call answers LW_ECLOSED, with the reason. */
+/* Checks that every call returns LW_ECLOSED, with the reason. */
 static int refuses(struct parent *parent)
 {
     for (int i = 0; i < CLIENTS; i++) {
@@ -373,7 +372,8 @@ static int frees(struct parent *parent)
     return 0;
 }
 
-/* The loop of a child whose base is its own ends by itself: nothing is left in it. */
+/* The loop of a child with an event_base of its own ends by itself: no event is left in
+ * it. */
 static int runs_out(struct parent *parent)
 {
     CHECK(event_base_dispatch(parent->base) == 1);
@@ -397,7 +397,7 @@ static int reinits_dispatches_and_calls(struct parent *parent)
     return frees(parent);
 }
 
-/* Against libevent's rules: its base shares the parent's epoll set. */
+/* Against libevent's rules: the child's event_base shares the parent's epoll set. */
 static int dispatches(struct parent *parent)
 {
     CHECK(event_base_dispatch(parent->base) == 1);
@@ -433,7 +433,8 @@ static int result_of(pid_t child)
     return status;
 }
 
-/* One level further: what the child does not do, its child does. */
+/* One level further: the child's own child makes the calls, and the child only runs its
+ * loop. */
 static int forks_one_that_reinits(struct parent *parent)
 {
     pid_t child = fork();
@@ -445,8 +446,9 @@ static int forks_one_that_reinits(struct parent *parent)
     return reinits_and_dispatches(parent);
 }
 
-/* Its child shares an epoll set with it, but not with the parent, and may delete from
- * that set what neither of them needs: this loop need not end by itself. */
+/* The child's own child shares an epoll set with it, but not with the parent, and may
+ * delete from that set what neither of them needs. So this loop need not end by
+ * itself. */
 static int reinits_and_forks_one(struct parent *parent)
 {
     pid_t child;
@@ -507,13 +509,13 @@ KIND(reinits_and_forks_one)
 
 /* ---- a fork in a callback ---- */
 
-static int result; /* of the child that on_fork made; -1: not yet made */
+static int result; /* exit status of on_fork's child; -1 before */
 static int (*forked_does)(struct parent *);
 static struct parent *forking;
 static bool in_forked;
 
-/* In the child it returns to the library, whose further callbacks of this turn, and
- * whose writes at its end, are the parent's alone. */
+/* In the child it returns to the library. The further callbacks of this turn, and the
+ * writes at its end, belong to the parent alone. */
 static void on_fork(struct lw_lock *lock, int status, void *arg)
 {
     pid_t child;
@@ -536,7 +538,7 @@ static void on_fork(struct lw_lock *lock, int status, void *arg)
     forking->still_ms = now_ms() - from_ms;
 }
 
-/* `before` of the turn's 64 callbacks are over when it forks. */
+/* Forks after `before` of the turn's 64 callbacks. */
 static void fork_in_a_callback(int before)
 {
     struct parent parent;
@@ -550,7 +552,7 @@ static void fork_in_a_callback(int before)
     result = -1;
     called = 0;
     options.wait_ms = 0;
-    for (int i = 0; i < 80; i++) { /* refused together */
+    for (int i = 0; i < 80; i++) { /* all are refused at once */
         (void)snprintf(name, sizeof(name), "lock%d", 1);
         assert_int_equal(lw_acquire(parent.clients[1], name, &options,
                                     i == before ? on_fork : on_done, &parent, &locks[i]),
@@ -591,7 +593,8 @@ static void forked_in_the_last_callback_of_a_turn(void **state)
 
 /* ---- daemon(3) ---- */
 
-/* Its parent is gone, its base shares a set with no other process. */
+/* The daemon's parent is gone: its event_base shares an epoll set with no other
+ * process. */
 static int daemon_lives(struct parent *parent, int told)
 {
     CHECK(event_base_dispatch(parent->base) == 1);
@@ -628,7 +631,7 @@ static void daemon_after_the_clients_were_made(void **state)
     }
     assert_int_equal(result_of(child), 0);
     (void)close(told[1]);
-    assert_int_equal(read(told[0], &byte, 1), 1); /* the end of file if it failed */
+    assert_int_equal(read(told[0], &byte, 1), 1); /* end of file if the daemon failed */
     UNTIL(redis_int("EVAL %s 0",
                     "return #redis.call('PUBSUB', 'CHANNELS', 'lockwire:*')") == 0);
     (void)close(told[0]);

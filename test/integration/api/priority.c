@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * options.priority: beside a host whose events are always ready a lock is granted, kept
- * and told where it is more urgent, and starved where it is less. Needs nothing beyond
- * test/lib. Must not know which events the library has.
+/* options.priority: next to a host whose events are always ready, a client with a more
+ * urgent priority is served as usual, and one with a less urgent priority is starved.
+ * Independent of the events that the library has.
  *
- * Happy path: a base with six priorities, a host that is always busy at a middle one, a
- * client at 0.
- */
+ * Usual course: an event_base with six priorities, a host that is always busy at a middle
+ * one, a client at 0. */
 #include "players.h"
 
 #include <stdio.h>
@@ -19,11 +17,12 @@ static void on_busy(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd, (void)what, (void)arg;
     event_active(busy, EV_TIMEOUT, 0);
-    (void)event_base_loopbreak(stage.base); /* else the loop would never return */
+    (void)event_base_loopbreak(stage.base); /* otherwise the loop would never return */
 }
 
-/* The stage's own event keeps the most urgent one. An event whose priority nobody set has
- * 3, and is starved by each of the busy hosts here. */
+/* Gives the event_base six priorities. The stage's own event keeps the most urgent one.
+ * An event without a priority of its own has 3, and is starved by each of the busy hosts
+ * here. */
 static void with_six_priorities(void)
 {
     assert_int_equal(event_base_priority_init(stage.base, 6), 0);
@@ -42,7 +41,7 @@ static void rest(void)
     event_free(busy);
 }
 
-/* Granted, renewed, handed over and released while the host is busy. */
+/* A lock is granted, renewed, handed over and released while the host is busy. */
 static void served(int priority, int busy_priority)
 {
     struct peer *a, *b;
@@ -79,7 +78,7 @@ static void priority_1_is_served_beside_a_less_urgent_host(void **state)
     served(1, 2);
 }
 
-/* A connection that is made anew while the host is busy. */
+/* A connection is made again while the host is busy. */
 static void priority_of_a_connection_made_anew(void **state)
 {
     struct peer *a;
@@ -95,7 +94,7 @@ static void priority_of_a_connection_made_anew(void **state)
     rest();
 }
 
-/* By TCP the loop tells when it is connected. */
+/* With TCP the loop reports when the client is connected. */
 static void priority_of_a_connection_by_TCP(void **state)
 {
     struct peer *a;
@@ -112,7 +111,7 @@ static void priority_of_a_connection_by_TCP(void **state)
     rest();
 }
 
-/* It is what the tests above rest on. */
+/* The precondition of the tests above. */
 static void priority_below_a_busy_host_is_starved(void **state)
 {
     struct peer *a;
@@ -127,7 +126,7 @@ static void priority_below_a_busy_host_is_starved(void **state)
     before = peer_stats(a);
     be_busy(1);
     UNTIL(lw_lock_remaining_ms(A->lock) == 0);
-    stage_run_for(5); /* 0 shows from the last millisecond on */
+    stage_run_for(5); /* it is 0 already in the last millisecond */
     assert_int_equal(peer_stats(a).renewed, before.renewed);
     assert_int_equal(A->lost, PENDING);
     rest();

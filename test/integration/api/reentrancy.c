@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Callback rule 4 as a matrix: inside each kind of callback each function of the API, on
- * this very handle, on another one, on the client. Every pair is a run on fresh clients;
- * nothing may fire after a free (players.h judges), nothing may be leaked (ASan), the
- * loop must end when all is freed. Needs nothing beyond test/lib. Must not know the
- * answers: those are in states.c and the rules' tests.
+/* Callback rule 4 as a matrix: in each kind of callback each function of the API, on the
+ * same handle, on another one, on the client. Each pair runs on fresh clients. No
+ * callback may follow a free (players.h checks that), nothing may leak (ASan), and the
+ * loop must end when everything is freed. Independent of the results of the calls, which
+ * states.c and the tests of the rules check.
  *
- * Happy path: a scene leads to the callback, the action is done inside it, the rest of
- * the scene runs on, everything is freed.
- */
+ * Usual course: a scene leads to the callback, the action is done in it, the rest of the
+ * scene runs, and everything is freed. */
 #include "players.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* What the action may touch. */
+/* What the actions may use. */
 static struct {
     struct peer *a, *b;
-    struct hold *self;   /* whose callback it is; NULL for link and close */
+    struct hold *self;   /* whose callback runs; NULL for link and close */
     struct hold *other;  /* another handle of the same client, held */
-    struct hold *queued; /* another one that waits */
+    struct hold *queued; /* another one, which waits */
     int acted;
 } scene;
 
@@ -229,7 +227,7 @@ static const struct action actions[] = {
     {"make another client", make_another_client},
 };
 
-/* ---- the callbacks in which they are done ---- */
+/* ---- the callbacks in which the actions are done ---- */
 
 static const struct action *playing;
 static enum moment wanted;
@@ -271,7 +269,7 @@ static void in_timed_out(void)
     arm(ask(scene.a, "Self", "theirs", 20), AT_RESULT);
 }
 
-/* By a hand-over message. */
+/* The grant comes by a hand-over message. */
 static void in_granted_after_waiting(void)
 {
     arm(ask(scene.a, "Self", "late", 60000), AT_RESULT);
@@ -301,7 +299,7 @@ static void in_lost_to_the_server(void)
     arm(self, AT_LOST);
     UNTIL(self->result != PENDING);
     redis_ok("DEL self");
-    extend(self, 0); /* one that is pending at the loss, too */
+    extend(self, 0); /* one that is pending at the loss */
 }
 
 static void in_released(void)
@@ -372,7 +370,7 @@ static void in_closed(void)
     peer_close(scene.a);
 }
 
-/* Of a handle that waited when its client was closed. */
+/* The callback of a handle that waited when its client was closed. */
 static void in_closed_while_waiting(void)
 {
     arm(scene.queued, AT_RESULT);
@@ -399,10 +397,10 @@ static void play(void (*lead_to_callback)(void), const struct action *action,
     wait_queued("theirs", 1);
     lead_to_callback();
     UNTIL(scene.acted > 0);
-    stage_run_for(15); /* what the action began goes on */
+    stage_run_for(15); /* what the action started goes on */
     players_leave();
     if (event_base_get_num_events(stage.base, EVENT_BASE_COUNT_ADDED) != 1) {
-        stage_fail("\"%s\": events are left", action->name); /* but the stage's own one */
+        stage_fail("\"%s\": events are left", action->name); /* besides the stage's */
     }
     stage_clear_trace();
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A daemon that restarts for an upgrade: it detaches 1,000 locks for 30 s and execs; what
- * it execs adopts them all, each with a larger fencing token. No lock is lost, and none
- * of the waiters of another process gets one before the new daemon releases it. The test
- * forks before it execs, since it needs the other process.
+/* A daemon that restarts for an upgrade: it detaches 1,000 locks for 30 s and execs the
+ * new daemon, which adopts all of them, each with a larger fencing token. No lock is
+ * lost, and no waiter of another process gets one before the new daemon releases it. The
+ * test forks before it execs, since it needs the other process.
  *
- * Happy path: main() without arguments plays the test, and execs itself with arguments:
- * adopt URL FILE.
- */
+ * Usual course: main() without arguments runs the test, and execs itself with the
+ * arguments adopt URL FILE. */
 #include "child.h"
 #include "players.h"
 
@@ -31,7 +29,7 @@ static struct job jobs[LOCKS];
 static struct event_base *base;
 static int held, detached, failed, rivals_granted;
 
-/* ---- what is common to the old and the new daemon ---- */
+/* ---- both daemons ---- */
 
 static void on_held(struct lw_lock *lock, int status, void *arg)
 {
@@ -190,7 +188,7 @@ static pid_t start_new_daemon(const char *file, int *from, int *to)
     return child;
 }
 
-/* Reads what there is, and returns true once it is a whole line. */
+/* Reads the output that has come, and returns true once it is a whole line. */
 static bool has_line(int fd, char *line, size_t size)
 {
     size_t length = strlen(line);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The callback rules 1 to 5, each clause by name. test/lib/players.h judges rules 1, 2, 3
- * and 5 at every callback of every other test, too; here stands what only a scene of its
- * own can show. Rule 4 has reentrancy.c besides. Needs nothing beyond test/lib. Must not
- * know the library's inside.
+/* The callback rules 1 to 5, each clause by name. test/lib/players.h checks rules 1, 2, 3
+ * and 5 at every callback of every other test, too; this file has what only a scene of
+ * its own can show. Rule 4 is also tested in reentrancy.c. Independent of the library's
+ * inside.
  *
- * Happy path: a scene for the clause, and what must not have happened in it.
- */
+ * Usual course: a scene for the clause, and what must not have happened in it. */
 #include "players.h"
 
 /* ---- 1: no callback runs inside an API call; all run from the event loop ---- */
@@ -23,7 +21,7 @@ static void rule1_nothing_fires_until_the_loop_runs(void **state)
     extend(held, 0);
     let_go(held);
     drop(gone);
-    stage_stall(200); /* whatever is due or answered by now has to wait for the loop */
+    stage_stall(200); /* anything due or answered by now has to wait for the loop */
     assert_string_equal(stage.trace, "");
     EXPECT_SET("H renewed ECANCELED; H released OK; A granted");
 }
@@ -35,7 +33,7 @@ static void rule1_failure_known_at_once_still_comes_from_the_loop(void **state)
     (void)state;
     server_absent(&nobody);
     struct peer *a = peer_start_at("a", nobody.url, NULL);
-    UNTIL(a->downs > 0); /* backing off: known to be without a server */
+    UNTIL(a->downs > 0); /* the client backs off: it knows that there is no server */
     struct hold *A = ask(a, "A", "x", 0);
     assert_int_equal(A->result, PENDING);
     assert_int_equal(lw_lock_state(A->lock), LW_WAITING);
@@ -50,14 +48,14 @@ static void rule1_local_refusal_still_comes_from_the_loop(void **state)
     (void)state;
     take(a, "A", "x");
     EXPECT("A granted");
-    struct hold *B = ask(a, "B", "x", 0); /* a sibling has it: known without a command */
+    struct hold *B = ask(a, "B", "x", 0); /* held by the same client: needs no command */
     assert_int_equal(lw_lock_state(B->lock), LW_WAITING);
     EXPECT("B EBUSY");
 }
 
 static void rule1_log_callback_may_come_inside_a_call_and_nothing_else(void **state)
 {
-    struct peer *a = peer_start("a", NULL); /* logs at every level; players.h judges */
+    struct peer *a = peer_start("a", NULL); /* logs at every level; players.h checks */
 
     (void)state;
     UNTIL(a->up);
@@ -97,7 +95,7 @@ static void rule2_each_accepted_call_has_one_callback(void **state)
     for (int i = 0; i < 40; i++) {
         UNTIL(all[i]->result != PENDING);
     }
-    stage_run_for(300); /* a second one would be noticed by players.h */
+    stage_run_for(300); /* players.h would notice a second one */
     stage_clear_trace();
 }
 
@@ -144,8 +142,8 @@ static void rule3_handle_outlives_its_failure_and_its_loss(void **state)
     assert_true(lw_lock_retry_ms(B->lock) > 0);
 }
 
-/* Freed at each of the first turns of the loop after each kind of call: players.h would
- * complain about any callback after it. */
+/* The handle is freed at each of the first turns of the loop after each kind of call.
+ * players.h would complain about any later callback. */
 static void rule3_nothing_fires_after_free_at_any_moment(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
@@ -190,7 +188,7 @@ static void rule3_arg_may_be_freed_with_the_handle(void **state)
 
     (void)state;
     for (int i = 0; i < 10; i++) {
-        arg = calloc(1, sizeof(*arg)); /* its use after free() is what ASan would find */
+        arg = calloc(1, sizeof(*arg)); /* ASan would find its use after free() */
         assert_int_equal(
             lw_acquire(a->client, "x", asking(.wait_ms = 1000), read_arg, arg, &lock),
             LW_OK);
@@ -253,7 +251,7 @@ static void rule5_state_stays_held_past_the_deadline_until_lost(void **state)
     EXPECT("A granted");
     stage_stall(400);
     assert_int_equal(lw_lock_state(A->lock), LW_HELD);
-    assert_int_equal(lw_lock_remaining_ms(A->lock), 0); /* the belief ends by the clock */
+    assert_int_equal(lw_lock_remaining_ms(A->lock), 0); /* it ends by the clock */
     EXPECT("A lost ELOST");
     assert_int_equal(lw_lock_state(A->lock), LW_LOST);
 }
@@ -280,7 +278,7 @@ static void rule5_release_after_the_deadline_but_before_lost(void **state)
     (void)state;
     EXPECT("A granted");
     stage_stall(400);
-    let_go(A); /* it is in LW_HELD still */
+    let_go(A); /* it is still LW_HELD */
     EXPECT("A released ENOTHELD");
     stage_expect_nothing(100);
 }

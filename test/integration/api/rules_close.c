@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Callback rules 7 (lw_client_close, lw_client_free) and 8 (the loop). Needs nothing
- * beyond test/lib. Must not know how the client drains.
+/* Callback rules 7 (lw_client_close, lw_client_free) and 8 (the loop). Independent of how
+ * the client drains.
  *
- * Happy path: handles in several states, the client ends, what each is told and what is
- * left in Redis.
- */
+ * Usual course: handles in several states, the client ends; checks the callbacks, and
+ * what is left in Redis. */
 #include "known.h"
 #include "players.h"
 #include "proxy.h"
@@ -27,7 +25,7 @@ static void rule7_close_releases_what_is_held_silently(void **state)
     peer_close(a);
     assert_int_equal(lw_lock_state(A->lock), LW_DONE);
     assert_int_equal(lw_lock_remaining_ms(A->lock), 0);
-    EXPECT_SET("a closed; B granted"); /* handed over, and nothing said of A */
+    EXPECT_SET("a closed; B granted"); /* handed over; A gets no callback */
     assert_int_equal(A->lost, PENDING);
     assert_held_by_redis(B);
 }
@@ -152,7 +150,7 @@ static void rule7_close_without_callback(void **state)
     EXPECT("A granted");
     assert_int_equal(lw_client_close(a->client, NULL, NULL), LW_OK);
     UNTIL(redis_int("EXISTS x") == 0);
-    UNTIL(peer_link_id(a, false) == 0); /* it has come to its end */
+    UNTIL(peer_link_id(a, false) == 0); /* the client has closed */
     peer_free(a);
 }
 
@@ -221,7 +219,7 @@ static void free_client_of(struct hold *hold, enum moment moment)
     peer_free(hold->peer);
 }
 
-/* Both grants came in one answer; of the second nobody was told. */
+/* Both grants arrive together; the second one is not delivered. */
 static void rule7_grant_that_was_not_told_leaves_no_number(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
@@ -238,7 +236,7 @@ static void rule7_grant_that_was_not_told_leaves_no_number(void **state)
     assert_int_equal(lw_lock_state(B->lock), LW_DONE);
     assert_int_equal(lw_lock_fence(B->lock), 0);
     assert_string_equal(lw_lock_owner(B->lock), "");
-    assert_true(lw_lock_fence(A->lock) == A->fence); /* he was told */
+    assert_true(lw_lock_fence(A->lock) == A->fence); /* this one was delivered */
     stage.keys_may_stay = true;
 }
 
@@ -261,7 +259,7 @@ static void rule7_client_freed_before_it_is_told_that_it_is_closed(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    peer_close(a); /* nothing is to be drained: the callback is on its way */
+    peer_close(a); /* nothing to drain: the callback is already queued */
     peer_free(a);
     stage_expect_nothing(50);
 }
@@ -339,7 +337,7 @@ static void rule8_events_keep_dispatch_running_and_end_with_free(void **state)
     assert_int_equal(event_base_dispatch(base), 0); /* ended by loopexit: 1 = no events */
     assert_true(event_base_got_exit(base));
     lw_client_free(client);
-    assert_int_equal(event_base_dispatch(base), 1); /* nothing is left to wait for */
+    assert_int_equal(event_base_dispatch(base), 1); /* no events are left */
     event_base_free(base);
 }
 

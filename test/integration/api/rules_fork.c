@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Callback rule 8, of fork: a child may free what it has of its parent's, before or after
- * it makes the event_base its own by event_reinit, or without. Neither does the parent
- * notice, nor is anything of it left in the child. Needs nothing beyond test/lib.
+/* Callback rule 8, on fork: a child may free what it inherits from its parent, before or
+ * after it makes the event_base its own by event_reinit, or without that. The parent is
+ * not affected, and nothing of the parent's is left in the child.
  *
- * Happy path: something is held, a child frees it, the parent goes on holding.
- */
+ * Usual course: a lock is held, a child frees it, the parent keeps holding. */
 #include "child.h"
 #include "players.h"
 
@@ -14,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Did the function come to its end in a forked child? */
+/* Runs the function in a forked child. Returns true if it came to its end. */
 static bool run_in_child(void (*function)(struct peer *, struct hold *),
                          struct peer *peer, struct hold *hold)
 {
@@ -53,7 +51,7 @@ static void on_nothing(struct lw_client *client, int status,
     (void)client, (void)status, (void)inspection, (void)why, (void)arg;
 }
 
-/* Whatever else it does by mistake is refused, and holds nothing. */
+/* Anything else that the child does by mistake is refused, and it holds nothing. */
 static void child_tries(struct peer *peer, struct hold *hold)
 {
     struct lw_lock *lock = NULL;
@@ -110,7 +108,7 @@ static void rule8_fork_child_holds_nothing(void **state)
     after_fork(child_tries);
 }
 
-/* Its third link listens to Redisson's channels. */
+/* The client's third link is subscribed to Redisson's channels. */
 static void rule8_fork_child_frees_a_client_that_listens(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
@@ -127,12 +125,12 @@ static void rule8_fork_child_frees_a_client_that_listens(void **state)
     EXPECT("A granted");
 }
 
-/* ---- a base that becomes the child's ---- */
+/* ---- an event_base that becomes the child's ---- */
 
-#define PIPES 16 /* more than the descriptors that a client had */
+#define PIPES 16 /* more than a client's descriptors */
 #define LEASE_MS 2000
 
-/* A daemon with nothing in its loop but the library. */
+/* A daemon whose loop has no events except the library's. */
 struct daemon {
     struct event_base *base;
     struct lw_client *client;
@@ -185,9 +183,9 @@ static void daemon_frees(struct daemon *daemon)
     lw_lock_free(daemon->lock);
 }
 
-/* Whether the base has become the child's own, with nothing of the parent's: its pipes
- * have the numbers that the client's descriptors had, and only what is said on them is
- * heard. */
+/* Tests whether the event_base has become the child's own, with nothing of the parent's.
+ * The pipes get the numbers that the client's descriptors had, and only what is written
+ * to the pipes may arrive. */
 static int heard;
 
 static void on_pipe(evutil_socket_t fd, short what, void *arg)
@@ -267,8 +265,8 @@ static int reinits_and_frees_all(struct daemon *daemon)
     return frees_all(daemon);
 }
 
-/* In the parent replies still arrive, so renewals are believed, and the lock is held
- * on. */
+/* Replies still arrive in the parent, so that its renewals count and the lock stays
+ * held. */
 static void parent_holds_on(struct daemon *daemon)
 {
     for (int64_t end = now_ms() + 2 * LEASE_MS; now_ms() < end;) {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Callback rule 6, `lost`: when, how often, why, and its order among the other callbacks.
- * Needs nothing beyond test/lib. Must not know the library's timers.
+/* Callback rule 6, `lost`: when, how often, why, and its order among the other callbacks.
+ * Independent of the library's timers.
  *
- * Happy path: a lock is held, the ground is taken from under it, `lost` comes, once,
- * first.
- */
+ * Usual course: a lock is held, something ends the hold, and `lost` is called, once,
+ * before any other callback. */
 #include "players.h"
 #include "proxy.h"
 
@@ -53,7 +51,7 @@ static void rule6_once_although_both_reasons_come(void **state)
     (void)state;
     EXPECT("A granted");
     redis_ok("DEL x");
-    stage_stall(900); /* deadline, max_hold and the server's word are all due together */
+    stage_stall(900); /* deadline, max_hold and the server's reply are all due together */
     UNTIL(A->lost != PENDING);
     stage_clear_trace();
     stage_expect_nothing(300);
@@ -81,7 +79,7 @@ static void rule6_never_after_release_was_called(void **state)
     EXPECT("A granted");
     server_pause(&stage.server);
     let_go(A);
-    stage_run_for(500); /* its deadline is over now */
+    stage_run_for(500); /* its deadline has passed */
     server_resume(&stage.server);
     UNTIL(A->released != PENDING);
     assert_int_equal(A->lost, PENDING);
@@ -98,7 +96,7 @@ static void rule6_at_the_deadline_minus_the_margin_at_the_latest(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(margins) / sizeof(*margins); i++) {
-        char name[2] = {(char)('a' + i)}; /* free: so the grant is of one whole lease */
+        char name[2] = {(char)('a' + i)}; /* free, so that the grant has a whole lease */
         stage_forget_lag();
         struct hold *A = ask_with(a, "A", name,
                                   asking(.wait_ms = -1, .lease_ms = 1000,
@@ -149,11 +147,11 @@ static void rule6_margin_with_renewals_that_cannot_come(void **state)
     stage_skip_if_lag(100);
     assert_int_in_range(A->remaining_at_lost, 200, 400);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
-    stage_expect_nothing(100); /* the late answer does not bring it back */
+    stage_expect_nothing(100); /* the late reply does not revive it */
     assert_int_equal(lw_lock_state(A->lock), LW_LOST);
 }
 
-/* ---- first of all after a loop that stalled ---- */
+/* ---- the first callback after a stalled loop ---- */
 
 static void rule6_first_callback_after_a_stalled_loop(void **state)
 {
@@ -166,7 +164,7 @@ static void rule6_first_callback_after_a_stalled_loop(void **state)
         stage_forget_lag();
         struct hold *A =
             ask_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
-        struct hold *C = ask(a, "C", "y", 250); /* its time-out comes in the stall, too */
+        struct hold *C = ask(a, "C", "y", 250); /* its time-out also comes in the stall */
         struct hold *D = ask(a, "D", "z", 0);
         EXPECT_SET("A granted; D granted");
         struct hold *E = ask(a, "E", "w", 0); /* answered during the stall */
@@ -217,7 +215,7 @@ static void stall_inside(struct hold *hold, enum moment moment)
     stage_stall(500);
 }
 
-/* A callback of the host's own takes longer than the lease of another lock. */
+/* A callback of the host takes longer than the lease of another lock. */
 static void rule6_next_callback_after_one_that_took_too_long(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
@@ -245,7 +243,7 @@ static void I1_grant_that_arrives_past_its_deadline_is_discarded(void **state)
     assert_int_equal(A->result, PENDING);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     UNTIL(A->result !=
-          PENDING); /* players.h judges: granted with time remaining, or not */
+          PENDING); /* players.h checks: granted with time remaining, or not */
     stage_clear_trace();
 }
 

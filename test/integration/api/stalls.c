@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Loops that stall, and callbacks that take long: much is due at once then, and what was
- * on its way to a callback may have come to nothing. Needs nothing beyond test/lib. Must
- * not know in what order things are looked at.
+/* Loops that stall, and callbacks that take long: afterwards much is due at once, and a
+ * result that is queued for its callback may no longer be true. Independent of the order
+ * in which the library checks.
  *
- * Happy path: two grants are on their way; the first one's callback stalls past the
- * second one's lease; the second one is asked for again, and told when it is held.
- */
+ * Usual course: two grants are queued. The first one's callback stalls past the second
+ * one's lease; the second lock is requested again, and its grant is delivered once it is
+ * held. */
 #include "players.h"
 
 #include <stdio.h>
@@ -23,7 +22,7 @@ static void stall(struct hold *hold, enum moment moment)
     }
 }
 
-/* A's and B's grants come in one packet, or nearly so. */
+/* The grants of A and B come in one packet, or nearly so. */
 static void two_grants(struct peer *a, uint32_t lease_of_B, int64_t wait_of_B,
                        void (*in_A)(struct hold *hold, enum moment moment))
 {
@@ -32,7 +31,7 @@ static void two_grants(struct peer *a, uint32_t lease_of_B, int64_t wait_of_B,
     A->then = in_A;
 }
 
-/* ---- grants that are not told yet ---- */
+/* ---- grants that are not delivered yet ---- */
 
 static void a_grant_that_ends_before_it_is_told_is_asked_for_again(void **state)
 {
@@ -40,7 +39,7 @@ static void a_grant_that_ends_before_it_is_told_is_asked_for_again(void **state)
 
     (void)state;
     two_grants(a, 300, -1, stall);
-    UNTIL(B->result != PENDING); /* players.h: with time remaining, or not at all */
+    UNTIL(B->result != PENDING); /* players.h checks that time remains */
     assert_int_equal(B->result, LW_OK);
     stage_clear_trace();
 }
@@ -53,7 +52,7 @@ static int64_t now_us(void)
     return now.tv_sec * 1000000LL + now.tv_nsec / 1000;
 }
 
-/* Its deadline is B's, or earlier by the time it took to send B's command. */
+/* A's deadline is B's, or earlier by the time it took to send B's command. */
 static void stall_to_the_last_millisecond(struct hold *hold, enum moment moment)
 {
     int64_t until;
@@ -82,7 +81,7 @@ static void a_grant_with_less_than_a_millisecond_left_is_asked_for_again(void **
         B = ask_with(a, "B", "y",
                      asking(.wait_ms = -1, .lease_ms = 100, .flags = LW_NO_RENEW));
         A->then = stall_to_the_last_millisecond;
-        UNTIL(B->result != PENDING); /* players.h: with time remaining, or not at all */
+        UNTIL(B->result != PENDING); /* players.h checks that time remains */
         assert_int_equal(B->result, LW_OK);
         drop(A);
         drop(B);
@@ -149,9 +148,9 @@ static void a_grant_that_is_not_told_at_free_is_given_back(void **state)
     stage_expect_nothing(50);
 }
 
-/* ---- losses that are not told yet ---- */
+/* ---- losses that are not delivered yet ---- */
 
-/* Both leases end during the stall; A is told first. */
+/* Both leases end during the stall; A's loss is delivered first. */
 static void two_losses(struct peer *a,
                        void (*in_A)(struct hold *hold, enum moment moment))
 {
@@ -211,7 +210,7 @@ static void a_loss_that_is_not_told_at_close_never_is(void **state)
 
 static struct hold *first;
 
-/* The news that both are gone come in one answer. */
+/* One reply reports that both locks are gone. */
 static void two_stolen(void (*in_both)(struct hold *hold, enum moment moment))
 {
     struct peer *a = peer_ready("a", client_of(.local_turns = 1, .backoff_min_ms = 1));
@@ -264,14 +263,15 @@ static void a_renewal_before_the_theft_is_told_is_ELOST_after_it(void **state)
     (void)state;
     two_stolen(renew_whoever_is_left);
     other = first == A ? B : A;
-    UNTIL(other->renewals == 0); /* players.h: its loss came before */
+    UNTIL(other->renewals == 0); /* players.h checks that its loss came before */
     assert_int_equal(other->lost, LW_ENOTHELD);
     assert_int_equal(other->renewed, LW_ELOST);
 }
 
 /* ---- much at once ---- */
 
-/* The end of closing comes first; the release's own time-out finds it told already. */
+/* The end of closing comes first; when the release's own time-out is due, the release has
+ * already been reported. */
 static void a_release_and_a_close_that_are_both_overdue_end_once(void **state)
 {
     struct peer *a =
@@ -302,7 +302,7 @@ static void at_most_64_callbacks_come_in_one_turn_of_the_loop(void **state)
     EXPECT("A granted");
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(label, sizeof(label), "%d", i);
-        all[i] = ask(a, label, "x", 0); /* known to be busy without a command */
+        all[i] = ask(a, label, "x", 0); /* busy without a command */
     }
     while (told < MANY) {
         int before = told;

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The header's table, state by call, cell by cell: lw_release, lw_renew and lw_lock_free
- * in LW_WAITING, LW_RELEASING, LW_LOST, LW_DONE, and on inert handles; LW_HELD is in
- * states_held.c. Needs nothing beyond test/lib. Must not know more of the states than the
- * header says.
+/* The header's table of calls by state, cell by cell: lw_release, lw_detach, lw_renew and
+ * lw_lock_free in LW_WAITING, LW_RELEASING, LW_LOST, LW_DONE, and on inert handles.
+ * LW_HELD is in states_held.c. Independent of anything about states that the header does
+ * not say.
  *
- * Happy path: bring a handle into a state, call, compare.
- */
+ * Usual course: brings a handle into a state, calls, and compares. */
 #include "players.h"
 #include "proxy.h"
 
 static struct peer *a, *b;
 
-/* ---- how to come into each state ---- */
+/* ---- the ways into each state ---- */
 
 static struct hold *waiting(void)
 {
@@ -145,7 +143,7 @@ static void waiting_free_gives_a_grant_by_message_to_the_next(void **state)
     wait_queued("x", 2);
     proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, true);
     let_go(C);
-    /* and handed over to A, which does not know yet */
+    /* the lock has been handed over to A, which does not know it yet */
     EXPECT("C granted; C released OK");
     drop(A);
     proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, false);
@@ -293,7 +291,7 @@ static void client_freed_when_done_ECLOSED(void **state)
     client_freed_makes_every_handle_inert(released());
 }
 
-/* The client is there until it is freed, and so the table's column holds. */
+/* A closed client exists until it is freed, so the table's column LW_DONE applies. */
 static void client_closed_is_done_and_client_freed_is_ECLOSED(void **state)
 {
     struct hold *A = held();

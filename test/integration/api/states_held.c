@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The column LW_HELD of the header's table, state by call: what lw_release, lw_renew and
- * lw_lock_free do, and each result that their callbacks may have. The other columns are
- * in states.c. Needs nothing beyond test/lib. Must not know more of the states than the
- * header says.
+/* The column LW_HELD of the header's table of calls by state: what lw_release, lw_renew
+ * and lw_lock_free do, and each status that their callbacks may have. The other columns
+ * are in states.c. Independent of anything about states that the header does not say.
  *
- * Happy path: a held handle, a call, its result and what is in Redis afterwards.
- */
+ * Usual course: a held handle, a call, its result, and what is in Redis afterwards. */
 #include "players.h"
 #include "proxy.h"
 
@@ -74,11 +71,11 @@ static void held_release_at_a_stopped_server_is_EUNKNOWN(void **state)
     assert_state(A, LW_DONE);
     assert_true(A->released_ms - A->result_ms >= 390);
     server_resume(&stage.server);
-    UNTIL(redis_int("EXISTS x") == 0); /* it is tried on in the background */
+    UNTIL(redis_int("EXISTS x") == 0); /* it is retried in the background */
     UNTIL(a->downs > 0 && a->up);      /* so that it leaves nothing behind */
 }
 
-/* Neither the command nor the connection comes through; later there is another one. */
+/* Neither the release nor a new connection gets through at first; later one does. */
 static void held_release_that_was_swallowed_is_EUNKNOWN_and_tried_on(void **state)
 {
     struct proxy *proxy = proxy_start(stage.server.path, false);
@@ -128,7 +125,7 @@ static void held_renew_of_a_bad_lease_is_EINVAL(void **state)
     struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 2000, .margin_ms = 500));
     EXPECT("A granted");
     extend_refused(A, 99, LW_EINVAL);
-    extend_refused(A, 1000, LW_EINVAL); /* twice the margin */
+    extend_refused(A, 1000, LW_EINVAL); /* not above twice the margin */
     extend_refused(A, UINT32_MAX, LW_EINVAL);
     assert_state(A, LW_HELD);
     extend(A, 1001);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * lw_client_stats: each counter moves by what it counts, and by nothing else. Needs
- * nothing beyond test/lib. Must not know when the library counts.
+/* lw_client_stats: each counter changes by what it counts, and by nothing else.
+ * Independent of when the library counts.
  *
- * Happy path: do one thing, look at the one counter.
- */
+ * Usual course: does one thing, and checks the one counter. */
 #include "known.h"
 #include "monitor.h"
 #include "players.h"
@@ -107,12 +105,12 @@ static void renewed(void **state)
     UNTIL(peer_stats(a).renewed >= 3);
     stage_skip_if_lag(20);
     assert_int_equal(peer_stats(a).renewals_late, 0);
-    stage_stall(320); /* a renewal was due in it */
+    stage_stall(320); /* a renewal was due during it */
     UNTIL(peer_stats(a).renewals_late == 1 || A->lost != PENDING);
     stage_clear_trace();
 }
 
-/* The library's count is the server's, MONITOR's. */
+/* The library's count equals the server's, as MONITOR shows it. */
 static void commands_are_those_that_the_server_saw(void **state)
 {
     (void)state;
