@@ -132,7 +132,8 @@ static void shorten(struct hold *hold, enum moment moment)
     }
 }
 
-/* Its answer makes the deadline no later than the call did. */
+/* The call makes the deadline earlier at once; the reply to it does not move the deadline
+ * further out. */
 static void risk_ends_by_a_renewal_that_makes_the_lease_shorter(void **state)
 {
     struct peer *a = peer_ready("a", NULL);

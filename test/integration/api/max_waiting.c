@@ -133,7 +133,7 @@ static void three_at_once_exclusive(void **state)
     three_at_once_in(LW_EXCLUSIVE);
 }
 
-/* The client's own waiters count one by one, although one token stands for them. */
+/* The client's own waiters count one by one, although they share one token. */
 static void local_waiters_count_one_by_one(void **state)
 {
     struct hold *A;

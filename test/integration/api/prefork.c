@@ -627,7 +627,7 @@ static void daemon_after_the_clients_were_made(void **state)
             _exit(1);
         }
         (void)close(hold[1]);
-        _exit(read(hold[0], &byte, 1) == 0 ? 0 : 1); /* until the test is over */
+        _exit(read(hold[0], &byte, 1) == 0 ? 0 : 1); /* until the test has ended */
     }
     assert_int_equal(result_of(child), 0);
     (void)close(told[1]);

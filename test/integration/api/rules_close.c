@@ -2,8 +2,8 @@
 /* Callback rules 7 (lw_client_close, lw_client_free) and 8 (the loop). Independent of how
  * the client drains.
  *
- * Usual course: handles in several states, the client ends; checks the callbacks, and
- * what is left in Redis. */
+ * Usual course: handles in several states, the client ends; checks the callbacks, and the
+ * keys that are left in Redis. */
 #include "known.h"
 #include "players.h"
 #include "proxy.h"

@@ -206,7 +206,7 @@ static void fences_grow_over_entry_upgrade_and_other_modes(void **state)
         last = M->fence;
         get_out(M, LW_OK);
         redis_ok(
-            "DEL lockwire:fence"); /* the next fence is larger, even without a counter */
+            "DEL lockwire:fence"); /* the next fencing token is larger all the same */
     }
 }
 

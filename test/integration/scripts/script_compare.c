@@ -361,7 +361,7 @@ static void check_state(char *text)
     CHECK(model_excludes(&world.model), "two exclude each other:\n%s", text);
 }
 
-/* Returns false for a call that reads no queue: a renewal of what is held, a reply of a
+/* Returns false for a call that reads no queue: a renewal of a hold, a reply of a
  * deadlock, a fast release, detaching and adopting, and any call while the guard is
  * closed. */
 static bool serves(const struct call *call, const struct model_answer *answer)
