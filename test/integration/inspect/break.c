@@ -53,8 +53,7 @@ static struct peer *client_behind_a_proxy(void)
 {
     struct peer *d;
 
-    proxy = proxy_start(stage.server.path,
-                        false); /* first, so that it stays until all have closed */
+    proxy = proxy_start(stage.server.path, false); /* first: it stays until all closed */
     three_clients();
     d = peer_start_at("d", proxy->url, NULL);
     peer_wait_ready(d);

@@ -61,8 +61,7 @@ static void who_comes_while_the_first_one_asks_has_its_lease(void **state)
     (void)state;
     a = peer_ready("a", NULL);
     struct hold *A = anna("A", 1000, 0);
-    EXPECT("A granted"); /* the server knows the script from now on, so that a request is
-                            sent only once */
+    EXPECT("A granted"); /* the server knows the script: later requests are sent once */
     let_go(A);
     EXPECT("A released OK");
     A = anna("A", 1000, 0);

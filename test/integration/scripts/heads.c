@@ -233,8 +233,7 @@ static void a_pattern_subscriber_hears_of_locks_that_were_set_alone(void **state
     script_client_turn(&b, waiter);
     assert_int_equal(redisGetReply(spy, (void **)&reply), REDIS_OK);
     (void)snprintf(channel, sizeof(channel), "lockwire:2:%s", b.uuid);
-    assert_string_equal(reply->element[2]->str,
-                        channel); /* the first message that it receives */
+    assert_string_equal(reply->element[2]->str, channel); /* the first that it receives */
     freeReplyObject(reply);
     redisFree(spy);
 }

@@ -61,8 +61,7 @@ static void who_does_not_wait_is_told_the_lease_and_leaves_no_trace(void **state
     (void)state;
     acquire(script_token(&a, 1, WINDOW), LEASE, 0, NO_TICKET);
     answer = acquire(script_token(&b, 1, WINDOW), LEASE, 0, NO_TICKET);
-    assert_int_equal(refused(answer, -1),
-                     answer.n[4]); /* its ticket is the present time */
+    assert_int_equal(refused(answer, -1), answer.n[4]); /* it has just come */
     assert_true(answer.n[1] > LEASE / 2 && answer.n[1] <= LEASE);
     assert_true(answer.n[4] > 1LL << 50);
     assert_int_equal(script_do(&server, "EXISTS " QUEUE), 0);

@@ -64,8 +64,8 @@ struct model {
     struct model_list queue;
     struct model_list holds;
     struct model_list rw_queue;
-    struct model_list notes; /* while the lock has readers: each waiter and its last
-                                request, if known */
+    struct model_list
+        notes; /* while there are readers: the waiters' last known requests */
 };
 
 void model_acquire(struct model *model, int token, bool wait, long long ticket,

@@ -22,12 +22,11 @@ struct script_server {
     char socket[96];
     pid_t process;
     redisContext *admin; /* has all permissions */
-    redisContext *link;  /* runs the scripts; the same as admin unless
-                            script_server_become() was called */
-    char look[41];       /* the script that looks at all keys after each script */
-    redisReply *seen;    /* the result of the last look; NULL if the test has changed
-                            something since */
-    char watch[41];      /* script_server_watch() */
+    redisContext
+        *link; /* runs the scripts; admin's unless script_server_become() was called */
+    char look[41];    /* the script that looks at all keys after each script */
+    redisReply *seen; /* by the last look; NULL if the test has changed something since */
+    char watch[41];   /* script_server_watch() */
     char watched[32768];
     bool lenient; /* faults that a look finds are stored in `wrong`, and fail no test */
     char wrong[128]; /* "" if the last look found nothing */

@@ -250,8 +250,7 @@ static void stop(struct front *front)
     struct guest *guest;
 
     front_cut(front);
-    event_base_loop(stage.base,
-                    EVLOOP_NONBLOCK); /* libevent frees the bufferevents there */
+    event_base_loop(stage.base, EVLOOP_NONBLOCK); /* libevent frees them there */
     while ((guest = front->guests) != NULL) {
         front->guests = guest->next;
         free(guest);
