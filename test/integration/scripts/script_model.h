@@ -64,8 +64,7 @@ struct model {
     struct model_list queue;
     struct model_list holds;
     struct model_list rw_queue;
-    struct model_list
-        notes; /* while there are readers: the waiters' last known requests */
+    struct model_list notes; /* while there are readers: the waiters' last requests */
 };
 
 void model_acquire(struct model *model, int token, bool wait, long long ticket,

@@ -22,9 +22,8 @@ struct script_server {
     char socket[96];
     pid_t process;
     redisContext *admin; /* has all permissions */
-    redisContext
-        *link; /* runs the scripts; admin's unless script_server_become() was called */
-    char look[41];    /* the script that looks at all keys after each script */
+    redisContext *link;  /* runs the scripts; admin unless script_server_become() */
+    char look[41];       /* the script that looks at all keys after each script */
     redisReply *seen; /* by the last look; NULL if the test has changed something since */
     char watch[41];   /* script_server_watch() */
     char watched[32768];
