@@ -15,7 +15,7 @@ import os
 import re
 import sys
 
-FOLDERS = ("include", "src", "scripts", "bench")
+FOLDERS = ("include", "src", "scripts", "bench", "test")
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "test/README.md")
 KINDS = (".c", ".h", ".lua", ".md", ".scd")
 ALLOWED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "prose.json")
