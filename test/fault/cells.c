@@ -113,9 +113,10 @@ struct peer *client_at(const char *label, const char *url)
 static struct hold *ask_as(struct peer *peer, const char *label, const char *name,
                            enum lw_mode mode, int64_t wait_ms, uint32_t lease_ms)
 {
-    return ask_with(peer, label, name,
-                    asking(.mode = mode, .permits = mode == LW_SHARED ? way->permits : 0,
-                           .wait_ms = wait_ms, .lease_ms = lease_ms));
+    return acquire_hold_with(peer, label, name,
+                             asking(.mode = mode,
+                                    .permits = mode == LW_SHARED ? way->permits : 0,
+                                    .wait_ms = wait_ms, .lease_ms = lease_ms));
 }
 
 struct hold *ask_to_hold(struct peer *peer, const char *label, int64_t wait_ms,
@@ -233,7 +234,7 @@ void expect_W1(struct hold *waiter)
         stage_fail("W1: %s", status_name(waiter->result));
     }
     assert_held_by_redis(waiter);
-    let_go(waiter);
+    release_hold(waiter);
     UNTIL(waiter->released != PENDING && (sibling == NULL || sibling->result != PENDING));
     assert_int_equal(waiter->released, LW_OK);
     assert_true(sibling == NULL || sibling->result == LW_OK);

@@ -61,14 +61,14 @@ static void who_wants_a_number_is_told_of_the_clock(void **state)
 
     (void)state;
     for (int i = 0; i < 3; i++) {
-        struct hold *A = ask(a, "A", "x", 0);
+        struct hold *A = acquire_hold(a, "A", "x", 0);
 
         EXPECT("A EREDIS");
         assert_blames_the_clock(lw_lock_errstr(A->lock));
-        drop(A);
+        free_hold(A);
     }
-    ask_with(a, "E", "y", asking(.mode = LW_EXCLUSIVE));
-    ask_with(a, "S", "z", asking(.mode = LW_SHARED, .wait_ms = 300));
+    acquire_hold_with(a, "E", "y", asking(.mode = LW_EXCLUSIVE));
+    acquire_hold_with(a, "S", "z", asking(.mode = LW_SHARED, .wait_ms = 300));
     EXPECT("E EREDIS; S ETIMEOUT");
     assert_blames_the_clock(lw_lock_errstr(holds->lock));
     assert_blames_the_clock(a->log);
@@ -83,21 +83,23 @@ static void hand_over(enum lw_mode mode)
     struct peer *a = client_on_the_unset_clock("a"), *b = peer_ready("b", NULL);
     struct hold *A, *B;
 
-    A = ask_with(a, "A", "x", asking(.mode = mode, .flags = flags, .lease_ms = 20000));
+    A = acquire_hold_with(a, "A", "x",
+                          asking(.mode = mode, .flags = flags, .lease_ms = 20000));
     EXPECT("A granted");
-    B = ask_with(b, "B", "x", asking(.mode = mode, .flags = flags, .wait_ms = -1));
+    B = acquire_hold_with(b, "B", "x",
+                          asking(.mode = mode, .flags = flags, .wait_ms = -1));
     if (mode != LW_REDISSON) {
         UNTIL(redis_int("EXISTS %s", mode == LW_MUTEX ? queue_of("x")
                                                       : "lockwire:2:rwqueue:{x}") == 1);
     }
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A renewed OK");
     assert_true(lw_lock_remaining_ms(A->lock) > 10000);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_int_equal(A->fence, 0);
     assert_int_equal(B->fence, 0);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     assert_stayed_up(a);
     assert_stayed_up(b);
@@ -124,7 +126,7 @@ static void a_lock_of_Redisson_works(void **state)
 static void who_waits_has_it_when_the_clock_is_set(void **state)
 {
     struct peer *a = client_on_the_unset_clock("a");
-    struct hold *A = ask(a, "A", "x", -1);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
 
     (void)state;
     UNTIL(*lw_lock_errstr(A->lock));
@@ -145,10 +147,10 @@ static void a_counter_that_was_kept_goes_on(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     assert_true(A->fence > 1700000000000000);
-    struct hold *B = ask_with(a, "B", "y", asking(.mode = LW_EXCLUSIVE));
+    struct hold *B = acquire_hold_with(a, "B", "y", asking(.mode = LW_EXCLUSIVE));
     EXPECT("B granted");
     assert_true(B->fence > A->fence);
     assert_held_by_redis(B);
@@ -167,12 +169,12 @@ static void a_counter_lost_meanwhile_is_the_clock_s_fault_too(void **state)
         struct peer *a = peer_ready("a", NULL);
 
         redis_ok("DEL lockwire:fence");
-        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i]));
+        struct hold *A = acquire_hold_with(a, "A", "x", asking(.mode = modes[i]));
         EXPECT("A EREDIS");
         assert_blames_the_clock(lw_lock_errstr(A->lock));
         UNTIL(redis_int("EXISTS x") == 0);
         assert_stayed_up(a);
-        drop(A);
+        free_hold(A);
         peer_close(a);
         EXPECT("a closed");
     }
@@ -185,10 +187,10 @@ static void a_number_of_the_unset_clock_is_not_repeated(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    ask_with(a, "A", "x", asking(.mode = LW_EXCLUSIVE, .owner = "anna"));
+    acquire_hold_with(a, "A", "x", asking(.mode = LW_EXCLUSIVE, .owner = "anna"));
     EXPECT("A granted");
     redis_ok("HSET x mode %s", "2 1 0 1 99999999999999 1036800000000 anna");
-    ask_with(a, "B", "x", asking(.mode = LW_EXCLUSIVE, .owner = "anna"));
+    acquire_hold_with(a, "B", "x", asking(.mode = LW_EXCLUSIVE, .owner = "anna"));
     EXPECT("B granted");
     assert_true(holds->fence >= FENCE_MIN);
     assert_stayed_up(a);

@@ -69,7 +69,7 @@ static void crowd_moves(struct hold *hold, enum moment moment);
 
 static void crowd_ask(struct member *member)
 {
-    member->hold = ask_with(member->peer, "M", "x", asking(.wait_ms = -1));
+    member->hold = acquire_hold_with(member->peer, "M", "x", asking(.wait_ms = -1));
     member->hold->aim = member;
     member->hold->then = crowd_moves;
 }
@@ -81,7 +81,7 @@ static void crowd_ends(evutil_socket_t none, short what, void *arg)
     (void)none, (void)what;
     crowd.holders--;
     crowd.served++;
-    drop(member->hold);
+    free_hold(member->hold);
     if (++member->rounds < ROUNDS) {
         crowd_ask(member);
     } else {
@@ -152,19 +152,19 @@ static void let_a_minority_step(int server, int64_t seconds)
     start(3, NULL);
     a = quorum_peer("a", NULL);
     b = quorum_peer("b", NULL);
-    A = ask_with(a, "A", "x", asking(.lease_ms = 900));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 900));
     EXPECT("A granted");
     UNTIL(quorum_count("x") == 3);
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1 &&
           quorum_queued(2, "x") == 1);
     step(server, seconds);
     stage_expect_nothing(2000); /* renewed twice */
     assert_true(lw_lock_remaining_ms(A->lock) > 0);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_true(B->fence > A->fence);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     UNTIL(quorum_queued(0, "x") == 0 && quorum_queued(1, "x") == 0);
 }
@@ -218,10 +218,10 @@ static void a_majority_that_steps_ahead_loses_the_lock(void **state)
     start(3, NULL);
     a = quorum_peer("a", NULL);
     b = quorum_peer("b", NULL);
-    A = ask_with(a, "A", "x", asking(.lease_ms = LEASE_MS));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = LEASE_MS));
     EXPECT("A granted");
     UNTIL(quorum_count("x") == 3);
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1 &&
           quorum_queued(2, "x") == 1);
     for (int i = 1; i <= 2; i++) {
@@ -231,7 +231,7 @@ static void a_majority_that_steps_ahead_loses_the_lock(void **state)
     }
     EXPECT("A lost ENOTHELD; B granted");
     assert_true(B->fence > A->fence);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 
@@ -244,18 +244,18 @@ static void a_majority_that_steps_back_keeps_the_lock(void **state)
     start(3, NULL);
     a = quorum_peer("a", NULL);
     b = quorum_peer("b", NULL);
-    A = ask_with(a, "A", "x", asking(.lease_ms = 900));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 900));
     EXPECT("A granted");
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1 &&
           quorum_queued(2, "x") == 1);
     step(0, -60);
     step(1, -60);
     stage_expect_nothing(2000);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_true(B->fence > A->fence);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 
@@ -275,17 +275,17 @@ static void clocks_that_differ_by_10_ms_keep_the_order(void **state)
     b = quorum_peer("b", NULL);
     c = quorum_peer("c", NULL);
     A = quorum_take(a, "A", "x");
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     stage_run_for(100); /* more than the error of a ticket */
-    C = ask(c, "C", "x", -1);
+    C = acquire_hold(c, "C", "x", -1);
     UNTIL(quorum_queued(0, "x") == 2 && quorum_queued(1, "x") == 2 &&
           quorum_queued(2, "x") == 2);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; C granted");
     assert_true(C->fence > B->fence);
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
 }
 
@@ -354,16 +354,16 @@ static void tickets_of_two_servers_serve_all(void **state)
     others[2] = quorum_peer("d", client_of(.local_turns = 1, .backoff_max_ms = 100));
     UNTIL(peer_stats(others[0]).subscription_up && peer_stats(others[2]).subscription_up);
     for (int round = 0; round < 5; round++) {
-        struct hold *A = take(a, "A", "x"), *waiters[3];
+        struct hold *A = acquire_and_wait(a, "A", "x"), *waiters[3];
 
         for (int i = 0; i < 3; i++) {
-            waiters[i] = ask(others[i], "W", "x", -1);
+            waiters[i] = acquire_hold(others[i], "W", "x", -1);
         }
         UNTIL(quorum_queued(1, "x") == 3 && quorum_queued(2, "x") == 3);
-        drop(A);
+        free_hold(A);
         for (int served = 0; served < 3; served++) {
             UNTIL(holder_of(waiters) != NULL);
-            drop(holder_of(waiters));
+            free_hold(holder_of(waiters));
         }
         stage_clear_trace();
     }
@@ -397,15 +397,15 @@ static void expect_deadline_before_expiry(void)
     struct hold *A, *B;
 
     for (int i = 0; i < RATE_TRIES; i++) {
-        A = ask_with(a, "A", "x",
-                     asking(.lease_ms = RATE_LEASE_MS, .flags = LW_NO_RENEW));
+        A = acquire_hold_with(a, "A", "x",
+                              asking(.lease_ms = RATE_LEASE_MS, .flags = LW_NO_RENEW));
         EXPECT("A granted");
         A->then = look_at_loss;
         UNTIL(quorum_count("x") == 3);
-        B = ask(b, "B", "x", -1);
+        B = acquire_hold(b, "B", "x", -1);
         EXPECT("A lost ELOST; B granted");
         assert_true(B->fence > A->fence);
-        let_go(B);
+        release_hold(B);
         EXPECT("B released OK");
         if (A->aim != NULL) {
             return;
@@ -456,9 +456,9 @@ static void let_own_clock_step(int64_t seconds)
     quorum_start(3);
     a = quorum_peer("a", NULL);
     b = quorum_peer("b", NULL);
-    A = ask_with(a, "A", "x", asking(.lease_ms = 900));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 900));
     EXPECT("A granted");
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1 &&
           quorum_queued(2, "x") == 1);
     before = time(NULL);
@@ -468,9 +468,9 @@ static void let_own_clock_step(int64_t seconds)
     assert_int_equal(quorum_count("x"), 3);
     assert_true(lw_lock_remaining_ms(A->lock) <= 900);
     assert_int_equal(a->downs, 0);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 

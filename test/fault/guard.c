@@ -62,13 +62,14 @@ static bool grant_one(void)
 
     (void)snprintf(name, sizeof(name), "lock-%d", scene.count);
     (void)snprintf(label, sizeof(label), "A%d", scene.count);
-    *owner = ask_with(scene.a, label, name, asking(.lease_ms = LEASE_MS));
+    *owner = acquire_hold_with(scene.a, label, name, asking(.lease_ms = LEASE_MS));
     UNTIL((*owner)->result != PENDING);
     if ((*owner)->result != LW_OK) {
         return false;
     }
     label[0] = 'B';
-    *waiter = ask_with(scene.b, label, name, asking(.wait_ms = -1, .lease_ms = LEASE_MS));
+    *waiter = acquire_hold_with(scene.b, label, name,
+                                asking(.wait_ms = -1, .lease_ms = LEASE_MS));
     scene.count++;
     return true;
 }

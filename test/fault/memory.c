@@ -97,14 +97,14 @@ static struct hold *held_and_waited_for(struct hold **ret_waiter)
 {
     struct peer *a = peer_ready("a", client_of(.backoff_max_ms = 50));
     struct peer *b = peer_ready("b", client_of(.backoff_max_ms = 50));
-    struct hold *before = take(a, "", "x"), *holder;
+    struct hold *before = acquire_and_wait(a, "", "x"), *holder;
 
     stage.notes_may_stay = true; /* a link may be down for lack of memory at the end */
-    let_go(before);
+    release_hold(before);
     UNTIL(before->released == LW_OK);
-    holder = take(a, "A", "x");
+    holder = acquire_and_wait(a, "A", "x");
     stage_clear_trace();
-    *ret_waiter = ask(b, "B", "x", STAGE_WAIT_MS);
+    *ret_waiter = acquire_hold(b, "B", "x", STAGE_WAIT_MS);
     wait_queued("x", 1);
     return holder;
 }
@@ -122,7 +122,7 @@ static void release_without_memory_is_sent_when_there_is_some(void **state)
 
     (void)state;
     allocator_arm(1, true);
-    let_go(holder);
+    release_hold(holder);
     turn_without_memory();
     allocator_disarm();
     UNTIL(holder->released != PENDING && waiter->result != PENDING);
@@ -137,7 +137,7 @@ static void free_without_memory_releases_when_there_is_some(void **state)
 
     (void)state;
     allocator_arm(1, true);
-    drop(holder);
+    free_hold(holder);
     turn_without_memory();
     allocator_disarm();
     UNTIL(waiter->result != PENDING);

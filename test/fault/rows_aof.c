@@ -32,7 +32,7 @@ CELL(killed_with_aof__waiter_W1)
     B = stand_behind(client_at("b", stage.server.url), A, STAGE_WAIT_MS);
     server_kill(&stage.server);
     server_restart(&stage.server);
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -42,7 +42,7 @@ CELL(killed_with_aof__release_OK)
 
     server_kill(&stage.server);
     UNTIL(!A->peer->up);
-    let_go(A);
+    release_hold(A);
     server_restart(&stage.server);
     expect_released(A, LW_OK);
 }
@@ -65,7 +65,7 @@ CELL(killed_with_aof__adoption_OK)
     D = ask_to_adopt(d, A, STAGE_WAIT_MS, 0);
     server_restart(&stage.server);
     expect_adopted(D, A);
-    let_go(D);
+    release_hold(D);
     expect_W1(B);
     assert_true(B->fence > D->fence);
 }
@@ -95,7 +95,7 @@ CELL(killed_with_aof__detach_OK)
     expect_released(A, LW_OK);
     D = ask_to_adopt(client_at("d", stage.server.url), A, 0, 0);
     expect_adopted(D, A);
-    let_go(D);
+    release_hold(D);
     expect_released(D, LW_OK);
 }
 

@@ -53,7 +53,7 @@ CELL(server_clock_ahead__release_ENOTHELD)
     struct hold *A = own(client_at("a", stage.server.url), LEASE_MS);
 
     jump(60);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_ENOTHELD);
 }
 
@@ -86,7 +86,7 @@ CELL(server_clock_behind__waiter_handed_the_lock_W1)
 
     B = stand_behind(client_at("b", stage.server.url), A, STAGE_WAIT_MS);
     jump(-60);
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -95,7 +95,7 @@ CELL(server_clock_behind__release_OK)
     struct hold *A = own(client_at("a", stage.server.url), LEASE_MS);
 
     jump(-60);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
 }
 
@@ -133,7 +133,7 @@ static void waiter_with_own_jump(int64_t by)
     B = stand_behind(client_at("b", stage.server.url), A, STAGE_WAIT_MS);
     own_jump(by);
     stage_expect_nothing(100);
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -142,7 +142,7 @@ static void release_with_own_jump(int64_t by)
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
 
     own_jump(by);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
 }
 

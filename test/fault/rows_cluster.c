@@ -121,7 +121,7 @@ CELL(slot_moving__waiter_keeps_its_place_W1)
     assert_int_equal(B->result, PENDING);
     arrive();
     wait_in_line(way->waiter == LW_MUTEX || !way->sibling ? 1 : 2);
-    let_go(A);
+    release_hold(A);
     UNTIL(B->result != PENDING);
     assert_true(B->fence > A->fence);
     expect_W1(B);
@@ -135,7 +135,7 @@ CELL(slot_moving__release_OK)
     A = own(client("a"), LONG_MS);
     B = stand_behind(client("b"), A, STAGE_WAIT_MS);
     begin_to_move();
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
     arrive();
     expect_W1(B);
@@ -172,7 +172,7 @@ static void expect_adopted_and_W1(struct hold *adopter, struct hold *earlier,
                                   struct hold *waiter)
 {
     expect_adopted(adopter, earlier);
-    let_go(adopter);
+    release_hold(adopter);
     UNTIL(waiter->result != PENDING);
     assert_true(waiter->fence > adopter->fence);
     expect_W1(waiter);
@@ -246,7 +246,7 @@ CELL(slot_moved__waiter_W1)
     A = own(client("a"), LONG_MS);
     B = stand_behind(client("b"), A, STAGE_WAIT_MS);
     move();
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -257,7 +257,7 @@ CELL(slot_moved__release_OK)
     masters(0);
     A = own(client("a"), LONG_MS);
     move();
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
 }
 
@@ -292,7 +292,7 @@ CELL(slot_moved_to_a_new_node_that_goes_again__waiter_W1)
     cluster_move(slot, home);
     cluster_forget(added);
     cluster_ask_owner(slot);
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -426,14 +426,14 @@ static void waiter_keeps_its_place(void (*scene)(void), void (*replace)(void))
     until_followed();
     later = ask_to_hold(patient("c"), "L", STAGE_WAIT_MS, 0);
     wait_in_line(way->waiter == LW_MUTEX || !way->sibling ? 2 : 3);
-    let_go(A);
+    release_hold(A);
     UNTIL(B->result != PENDING);
     if (later->result != PENDING || B->fence <= A->fence) {
         stage_fail("B: %s %llu, the later one: %s %llu", status_name(B->result),
                    (unsigned long long)B->fence, status_name(later->result),
                    (unsigned long long)later->fence);
     }
-    drop(later);
+    free_hold(later);
     expect_W1(B);
 }
 
@@ -444,7 +444,7 @@ static void release_is_ok(void (*scene)(void), void (*replace)(void))
     scene();
     A = own(patient("a"), LONG_MS);
     replace();
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
 }
 
@@ -527,7 +527,7 @@ CELL(master_parted__owner_of_a_short_lease_is_kept)
     for (int i = 0; i < MASTERS; i++) {
         name_of_pair(i, name);
         home = i == 0 ? cluster_owner(cluster_slot(name)) : home;
-        holds[i] = ask_with(a, labels[i], name, &options);
+        holds[i] = acquire_hold_with(a, labels[i], name, &options);
         UNTIL(holds[i]->result == LW_OK);
     }
     replicate();
@@ -551,7 +551,7 @@ CELL(master_parted__owner_of_a_short_lease_is_kept)
                   (long long)(now_ms() - promoted_ms));
     for (int i = 0; i < MASTERS; i++) {
         assert_int_equal(holds[i]->lost, PENDING);
-        drop(holds[i]);
+        free_hold(holds[i]);
     }
     stage_clear_trace();
 }
@@ -578,7 +578,7 @@ CELL(master_killed__release_on_its_way_OK)
     A = own(patient("a"), LONG_MS);
     replicate();
     server_pause(cluster_server(home));
-    let_go(A);
+    release_hold(A);
     stage_run_for(50);
     server_kill(cluster_server(home));
     cluster_promoted(replica());
@@ -622,7 +622,7 @@ CELL(cluster_down__waiter_W2)
     B = stand_behind(client("b"), A, 3000);
     call_down();
     expect_W2(B, 3000);
-    drop(A);
+    free_hold(A);
 }
 
 CELL(cluster_down__release_EUNKNOWN)
@@ -632,7 +632,7 @@ CELL(cluster_down__release_EUNKNOWN)
     masters(0);
     A = own(client("a"), LONG_MS);
     call_down();
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_EUNKNOWN);
 }
 
@@ -658,7 +658,7 @@ CELL(cluster_down_for_a_while__waiter_W1)
     call_down();
     server_restart(cluster_server(elsewhere()));
     cluster_stand();
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -685,7 +685,7 @@ CELL(master_lost__waiter_W2)
     B = stand_behind(client("b"), A, 2000);
     server_kill(cluster_server(home));
     expect_W2(B, 2000);
-    drop(A);
+    free_hold(A);
 }
 
 CELL(master_lost__release_EUNKNOWN)
@@ -695,7 +695,7 @@ CELL(master_lost__release_EUNKNOWN)
     masters(0);
     A = own(client("a"), LONG_MS);
     server_kill(cluster_server(home));
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_EUNKNOWN);
 }
 

@@ -76,7 +76,7 @@ static void expect_end(int64_t end_ms, int64_t slack_ms)
  * token. */
 static void expect_handed_on(struct hold *adopter, struct hold *waiter)
 {
-    let_go(adopter);
+    release_hold(adopter);
     UNTIL(adopter->released != PENDING);
     assert_int_equal(adopter->released, LW_OK);
     UNTIL(waiter->result != PENDING);
@@ -292,7 +292,7 @@ CELL(command_link_killed__detach_and_adoption_OK)
     redis_ok("CLIENT KILL ID %lld", peer_link_id(d, false));
     D = ask_to_adopt(d, A, STAGE_WAIT_MS, 0);
     expect_adopted(D, A);
-    let_go(D);
+    release_hold(D);
     expect_released(D, LW_OK);
     assert_int_equal(redis_int("EXISTS x"), 0);
 }

@@ -75,7 +75,7 @@ CELL(promoted_with_all_writes__waiter_W1)
     B = stand_behind(client_at("b", stage.server.url), A, STAGE_WAIT_MS);
     promote();
     UNTIL(A->peer->downs > 0);
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -85,7 +85,7 @@ CELL(promoted_with_all_writes__release_OK)
 
     promote();
     UNTIL(A->peer->downs > 0);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
 }
 
@@ -118,7 +118,7 @@ CELL(promoted_without_the_last_writes__release_ENOTHELD)
 
     server_kill(&stage.server);
     UNTIL(!A->peer->up);
-    let_go(A);
+    release_hold(A);
     server_restart(&stage.server);
     promote();
     expect_released(A, LW_ENOTHELD);
@@ -157,7 +157,7 @@ CELL(promoted_with_all_writes__adoption_OK)
     promote();
     D = adopt_after_promotion(A);
     expect_adopted(D, A);
-    let_go(D);
+    release_hold(D);
     expect_W1(B);
     assert_true(B->fence > D->fence);
 }
@@ -185,7 +185,7 @@ CELL(promoted_without_the_detach__adoption_OK)
     promote();
     D = adopt_after_promotion(A);
     expect_adopted(D, A);
-    let_go(D);
+    release_hold(D);
     expect_released(D, LW_OK);
 }
 

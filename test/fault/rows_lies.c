@@ -58,7 +58,7 @@ static void owner_hears_for_a_while(const char *words)
     int before = fake->count;
 
     lie = words;
-    extend(A, 0);
+    renew_hold(A, 0);
     UNTIL(fake->count > before);
     lie = NULL;
     expect_kept(A, peer_stats(A->peer).renewed);
@@ -74,7 +74,7 @@ static void waiter_hears(const char *words)
     lie = words;
     UNTIL(fake->count >= 2);
     lie = NULL;
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -83,7 +83,7 @@ static void release_hears(const char *words)
     struct hold *A = own(at_liar("a"), LONG_MS);
 
     lie = words;
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_EUNKNOWN);
     lie = NULL;
     UNTIL(redis_int("EXISTS x") == 0);
@@ -132,7 +132,7 @@ CELL(replies_never_asked_for__waiter_W1)
     UNTIL(b->downs > downs);
     lie = NULL;
     assert_int_equal(B->result, PENDING);
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 

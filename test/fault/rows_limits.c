@@ -90,7 +90,7 @@ CELL(maxclients__release_EUNKNOWN)
     fill_up();
     kill_links(A->peer);
     UNTIL(!A->peer->up);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_EUNKNOWN);
     empty_again();
     UNTIL(redis_int("EXISTS x") == 0);
@@ -144,7 +144,7 @@ CELL(password_rotated_back__waiter_W1)
     kill_links(B->peer);
     UNTIL(B->peer->downs > 2);
     make_user();
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -157,7 +157,7 @@ CELL(password_rotated__release_EUNKNOWN)
     rotate();
     kill_links(A->peer);
     UNTIL(!A->peer->up);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_EUNKNOWN);
     make_user();
     UNTIL(redis_int("EXISTS x") == 0);
@@ -187,7 +187,7 @@ CELL(permission_taken__waiter_EREDIS_at_once)
     assert_int_equal(B->result, LW_EREDIS);
     assert_non_null(strstr(lw_lock_errstr(B->lock), "NOPERM"));
     stage_clear_trace();
-    let_go(A); /* the entry that B may not remove costs a claim window */
+    release_hold(A); /* the entry that B may not remove costs a claim window */
     UNTIL(redis_int("EXISTS x") == 0);
     stage_clear_trace();
 }
@@ -199,7 +199,7 @@ CELL(permission_taken__release_EREDIS)
     make_user();
     A = own(user("a"), SHORT_MS);
     redis_ok("ACL SETUSER app -@scripting -@write");
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_EREDIS);
     UNTIL(redis_int("EXISTS x") == 0); /* its lease expires */
 }

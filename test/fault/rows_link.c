@@ -56,7 +56,7 @@ CELL(reset__waiter_W1)
     struct hold *A, *B = wait_behind_proxy(&A, STAGE_WAIT_MS);
 
     cut_both();
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -68,7 +68,7 @@ CELL(reset__release_OK_though_sent_again)
     make_scripts_known();
     A = own(a, LONG_MS);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
-    let_go(A);
+    release_hold(A);
     UNTIL(redis_int("EXISTS x") == 0);
     proxy_cut(proxy, COMMANDS);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
@@ -105,7 +105,7 @@ CELL(black_hole__release_EUNKNOWN)
     struct hold *A = own(behind_proxy("a"), LONG_MS);
 
     proxy_black_hole(proxy, true);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_EUNKNOWN);
     proxy_black_hole(proxy, false);
     cut_both();
@@ -138,7 +138,7 @@ CELL(half_open__release_EUNKNOWN)
     struct hold *A = own(behind_proxy("a"), LONG_MS);
 
     proxy_swallow(proxy, COMMANDS, TO_SERVER, true);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_EUNKNOWN);
     proxy_swallow(proxy, COMMANDS, TO_SERVER, false);
     cut_both();
@@ -186,7 +186,7 @@ CELL(slow__release_OK)
     make_scripts_known();
     A = own(a, 1200);
     proxy_delay(proxy, COMMANDS, TO_CLIENT, 500);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
     proxy_delay(proxy, COMMANDS, TO_CLIENT, 0);
 }
@@ -196,7 +196,7 @@ CELL(slower_than_a_request_may_take__release_EUNKNOWN)
     struct hold *A = own(behind_proxy("a"), LONG_MS);
 
     proxy_delay(proxy, COMMANDS, TO_CLIENT, REQUEST_MS + 500);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_EUNKNOWN);
     proxy_delay(proxy, COMMANDS, TO_CLIENT, 0);
     UNTIL(redis_int("EXISTS x") == 0);
@@ -209,7 +209,7 @@ CELL(notifications_lost__waiter_W1)
     struct hold *A, *B = wait_behind_proxy(&A, STAGE_WAIT_MS);
 
     proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, true);
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
     proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, false);
 }
@@ -219,7 +219,7 @@ CELL(notifications_lost__release_OK)
     struct hold *A = own(behind_proxy("a"), LONG_MS);
 
     proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, true);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
     proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, false);
 }
@@ -235,7 +235,7 @@ static void waiter_whose_link_is_killed(bool subscription)
 
     B = stand_behind(client_at("b", stage.server.url), A, STAGE_WAIT_MS);
     kill_link(B->peer, subscription);
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -263,7 +263,7 @@ CELL(command_link_killed__release_OK)
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
 
     kill_link(A->peer, false);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
 }
 
@@ -272,7 +272,7 @@ CELL(subscriber_killed__release_OK)
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
 
     kill_link(A->peer, true);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
 }
 

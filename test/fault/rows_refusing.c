@@ -51,7 +51,7 @@ CELL(out_of_memory__release_OK)
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
 
     redis_ok("CONFIG SET maxmemory 1");
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
     redis_ok("CONFIG SET maxmemory 0");
 }
@@ -158,7 +158,7 @@ static void kill_script(void)
         struct hold *A = own(client_at("a", stage.server.url), 6000);                    \
                                                                                          \
         begin();                                                                         \
-        extend(A, 0);                                                                    \
+        renew_hold(A, 0);                                                                \
         stage_run_for(WHILE_MS);                                                         \
         end();                                                                           \
         expect_kept(A, peer_stats(A->peer).renewed);                                     \
@@ -181,7 +181,7 @@ static void kill_script(void)
         begin();                                                                         \
         stage_run_for(WHILE_MS);                                                         \
         end();                                                                           \
-        let_go(A);                                                                       \
+        release_hold(A);                                                                 \
         expect_W1(B);                                                                    \
     }                                                                                    \
     CELL(name##__release_EUNKNOWN)                                                       \
@@ -189,7 +189,7 @@ static void kill_script(void)
         struct hold *A = own(client_at("a", stage.server.url), LONG_MS);                 \
                                                                                          \
         begin();                                                                         \
-        let_go(A);                                                                       \
+        release_hold(A);                                                                 \
         expect_released(A, LW_EUNKNOWN);                                                 \
         end();                                                                           \
         UNTIL(redis_int("EXISTS x") == 0);                                               \

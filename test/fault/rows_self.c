@@ -18,7 +18,7 @@ CELL(stalled_past_the_lease__owner_lost_first)
 {
     struct hold *A = own(client_at("a", stage.server.url), 600);
 
-    extend(A, 0);
+    renew_hold(A, 0);
     stage_stall(900);
     EXPECT("A lost ELOST; A renewed ELOST");
 }
@@ -45,7 +45,7 @@ CELL(stalled_past_the_lease__release_ENOTHELD)
     struct hold *A = own(client_at("a", stage.server.url), 600);
 
     stage_stall(900);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_ENOTHELD);
 }
 
@@ -77,7 +77,7 @@ CELL(process_stopped__waiter_late_grant_is_released)
     process_tell(p, "acquire W x 1500 30000 %s", way->waiter_words);
     wait_in_line(1);
     process_signal(p, SIGSTOP);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     UNTIL(now_ms() > asked + 1600); /* W has timed out, but its claim window is open */
     process_signal(p, SIGCONT);
@@ -122,7 +122,7 @@ CELL(fork__waiter_unaffected)
 
     B = stand_behind(client_at("b", stage.server.url), A, STAGE_WAIT_MS);
     fork_and_free(B, LW_ECLOSED);
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
     assert_int_equal(B->peer->downs, 0);
 }
@@ -132,7 +132,7 @@ CELL(fork__release_OK_in_the_parent)
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
 
     fork_and_free(A, LW_ECLOSED);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
 }
 
@@ -175,7 +175,7 @@ static void free_at(enum fault fault, int step, bool client)
             strike(fault, proxy, true);
         } else if (stage_number == 1 && A->lock != NULL &&
                    lw_lock_state(A->lock) == LW_HELD) {
-            let_go(A);
+            release_hold(A);
         } else if (stage_number == 2) {
             strike(fault, proxy, false);
         }
@@ -184,10 +184,10 @@ static void free_at(enum fault fault, int step, bool client)
                 peer_free(a);
                 peer_free(b);
             } else if (at == step) {
-                drop(A);
-                drop(B);
+                free_hold(A);
+                free_hold(B);
                 if (B->aim != NULL) {
-                    drop(B->aim);
+                    free_hold(B->aim);
                 }
             }
             event_base_loop(stage.base, EVLOOP_ONCE);

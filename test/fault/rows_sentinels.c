@@ -110,11 +110,11 @@ CELL(master_killed__waiter_keeps_its_place_W1)
     kill_and_be_led(2);
     later = ask_to_hold(patient_at("c"), "L", STAGE_WAIT_MS, 0);
     wait_in_line(way->waiter == LW_MUTEX || !way->sibling ? 2 : 3);
-    let_go(A);
+    release_hold(A);
     UNTIL(B->result != PENDING);
     assert_true(way->holder == LW_REDISSON || later->result == PENDING);
     assert_true(way->holder == LW_REDISSON || B->fence > A->fence);
-    drop(later);
+    free_hold(later);
     expect_W1(B);
 }
 
@@ -126,7 +126,7 @@ CELL(master_killed__release_OK)
     A = own_and_replicate(patient_at("a"));
     kill_master();
     UNTIL(!A->peer->up);
-    let_go(A);
+    release_hold(A);
     trio_switched();
     expect_released(A, LW_OK);
 }
@@ -178,7 +178,7 @@ CELL(master_killed_with_its_last_writes__release_ENOTHELD)
     A = own_unheard(patient_at("a"), LONG_MS);
     kill_master();
     UNTIL(!A->peer->up);
-    let_go(A);
+    release_hold(A);
     trio_switched();
     expect_released(A, LW_ENOTHELD);
 }
@@ -233,7 +233,7 @@ CELL(old_master_lives_on__waiter_leaves_W1)
     old = stop_master();
     until_led(2, old);
     server_resume(trio_server(old));
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
     thaw(old);
 }
@@ -248,7 +248,7 @@ CELL(old_master_lives_on__release_resent_OK)
     trio_set("");
     A = own_and_replicate(patient_at("a"));
     server_pause(trio_master());
-    let_go(A);
+    release_hold(A);
     stage_run_for(50);
     assert_int_equal(A->released, PENDING);
     old = trio_leader();
@@ -272,7 +272,7 @@ CELL(old_master_is_replaced_by_order__waiter_leaves_W1)
     trio_fail_over(1);
     trio_switched();
     until_led(2, old);
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -292,7 +292,7 @@ CELL(master_killed__adoption_OK)
     kill_and_be_led(2);
     D = ask_to_adopt(patient_at("d"), A, STAGE_WAIT_MS, 0);
     expect_adopted(D, A);
-    let_go(D);
+    release_hold(D);
     expect_W1(B);
     assert_true(B->fence > D->fence);
 }
@@ -336,7 +336,7 @@ CELL(old_master_lives_on__detach_and_adoption_resent_OK)
     expect_adopted(D, A);
     thaw(old);
     assert_held_by_redis(D);
-    let_go(D);
+    release_hold(D);
     expect_released(D, LW_OK);
 }
 
@@ -376,7 +376,7 @@ CELL(sentinels_away__waiter_W1)
     A = own(client_at("a", trio_url()), LONG_MS);
     B = stand_behind(client_at("b", trio_url()), A, STAGE_WAIT_MS);
     trio_sentinels_away(true);
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -401,7 +401,7 @@ CELL(sentinels_away__release_OK)
     trio_set("");
     A = own(client_at("a", trio_url()), LONG_MS);
     trio_sentinels_away(true);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
 }
 

@@ -41,7 +41,7 @@ CELL(killed_and_empty__release_first_sent_afterwards_ENOTHELD)
 
     server_kill(&stage.server);
     UNTIL(!A->peer->up);
-    let_go(A);
+    release_hold(A);
     server_restart(&stage.server);
     expect_released(A, LW_ENOTHELD);
 }
@@ -54,7 +54,7 @@ CELL(killed_and_empty__release_sent_again_OK)
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
 
     restart_empty();
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
 }
 
@@ -84,7 +84,7 @@ CELL(server_stopped__release_EUNKNOWN)
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
 
     server_pause(&stage.server);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_EUNKNOWN);
     server_resume(&stage.server);
     UNTIL(redis_int("EXISTS x") == 0); /* it is retried in the background */
@@ -108,7 +108,7 @@ CELL(script_flush__waiter_unnoticed)
 
     B = stand_behind(client_at("b", stage.server.url), A, STAGE_WAIT_MS);
     redis_ok("SCRIPT FLUSH");
-    let_go(A);
+    release_hold(A);
     expect_W1(B);
 }
 
@@ -117,7 +117,7 @@ CELL(script_flush__release_OK)
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
 
     redis_ok("SCRIPT FLUSH");
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
 }
 
@@ -179,7 +179,7 @@ static void release_of_a_key_that_went(int how)
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
 
     take_away(how);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_ENOTHELD);
     UNTIL(redis_int("EXISTS x") == 0);
 }

@@ -93,7 +93,7 @@ static void expect_handed(struct hold *waiter)
         stage_fail("W1: %s", status_name(waiter->result));
     }
     assert_held_by_redis(waiter);
-    let_go(waiter);
+    release_hold(waiter);
     expect_released(waiter, LW_OK);
 }
 
@@ -140,7 +140,7 @@ CELL(roles_swapped__waiter_W1)
     pair_fail_over();
     lead(&a);
     lead(&b);
-    let_go(A);
+    release_hold(A);
     expect_handed(B);
     assert_true(B->fence > A->fence);
 }
@@ -154,7 +154,7 @@ CELL(roles_swapped__release_OK)
     a = seat_at_leader("a");
     A = own(a.peer, LONG_MS);
     swap_under(&a);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
     assert_int_equal(redis_int("EXISTS " NAME), 0);
 }
@@ -180,7 +180,7 @@ CELL(roles_swapped__adoption_OK)
     lead(&d);
     D = ask_to_adopt(d.peer, A, STAGE_WAIT_MS, 0);
     expect_adopted(D, A);
-    let_go(D);
+    release_hold(D);
     expect_handed(B);
     assert_true(B->fence > D->fence);
 }
@@ -235,7 +235,7 @@ CELL(links_at_two_servers__waiter_polls_W1)
     B = ask_to_wait(b.peer, "B", STAGE_WAIT_MS, 0);
     asked = peer_stats(b.peer).commands;
     UNTIL(peer_stats(b.peer).commands > asked + 2);
-    let_go(A);
+    release_hold(A);
     expect_handed(B);
     assert_int_equal(joins(), 0);
     assert_int_equal(peer_stats(b.peer).handed_over, 0);
@@ -255,7 +255,7 @@ CELL(links_at_one_server_again__waiter_joins_W1)
     assert_int_equal(joins(), 0);
     seat_anew(&b);
     wait_in_line(1);
-    let_go(A);
+    release_hold(A);
     expect_handed(B);
     assert_int_equal(peer_stats(b.peer).handed_over, 1);
 }
@@ -268,7 +268,7 @@ CELL(links_at_two_servers__release_OK)
     pair_set(0);
     a = seat_at_both("a");
     A = own(a.peer, LONG_MS);
-    let_go(A);
+    release_hold(A);
     expect_released(A, LW_OK);
 }
 
@@ -314,7 +314,7 @@ CELL(message_of_another_server__waiter_asks_and_does_not_hold)
     B = wait_beside_the_leader(&a, &b, &A);
     before = heard(&b);
     asked = b.proxy->bytes[COMMANDS][TO_SERVER];
-    let_go(A);
+    release_hold(A);
     UNTIL(heard(&b) > before);
     UNTIL(B->result != PENDING || b.proxy->bytes[COMMANDS][TO_SERVER] > asked);
     stage_run_for(50);
@@ -339,7 +339,7 @@ CELL(message_of_another_clock__waiter_does_not_hold_beside_the_next_one)
     wait_in_line(2);
     before = heard(&b);
     proxy_hold(b.proxy, SUBSCRIPTION, TO_CLIENT, true);
-    let_go(A);
+    release_hold(A);
     handed_ms = now_ms();
     UNTIL(C->result != PENDING && heard(&b) > before);
     assert_int_equal(C->result, LW_OK);
@@ -348,7 +348,7 @@ CELL(message_of_another_clock__waiter_does_not_hold_beside_the_next_one)
     stage_run_for(50);
     assert_int_equal(B->result, PENDING);
     proxy_hold(b.proxy, COMMANDS, TO_SERVER, false);
-    let_go(C);
+    release_hold(C);
     expect_handed(B);
     assert_true(B->fence > C->fence);
 }
@@ -383,7 +383,7 @@ CELL(subscription_left_half_open__waiter_asks_and_does_not_hold)
     proxy_hold(b.proxy, COMMANDS, TO_SERVER, true);
     UNTIL(has_listeners(pair_follower()));
     before = heard(&b);
-    let_go(A);
+    release_hold(A);
     UNTIL(heard(&b) > before);
     stage_run_for(50);
     assert_int_equal(B->result, PENDING);

@@ -3,8 +3,8 @@
  * players.h's handles: the calls, and the callbacks with the rules that each must keep.
  * Independent of the tests.
  *
- * Usual course: ask_with makes the call, on_result checks that it is pending and writes
- * the trace.
+ * Usual course: acquire_hold_with makes the call, on_result checks that it is pending and
+ * writes the trace.
  */
 #include "players.h"
 
@@ -231,8 +231,8 @@ static struct hold *new_hold(struct peer *peer, const char *label)
     return hold;
 }
 
-struct hold *ask_with(struct peer *peer, const char *label, const char *name,
-                      const struct lw_acquire_options *options)
+struct hold *acquire_hold_with(struct peer *peer, const char *label, const char *name,
+                               const struct lw_acquire_options *options)
 {
     struct hold *hold = new_hold(peer, label);
     int result = try_ask(hold, name, options);
@@ -245,14 +245,15 @@ struct hold *ask_with(struct peer *peer, const char *label, const char *name,
     return hold;
 }
 
-struct hold *ask(struct peer *peer, const char *label, const char *name, int64_t wait_ms)
+struct hold *acquire_hold(struct peer *peer, const char *label, const char *name,
+                          int64_t wait_ms)
 {
-    return ask_with(peer, label, name, asking(.wait_ms = wait_ms));
+    return acquire_hold_with(peer, label, name, asking(.wait_ms = wait_ms));
 }
 
-struct hold *take(struct peer *peer, const char *label, const char *name)
+struct hold *acquire_and_wait(struct peer *peer, const char *label, const char *name)
 {
-    struct hold *hold = ask(peer, label, name, STAGE_WAIT_MS);
+    struct hold *hold = acquire_hold(peer, label, name, STAGE_WAIT_MS);
 
     UNTIL(hold->result != PENDING);
     if (hold->result != LW_OK) {
@@ -285,8 +286,9 @@ static void request_refused(struct peer *peer, const char *name, const char *tok
     }
 }
 
-void ask_refused(struct peer *peer, const char *name,
-                 const struct lw_acquire_options *options, int error, const char *text)
+void acquire_refused(struct peer *peer, const char *name,
+                     const struct lw_acquire_options *options, int error,
+                     const char *text)
 {
     request_refused(peer, name, NULL, false, options, error, text);
 }
@@ -329,7 +331,7 @@ static void check_given_up(const struct hold *hold, int result, const char *call
     }
 }
 
-void let_go(struct hold *hold)
+void release_hold(struct hold *hold)
 {
     hold->releasing = true;
     players_in_call++;
@@ -359,7 +361,7 @@ void detach_refused(struct hold *hold, int64_t keep_ms, int error, const char *t
     }
 }
 
-void let_go_refused(struct hold *hold, int error)
+void release_refused(struct hold *hold, int error)
 {
     players_in_call++;
     int result = lw_release(hold->lock, on_released, hold);
@@ -370,7 +372,7 @@ void let_go_refused(struct hold *hold, int error)
     }
 }
 
-void extend(struct hold *hold, uint32_t lease_ms)
+void renew_hold(struct hold *hold, uint32_t lease_ms)
 {
     hold->renewals++;
     players_in_call++;
@@ -381,7 +383,7 @@ void extend(struct hold *hold, uint32_t lease_ms)
     }
 }
 
-void extend_refused(struct hold *hold, uint32_t lease_ms, int error)
+void renew_refused(struct hold *hold, uint32_t lease_ms, int error)
 {
     players_in_call++;
     int result = lw_renew(hold->lock, lease_ms, on_renewed, hold);
@@ -392,7 +394,7 @@ void extend_refused(struct hold *hold, uint32_t lease_ms, int error)
     }
 }
 
-void drop(struct hold *hold)
+void free_hold(struct hold *hold)
 {
     struct lw_lock *lock = hold->lock;
 
@@ -445,11 +447,11 @@ void assert_held_by_redis(const struct hold *hold)
 
 void works(struct peer *peer)
 {
-    struct hold *A = take(peer, "A", "x");
+    struct hold *A = acquire_and_wait(peer, "A", "x");
 
     assert_held_by_redis(A);
-    let_go(A);
+    release_hold(A);
     UNTIL(A->released == LW_OK);
-    drop(A);
+    free_hold(A);
     stage_clear_trace();
 }

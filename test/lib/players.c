@@ -112,7 +112,7 @@ static void everybody_leaves(bool in_good_order)
 {
     for (struct hold *hold = holds; hold != NULL; hold = hold->next) {
         hold->then = NULL;
-        drop(hold);
+        free_hold(hold);
     }
     for (struct peer *peer = peers; in_good_order && peer != NULL; peer = peer->next) {
         peer->on_link = NULL;

@@ -12,9 +12,9 @@
  *
  * Usual course:
  *     struct peer *a = peer_start("a", NULL);
- *     struct hold *A = ask(a, "A", "name", 0);
+ *     struct hold *A = acquire_hold(a, "A", "name", 0);
  *     EXPECT("A granted");
- *     let_go(A);
+ *     release_hold(A);
  *     EXPECT("A released OK");
  */
 #ifndef TEST_PLAYERS_H
@@ -50,11 +50,11 @@ struct hold {
     struct peer *peer;
     struct lw_lock *lock;       /* NULL once freed */
     int result, lost, released; /* PENDING, or the callback's status */
-    bool releasing;             /* let_go was called, its callback has not come yet */
-    int renewals;               /* calls of extend without callback yet */
-    int renewed;                /* status of the last one */
-    bool at_risk;               /* the last state that at_risk reported */
-    int warnings;               /* how often at_risk reported a risk */
+    bool releasing; /* release_hold was called, its callback has not come yet */
+    int renewals;   /* calls of extend without callback yet */
+    int renewed;    /* status of the last one */
+    bool at_risk;   /* the last state that at_risk reported */
+    int warnings;   /* how often at_risk reported a risk */
     int64_t at_risk_ms, remaining_at_risk; /* of the last call */
     enum lw_mode mode;
     bool no_fence;
@@ -90,20 +90,23 @@ struct lw_stats peer_stats(const struct peer *peer);
 bool peer_logged(const struct peer *peer, const char *text);
 int peer_count_logged(const struct peer *peer, const char *text);
 
-/* Calls lw_acquire, which must accept; `ask` with the defaults and this wait_ms. */
-struct hold *ask(struct peer *peer, const char *label, const char *name, int64_t wait_ms);
-struct hold *ask_with(struct peer *peer, const char *label, const char *name,
-                      const struct lw_acquire_options *options);
+/* Calls lw_acquire, which must accept; `acquire_hold` with the defaults and this wait_ms.
+ */
+struct hold *acquire_hold(struct peer *peer, const char *label, const char *name,
+                          int64_t wait_ms);
+struct hold *acquire_hold_with(struct peer *peer, const char *label, const char *name,
+                               const struct lw_acquire_options *options);
 /* Calls lw_acquire, which must refuse with `error`; errbuf must contain `text`. */
-void ask_refused(struct peer *peer, const char *name,
-                 const struct lw_acquire_options *options, int error, const char *text);
-/* Calls `ask`, and waits for the grant. */
-struct hold *take(struct peer *peer, const char *label, const char *name);
+void acquire_refused(struct peer *peer, const char *name,
+                     const struct lw_acquire_options *options, int error,
+                     const char *text);
+/* Calls `acquire_hold`, and waits for the grant. */
+struct hold *acquire_and_wait(struct peer *peer, const char *label, const char *name);
 /* Waits until the queue in Redis has so many members: the call was not only made. */
 void wait_queued(const char *name, long long members);
 
-void let_go(struct hold *hold); /* lw_release, accepted */
-void let_go_refused(struct hold *hold, int error);
+void release_hold(struct hold *hold); /* lw_release, accepted */
+void release_refused(struct hold *hold, int error);
 /* Calls lw_detach, which must accept ("A detached OK"), or refuse with `text` in
  * errbuf. */
 void detach_hold(struct hold *hold, int64_t keep_ms);
@@ -113,9 +116,9 @@ struct hold *adopt_hold(struct peer *peer, const char *label, const char *name,
                         const char *token, const struct lw_acquire_options *options);
 void adopt_refused(struct peer *peer, const char *name, const char *token,
                    const struct lw_acquire_options *options, int error, const char *text);
-void extend(struct hold *hold, uint32_t lease_ms); /* lw_renew, accepted */
-void extend_refused(struct hold *hold, uint32_t lease_ms, int error);
-void drop(struct hold *hold); /* lw_lock_free */
+void renew_hold(struct hold *hold, uint32_t lease_ms); /* lw_renew, accepted */
+void renew_refused(struct hold *hold, uint32_t lease_ms, int error);
+void free_hold(struct hold *hold); /* lw_lock_free */
 
 /* Frees all handles and clients now, without a line in the trace, as at the end of a test
  * that failed. */

@@ -22,9 +22,9 @@ static long long existing(const char *names)
 
 static void let_go_and_drop(struct hold *hold)
 {
-    let_go(hold);
+    release_hold(hold);
     UNTIL(hold->released == LW_OK);
-    drop(hold);
+    free_hold(hold);
 }
 
 /* ---- granted and released ---- */
@@ -125,7 +125,7 @@ static void a_release_without_an_answer_is_unknown(void **state)
 static void calls_out_of_place_are_refused(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "x");
+    struct hold *B = acquire_and_wait(b, "B", "x");
     struct group *G = group_ask(a, "G", asking(.wait_ms = -1), "x y");
 
     (void)state;
@@ -135,7 +135,7 @@ static void calls_out_of_place_are_refused(void **state)
     wait_queued("x", 1);
     assert_int_equal(lw_all_release(G->all, NULL, NULL), LW_EINVAL);
     assert_int_equal(lw_all_remaining_ms(G->all), 0);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; G granted");
     group_release(G);
     assert_int_equal(lw_all_release(G->all, NULL, NULL), LW_EINVAL);
@@ -151,7 +151,7 @@ static void calls_out_of_place_are_refused(void **state)
 static void a_busy_name_ends_a_try_and_explains_it(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "y"), *C = take(b, "C", "z");
+    struct hold *B = acquire_and_wait(b, "B", "y"), *C = acquire_and_wait(b, "C", "z");
     struct group *G = group_ask(a, "G", NULL, "z y x");
 
     (void)state;
@@ -172,7 +172,7 @@ static void a_wait_that_times_out_releases_everything(void **state)
     struct group *G;
 
     (void)state;
-    take(b, "B", "y");
+    acquire_and_wait(b, "B", "y");
     G = group_ask(a, "G", asking(.wait_ms = 300), "x y z");
     EXPECT("B granted; G ETIMEOUT");
     assert_true(now_ms() - G->asked_ms >= 300);
@@ -273,7 +273,7 @@ static void refused_arguments_are_explained(void **state)
 static void a_waiting_call_holds_smaller_names_only(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "m"), *C;
+    struct hold *B = acquire_and_wait(b, "B", "m"), *C;
     struct group *G = group_ask(a, "G", asking(.wait_ms = -1), "z m q c a");
 
     (void)state;
@@ -281,12 +281,12 @@ static void a_waiting_call_holds_smaller_names_only(void **state)
     wait_queued("m", 1);
     assert_int_equal(existing("a c"), 2);
     UNTIL(existing("q z") == 0);
-    C = take(b, "C", "z");
-    let_go(B);
+    C = acquire_and_wait(b, "C", "z");
+    release_hold(B);
     EXPECT_SET("C granted; B released OK");
     wait_queued("z", 1);
     assert_int_equal(existing("a c m q"), 4);
-    let_go(C);
+    release_hold(C);
     EXPECT_SET("C released OK; G granted");
     group_assert_held(G);
 }
@@ -294,14 +294,14 @@ static void a_waiting_call_holds_smaller_names_only(void **state)
 static void names_held_while_waiting_are_renewed(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "y");
+    struct hold *B = acquire_and_wait(b, "B", "y");
     struct group *G = group_ask(a, "G", asking(.wait_ms = -1, .lease_ms = 600), "x y");
 
     (void)state;
     EXPECT("B granted");
     wait_queued("y", 1);
     UNTIL(peer_stats(a).renewed >= 4);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; G granted");
     group_assert_held(G);
 }
@@ -310,7 +310,7 @@ static void names_held_while_waiting_are_renewed(void **state)
 static void opposite_orders_do_not_deadlock(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "x"), *C = take(b, "C", "y");
+    struct hold *B = acquire_and_wait(b, "B", "x"), *C = acquire_and_wait(b, "C", "y");
     struct group *G = group_ask(a, "G", asking(.wait_ms = -1), "x y");
     struct group *H = group_ask(b, "H", asking(.wait_ms = -1), "y x");
 
@@ -391,7 +391,7 @@ static void the_others_are_kept_for_the_margin(void **state)
     (void)state;
     G = group_ask(a, "G", asking(.lease_ms = 2000, .margin_ms = 700), "x y");
     EXPECT("G granted");
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     redis_ok("DEL y");
     EXPECT("G lost ENOTHELD");
@@ -423,7 +423,7 @@ static void a_name_lost_while_waiting_starts_again(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         const char *other = held[(i + 1) % 3];
-        struct hold *B = take(b, "B", "m");
+        struct hold *B = acquire_and_wait(b, "B", "m");
         struct group *G =
             group_ask(a, "G", asking(.wait_ms = -1, .lease_ms = 900), "m c b a");
 
@@ -435,11 +435,11 @@ static void a_name_lost_while_waiting_starts_again(void **state)
         UNTIL(strcmp(redis_text("GET %s", held[i]), "stranger") != 0 &&
               existing("a b c") == 3);
         wait_queued("m", 1);
-        let_go(B);
+        release_hold(B);
         EXPECT_SET("B released OK; G granted");
         group_assert_held(G);
         group_free(G);
-        drop(B);
+        free_hold(B);
         UNTIL(existing("a b c m") == 0);
     }
 }
@@ -448,7 +448,7 @@ static void a_name_lost_while_waiting_starts_again(void **state)
 static void starting_again_does_not_extend_the_wait(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "y");
+    struct hold *B = acquire_and_wait(b, "B", "y");
     struct group *G = group_ask(a, "G", asking(.wait_ms = 2500, .lease_ms = 600), "x y");
     int64_t limit_ms = now_ms() + STAGE_WAIT_MS;
     int broken = 0;
@@ -469,7 +469,7 @@ static void starting_again_does_not_extend_the_wait(void **state)
 static void a_lease_that_ends_during_the_first_round(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "y");
+    struct hold *B = acquire_and_wait(b, "B", "y");
     struct group *G = group_ask(a, "G", asking(.wait_ms = -1, .lease_ms = 200), "x y");
 
     (void)state;
@@ -478,7 +478,7 @@ static void a_lease_that_ends_during_the_first_round(void **state)
         event_base_loop(stage.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
         stage_stall(250);
     }
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; G granted");
     group_assert_held(G);
 }
@@ -500,7 +500,7 @@ static void warnings_come_for_each_name_after_the_grant(void **state)
 static void a_warning_before_the_grant_comes_after_it(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "y");
+    struct hold *B = acquire_and_wait(b, "B", "y");
 
     (void)state;
     group_ask(a, "G",
@@ -510,7 +510,7 @@ static void a_warning_before_the_grant_comes_after_it(void **state)
     EXPECT("B granted");
     wait_queued("y", 1);
     UNTIL(redis_int("PTTL x") < 3700); /* the warning was due at 3900 */
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; G granted; G at risk");
 }
 
@@ -601,7 +601,7 @@ static void any_call_is_legal_in_any_callback(void **state)
         for (size_t j = 0; j < 2 * sizeof(moments) / sizeof(moments[0]); j++) {
             bool fails = j >= 4; /* the same with a result that is not a grant */
             struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-            struct hold *B = take(b, "B", fails ? "y" : "w");
+            struct hold *B = acquire_and_wait(b, "B", fails ? "y" : "w");
             struct group *G;
 
             at_moment = moments[j % 4];
@@ -622,7 +622,7 @@ static void any_call_is_legal_in_any_callback(void **state)
                 peer_close(a);
             }
             UNTIL(a->client == NULL || a->closed);
-            drop(B);
+            free_hold(B);
             peer_close(b);
             UNTIL(b->closed);
             group_free(G);
@@ -638,7 +638,7 @@ static void any_call_is_legal_in_any_callback(void **state)
 static void a_close_ends_a_wait_and_is_silent_about_a_hold(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "y");
+    struct hold *B = acquire_and_wait(b, "B", "y");
     struct group *G = group_take(a, "G", "c d"), *H;
 
     (void)state;
@@ -651,7 +651,7 @@ static void a_close_ends_a_wait_and_is_silent_about_a_hold(void **state)
     assert_int_equal(lw_all_release(G->all, NULL, NULL), LW_ECLOSED);
     assert_int_equal(lw_all_release(H->all, NULL, NULL), LW_ECLOSED);
     assert_int_equal(existing("c d x z"), 0);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 
@@ -674,7 +674,7 @@ static void a_close_ends_the_first_round(void **state)
 static void freed_in_each_phase_nothing_stays(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "y");
+    struct hold *B = acquire_and_wait(b, "B", "y");
     struct group *G;
 
     (void)state;
@@ -697,7 +697,7 @@ static void freed_in_each_phase_nothing_stays(void **state)
     group_release(G);
     group_free(G);
     UNTIL(existing("u v") == 0);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 

@@ -20,7 +20,7 @@ static struct hold *held(const struct lw_acquire_options *options)
     proxy = proxy_start(stage.server.path, false);
     a = peer_start_at("a", proxy->url, client_of(.local_turns = 16));
     peer_wait_ready(a);
-    struct hold *A = ask_with(a, "A", "x", options);
+    struct hold *A = acquire_hold_with(a, "A", "x", options);
     EXPECT("A granted");
     return A;
 }
@@ -64,7 +64,7 @@ static void risk_then_loss_when_the_server_is_gone(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    ask_with(a, "A", "x", asking(.lease_ms = 900, .at_risk = on_risk));
+    acquire_hold_with(a, "A", "x", asking(.lease_ms = 900, .at_risk = on_risk));
     EXPECT("A granted");
     server_kill(&stage.server);
     EXPECT("A at risk; A lost ELOST");
@@ -101,22 +101,22 @@ static void risk_of_what_is_not_renewed(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    ask_with(a, "A", "x",
-             asking(.lease_ms = 900, .flags = LW_NO_RENEW, .at_risk = on_risk));
+    acquire_hold_with(a, "A", "x",
+                      asking(.lease_ms = 900, .flags = LW_NO_RENEW, .at_risk = on_risk));
     EXPECT("A granted; A at risk; A lost ELOST");
 }
 
 static void renew(struct hold *hold, enum moment moment)
 {
     if (moment == AT_RISK && hold->at_risk) {
-        extend(hold, 0);
+        renew_hold(hold, 0);
     }
 }
 
 static void risk_ends_by_a_renewal_of_the_callers(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(
+    struct hold *A = acquire_hold_with(
         a, "A", "x", asking(.lease_ms = LEASE, .flags = LW_NO_RENEW, .at_risk = on_risk));
 
     (void)state;
@@ -128,7 +128,7 @@ static void shorten(struct hold *hold, enum moment moment)
 {
     if (moment == AT_RISK) {
         hold->then = NULL;
-        extend(hold, 400);
+        renew_hold(hold, 400);
     }
 }
 
@@ -137,12 +137,12 @@ static void shorten(struct hold *hold, enum moment moment)
 static void risk_ends_by_a_renewal_that_makes_the_lease_shorter(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(
+    struct hold *A = acquire_hold_with(
         a, "A", "x", asking(.lease_ms = LEASE, .flags = LW_NO_RENEW, .at_risk = on_risk));
 
     (void)state;
     EXPECT("A granted");
-    extend(A, 0); /* so that the server knows the script */
+    renew_hold(A, 0); /* so that the server knows the script */
     A->then = shorten;
     EXPECT("A renewed OK; A at risk; A renewed OK; A safe; A at risk; A lost ELOST");
 }
@@ -168,13 +168,13 @@ static void risk_is_not_put_off_by_an_answer_that_renews_nothing(void **state)
 static void risk_is_none_in_a_hand_over_by_message(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "x");
-    struct hold *A =
-        ask_with(a, "A", "x", asking(.wait_ms = STAGE_WAIT_MS, .at_risk = on_risk));
+    struct hold *B = acquire_and_wait(b, "B", "x");
+    struct hold *A = acquire_hold_with(
+        a, "A", "x", asking(.wait_ms = STAGE_WAIT_MS, .at_risk = on_risk));
 
     (void)state;
     wait_queued("x", 1);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B granted; B released OK; A granted");
     assert_int_equal(peer_stats(a).handed_over, 1);
     assert_true(lw_lock_remaining_ms(A->lock) <= 2000);
@@ -186,14 +186,14 @@ static void risk_is_none_in_a_turn_with_a_short_rest(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.local_turns = 16));
     struct hold *B =
-        ask_with(a, "B", "x", asking(.lease_ms = LEASE, .flags = LW_NO_FENCE));
-    struct hold *A = ask_with(
+        acquire_hold_with(a, "B", "x", asking(.lease_ms = LEASE, .flags = LW_NO_FENCE));
+    struct hold *A = acquire_hold_with(
         a, "A", "x",
         asking(.wait_ms = STAGE_WAIT_MS, .flags = LW_NO_FENCE, .at_risk = on_risk));
 
     (void)state;
     EXPECT("B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; A granted");
     assert_int_equal(peer_stats(a).passed, 1);
     UNTIL(lw_lock_remaining_ms(A->lock) > 20000);
@@ -205,15 +205,15 @@ static void risk_is_none_where_max_hold_ends_it(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    ask_with(a, "A", "x",
-             asking(.lease_ms = 900, .max_hold_ms = 600, .at_risk = on_risk));
+    acquire_hold_with(a, "A", "x",
+                      asking(.lease_ms = 900, .max_hold_ms = 600, .at_risk = on_risk));
     EXPECT("A granted; A lost ETIMEOUT");
-    ask_with(a, "B", "y", /* also if it is renewed before */
-             asking(.lease_ms = 900, .max_hold_ms = 1200, .at_risk = on_risk));
+    acquire_hold_with(a, "B", "y", /* also if it is renewed before */
+                      asking(.lease_ms = 900, .max_hold_ms = 1200, .at_risk = on_risk));
     EXPECT("B granted; B lost ETIMEOUT");
-    ask_with(a, "C", "z",
-             asking(.lease_ms = 900, .max_hold_ms = 600, .flags = LW_NO_RENEW,
-                    .at_risk = on_risk));
+    acquire_hold_with(a, "C", "z",
+                      asking(.lease_ms = 900, .max_hold_ms = 600, .flags = LW_NO_RENEW,
+                             .at_risk = on_risk));
     EXPECT("C granted; C lost ETIMEOUT");
     stage.keys_may_stay = true;
 }
@@ -223,9 +223,9 @@ static void risk_before_max_hold_where_the_lease_ends_first(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    ask_with(a, "A", "x",
-             asking(.lease_ms = 900, .max_hold_ms = 2000, .flags = LW_NO_RENEW,
-                    .at_risk = on_risk));
+    acquire_hold_with(a, "A", "x",
+                      asking(.lease_ms = 900, .max_hold_ms = 2000, .flags = LW_NO_RENEW,
+                             .at_risk = on_risk));
     EXPECT("A granted; A at risk; A lost ELOST");
 }
 
@@ -237,7 +237,7 @@ static void risk_with_a_lease_made_shorter(void **state)
     uint64_t before;
 
     (void)state;
-    extend(A, 1200);
+    renew_hold(A, 1200);
     EXPECT("A renewed OK");
     before = peer_stats(A->peer).renewed;
     stage_forget_lag();
@@ -257,9 +257,9 @@ static void risk_of_each_that_holds_together(void **state)
 {
     struct hold *A = held(
         asking(.mode = LW_REDISSON, .owner = "o", .lease_ms = LEASE, .at_risk = on_risk));
-    struct hold *B = ask_with(A->peer, "B", "x",
-                              asking(.mode = LW_REDISSON, .owner = "o",
-                                     .lease_ms = LEASE / 2, .at_risk = on_risk));
+    struct hold *B = acquire_hold_with(A->peer, "B", "x",
+                                       asking(.mode = LW_REDISSON, .owner = "o",
+                                              .lease_ms = LEASE / 2, .at_risk = on_risk));
 
     (void)state;
     EXPECT("B granted");
@@ -277,14 +277,14 @@ static void risk_of_each_that_holds_together(void **state)
 static void let_it_go(struct hold *hold, enum moment moment)
 {
     if (moment == AT_RISK) {
-        let_go(hold);
+        release_hold(hold);
     }
 }
 
 static void free_it(struct hold *hold, enum moment moment)
 {
     if (moment == AT_RISK) {
-        drop(hold);
+        free_hold(hold);
     }
 }
 
@@ -338,7 +338,7 @@ static void rule6_only_lost_after_a_stalled_loop(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    ask_with(a, "A", "x", asking(.lease_ms = 900, .at_risk = on_risk));
+    acquire_hold_with(a, "A", "x", asking(.lease_ms = 900, .at_risk = on_risk));
     EXPECT("A granted");
     stage_stall(1000);
     EXPECT("A lost ELOST");
@@ -350,7 +350,7 @@ static void risk_after_a_stall_that_left_some_of_the_lease(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    ask_with(a, "A", "x", asking(.lease_ms = LEASE, .at_risk = on_risk));
+    acquire_hold_with(a, "A", "x", asking(.lease_ms = LEASE, .at_risk = on_risk));
     EXPECT("A granted");
     stage_stall(LEASE - A_THIRD / 2);
     EXPECT("A at risk; A safe");
@@ -371,7 +371,7 @@ static void do_at_once(struct hold *hold, enum moment moment)
 static void ask_and_stall(struct hold *hold, enum moment moment)
 {
     (void)moment;
-    ask(hold->peer, "T", "x", 0)->then = do_at_once;
+    acquire_hold(hold->peer, "T", "x", 0)->then = do_at_once;
     stage_stall(LEASE - A_THIRD + 50);
 }
 
@@ -379,11 +379,11 @@ static void queue_a_warning(void (*then)(struct hold *hold))
 {
     struct peer *a = peer_ready("a", client_of(.local_turns = 16));
 
-    warned = ask_with(
+    warned = acquire_hold_with(
         a, "A", "x", asking(.lease_ms = LEASE, .flags = LW_NO_RENEW, .at_risk = on_risk));
     at_once = then;
     EXPECT("A granted");
-    ask(a, "S", "s", 0)->then = ask_and_stall;
+    acquire_hold(a, "S", "s", 0)->then = ask_and_stall;
     EXPECT("S granted; T EBUSY");
 }
 
@@ -414,7 +414,7 @@ static void risk_is_told_behind_what_was_queued_before(void **state)
 static void risk_queued_is_dropped_by_a_release(void **state)
 {
     (void)state;
-    queue_a_warning(let_go);
+    queue_a_warning(release_hold);
     EXPECT("A released OK");
     stage_expect_nothing(100);
 }
@@ -422,7 +422,7 @@ static void risk_queued_is_dropped_by_a_release(void **state)
 static void risk_queued_is_dropped_by_a_free(void **state)
 {
     (void)state;
-    queue_a_warning(drop);
+    queue_a_warning(free_hold);
     stage_expect_nothing(100);
 }
 

@@ -15,7 +15,7 @@ static struct peer *a;
 
 static void accepted(const char *name)
 {
-    struct hold *A = ask(a, "A", name, 0);
+    struct hold *A = acquire_hold(a, "A", name, 0);
 
     UNTIL(A->result != PENDING);
     if (A->result != LW_OK) {
@@ -23,9 +23,9 @@ static void accepted(const char *name)
     }
     assert_string_equal(lw_lock_name(A->lock), name);
     assert_int_equal(redis_int("EXISTS %s", name), 1);
-    let_go(A);
+    release_hold(A);
     UNTIL(A->released == LW_OK);
-    drop(A);
+    free_hold(A);
     stage_clear_trace();
 }
 
@@ -35,8 +35,8 @@ static void name_that_is_NULL_or_empty(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    ask_refused(a, NULL, NULL, LW_EINVAL, "name is NULL");
-    ask_refused(a, "", NULL, LW_EINVAL, "name is empty");
+    acquire_refused(a, NULL, NULL, LW_EINVAL, "name is NULL");
+    acquire_refused(a, "", NULL, LW_EINVAL, "name is empty");
 }
 
 static void name_of_512_bytes_is_the_longest(void **state)
@@ -47,7 +47,7 @@ static void name_of_512_bytes_is_the_longest(void **state)
     a = peer_ready("a", NULL);
     memset(name, 'n', sizeof(name));
     name[513] = '\0';
-    ask_refused(a, name, NULL, LW_EINVAL, "512");
+    acquire_refused(a, name, NULL, LW_EINVAL, "512");
     name[512] = '\0';
     accepted(name);
     name[1] = '\0';
@@ -63,10 +63,10 @@ static void name_with_a_control_byte(void **state)
     for (int byte = 1; byte < 0x20; byte++) {
         name[2] = (char)byte;
         (void)snprintf(place, sizeof(place), "0x%02x", byte);
-        ask_refused(a, name, NULL, LW_EINVAL, place);
-        ask_refused(a, name, NULL, LW_EINVAL, "position");
+        acquire_refused(a, name, NULL, LW_EINVAL, place);
+        acquire_refused(a, name, NULL, LW_EINVAL, "position");
     }
-    ask_refused(a, "a\x7f", NULL, LW_EINVAL, "0x7f");
+    acquire_refused(a, "a\x7f", NULL, LW_EINVAL, "0x7f");
 }
 
 static void name_may_have_blanks_quotes_and_any_byte_above_0x7f(void **state)
@@ -82,20 +82,20 @@ static void name_with_a_stray_brace(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    ask_refused(a, "}", NULL, LW_EINVAL, "}");
-    ask_refused(a, "ab}", NULL, LW_EINVAL, "}");
-    ask_refused(a, "}{", NULL, LW_EINVAL, "}");
-    ask_refused(a, "a}b{c}", NULL, LW_EINVAL, "}");
-    ask_refused(a, "{a}}", NULL, LW_EINVAL, "}");
-    ask_refused(a, "{a}{b}", NULL, LW_EINVAL, "}");
+    acquire_refused(a, "}", NULL, LW_EINVAL, "}");
+    acquire_refused(a, "ab}", NULL, LW_EINVAL, "}");
+    acquire_refused(a, "}{", NULL, LW_EINVAL, "}");
+    acquire_refused(a, "a}b{c}", NULL, LW_EINVAL, "}");
+    acquire_refused(a, "{a}}", NULL, LW_EINVAL, "}");
+    acquire_refused(a, "{a}{b}", NULL, LW_EINVAL, "}");
 }
 
 static void name_with_an_empty_tag(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    ask_refused(a, "{}", NULL, LW_EINVAL, "empty");
-    ask_refused(a, "a{}b", NULL, LW_EINVAL, "empty");
+    acquire_refused(a, "{}", NULL, LW_EINVAL, "empty");
+    acquire_refused(a, "a{}b", NULL, LW_EINVAL, "empty");
 }
 
 static void name_with_a_tag_is_told_apart_from_one_without(void **state)
@@ -105,14 +105,14 @@ static void name_with_a_tag_is_told_apart_from_one_without(void **state)
     accepted("{tag}");
     accepted("user{42}name");
     accepted("open{brace");
-    struct hold *A = take(a, "A", "x"), *B = take(a, "B", "{x}");
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_and_wait(a, "B", "{x}");
     struct peer *b = peer_ready("b", NULL);
-    struct hold *C = ask(b, "C", "{x}", -1);
+    struct hold *C = acquire_hold(b, "C", "{x}", -1);
     UNTIL(redis_int("ZCARD lockwire:2:queue::{x}") == 1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A granted; B granted; A released OK");
     stage_expect_nothing(50);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; C granted");
     assert_held_by_redis(C);
 }
@@ -121,8 +121,8 @@ static void name_with_the_library_s_own_prefix(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    ask_refused(a, "lockwire:fence", NULL, LW_EINVAL, "lockwire:");
-    ask_refused(a, "lockwire:", NULL, LW_EINVAL, "lockwire:");
+    acquire_refused(a, "lockwire:fence", NULL, LW_EINVAL, "lockwire:");
+    acquire_refused(a, "lockwire:", NULL, LW_EINVAL, "lockwire:");
     accepted("lockwire");
     accepted("my lockwire:");
 }
@@ -131,7 +131,7 @@ static void name_with_the_library_s_own_prefix(void **state)
 
 static void refused_option(const struct lw_acquire_options *options, const char *text)
 {
-    ask_refused(a, "x", options, LW_EINVAL, text);
+    acquire_refused(a, "x", options, LW_EINVAL, text);
 }
 
 static void lease_out_of_range(void **state)
@@ -141,10 +141,10 @@ static void lease_out_of_range(void **state)
     refused_option(asking(.lease_ms = 1), "lease_ms 1 ");
     refused_option(asking(.lease_ms = 99), "lease_ms 99 ");
     refused_option(asking(.lease_ms = 1u << 31), "lease_ms 2147483648 ");
-    take(a, "A", "x");
-    ask_with(a, "B", "y", asking(.lease_ms = 2147483647));
+    acquire_and_wait(a, "A", "x");
+    acquire_hold_with(a, "B", "y", asking(.lease_ms = 2147483647));
     EXPECT("A granted; B granted");
-    ask_with(a, "C", "z", asking(.lease_ms = 100, .flags = LW_NO_RENEW));
+    acquire_hold_with(a, "C", "z", asking(.lease_ms = 100, .flags = LW_NO_RENEW));
     UNTIL(strstr(stage.history, "C ") != NULL);
     stage_clear_trace();
 }
@@ -155,7 +155,7 @@ static void wait_below_minus_one(void **state)
     a = peer_ready("a", NULL);
     refused_option(asking(.wait_ms = -2), "wait_ms -2 ");
     refused_option(asking(.wait_ms = INT64_MIN), "wait_ms");
-    ask_with(a, "A", "x", asking(.wait_ms = INT64_MAX));
+    acquire_hold_with(a, "A", "x", asking(.wait_ms = INT64_MAX));
     EXPECT("A granted");
 }
 
@@ -171,9 +171,9 @@ static void at_risk_that_is_none(void **state)
                    "at_risk_ms 15000 is not below half of lease_ms 30000");
     refused_option(asking(.margin_ms = 300, .at_risk_ms = 300, .at_risk = on_risk),
                    "at_risk_ms 300 is not above margin_ms 300");
-    ask_with(a, "A", "x",
-             asking(.lease_ms = 30001, .margin_ms = 14999, .at_risk_ms = 15000,
-                    .at_risk = on_risk));
+    acquire_hold_with(a, "A", "x",
+                      asking(.lease_ms = 30001, .margin_ms = 14999, .at_risk_ms = 15000,
+                             .at_risk = on_risk));
     EXPECT("A granted");
 }
 
@@ -184,7 +184,7 @@ static void margin_of_half_the_lease(void **state)
     refused_option(asking(.lease_ms = 1000, .margin_ms = 500), "margin_ms 500 ");
     refused_option(asking(.lease_ms = 1000, .margin_ms = UINT32_MAX), "margin_ms");
     refused_option(asking(.margin_ms = 15000), "30000"); /* half of the default lease */
-    ask_with(a, "A", "x", asking(.lease_ms = 30001, .margin_ms = 15000));
+    acquire_hold_with(a, "A", "x", asking(.lease_ms = 30001, .margin_ms = 15000));
     EXPECT("A granted");
 }
 
@@ -215,7 +215,7 @@ static void max_waiting_out_of_range(void **state)
     refused_option(asking(.wait_ms = -1, .max_waiting = UINT32_MAX), "4294967295");
     refused_option(asking(.mode = LW_REDISSON, .wait_ms = -1, .max_waiting = 3),
                    "max_waiting 3 is given, but LW_REDISSON has no queue");
-    ask_with(a, "A", "x", asking(.wait_ms = -1, .max_waiting = INT32_MAX));
+    acquire_hold_with(a, "A", "x", asking(.wait_ms = -1, .max_waiting = INT32_MAX));
     EXPECT("A granted");
 }
 
@@ -286,7 +286,7 @@ static void smaller_acquire_options_default_the_rest(void **state)
 
     (void)state;
     a = peer_ready("a", NULL);
-    ask_with(a, "A", "x", &smaller);
+    acquire_hold_with(a, "A", "x", &smaller);
     EXPECT("A granted");
     assert_int_in_range(redis_int("PTTL x"), 10000, 20000);
 }
@@ -320,13 +320,13 @@ static void a_cap_beyond_all_time_is_none(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.max_hold_ms = INT64_MAX));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.max_hold_ms = INT64_MAX));
     struct hold *B =
-        ask_with(a, "B", "x", asking(.wait_ms = INT64_MAX, .lease_ms = 20000));
+        acquire_hold_with(a, "B", "x", asking(.wait_ms = INT64_MAX, .lease_ms = 20000));
     EXPECT("A granted");
     assert_int_in_range(lw_lock_remaining_ms(A->lock), 20000, 30000);
     wait_queued("x", 1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_held_by_redis(B);
 }
@@ -336,8 +336,8 @@ static void refused_calls_send_nothing(void **state)
     (void)state;
     a = peer_ready("a", NULL);
     monitor_start();
-    ask_refused(a, "", NULL, LW_EINVAL, "name");
-    ask_refused(a, "x", asking(.lease_ms = 1), LW_EINVAL, "lease");
+    acquire_refused(a, "", NULL, LW_EINVAL, "name");
+    acquire_refused(a, "x", asking(.lease_ms = 1), LW_EINVAL, "lease");
     stage_expect_nothing(100);
     assert_int_equal(monitor_count(""), 0);
 }

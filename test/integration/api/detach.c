@@ -46,7 +46,7 @@ static void assert_ttl(const char *name, long long ms)
 static struct hold *wait_for(const char *name, enum lw_mode mode)
 {
     enum lw_mode its = mode == LW_MUTEX ? LW_MUTEX : LW_EXCLUSIVE;
-    struct hold *B = ask_with(b, "B", name, asking(.mode = its, .wait_ms = -1));
+    struct hold *B = acquire_hold_with(b, "B", name, asking(.mode = its, .wait_ms = -1));
 
     UNTIL(redis_int("ZCARD lockwire:2:%s:{%s}", its == LW_MUTEX ? "queue" : "rwqueue",
                     name) == 1);
@@ -60,7 +60,8 @@ static void a_detached_lock_is_adopted(void **state)
     (void)state;
     three_clients();
     for (int i = 0; i < MODES; i++) {
-        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i])), *B, *C, *D;
+        struct hold *A = acquire_hold_with(a, "A", "x", asking(.mode = modes[i])), *B, *C,
+                    *D;
         const char *token;
         uint64_t renewed;
 
@@ -80,18 +81,18 @@ static void a_detached_lock_is_adopted(void **state)
         assert_string_not_equal(lw_lock_token(C->lock), token);
         D = adopt_hold(a, "D", "x", token, asking(.mode = modes[i]));
         EXPECT("D ENOTHELD");
-        extend(C, 0);
+        renew_hold(C, 0);
         EXPECT("C renewed OK");
         assert_int_equal(peer_stats(a).renewed, renewed);
-        let_go(C);
+        release_hold(C);
         EXPECT_SET("C released OK; B granted");
         assert_true(B->fence > C->fence);
-        let_go(B);
+        release_hold(B);
         EXPECT("B released OK");
-        drop(A);
-        drop(B);
-        drop(C);
-        drop(D);
+        free_hold(A);
+        free_hold(B);
+        free_hold(C);
+        free_hold(D);
         assert_int_equal(redis_int("EXISTS x"), 0);
     }
 }
@@ -102,7 +103,7 @@ static void waiters_get_it_when_it_ends(void **state)
     three_clients();
     for (int i = 0; i < MODES; i++) {
         struct hold *A =
-            ask_with(a, "A", "x", asking(.mode = modes[i], .lease_ms = LONG_MS));
+            acquire_hold_with(a, "A", "x", asking(.mode = modes[i], .lease_ms = LONG_MS));
         struct hold *B;
         int64_t detached_ms;
 
@@ -112,10 +113,10 @@ static void waiters_get_it_when_it_ends(void **state)
         detach_hold(A, 700); /* shorter */
         EXPECT("A detached OK; B granted");
         assert_true(B->result_ms >= detached_ms + 700);
-        let_go(B);
+        release_hold(B);
         EXPECT("B released OK");
-        drop(A);
-        drop(B);
+        free_hold(A);
+        free_hold(B);
     }
 }
 
@@ -125,7 +126,8 @@ static void nothing_renews_it(void **state)
     (void)state;
     three_clients();
     for (int i = 0; i < MODES; i++) {
-        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i], .lease_ms = 300));
+        struct hold *A =
+            acquire_hold_with(a, "A", "x", asking(.mode = modes[i], .lease_ms = 300));
         struct hold *B;
         uint64_t renewed;
         int64_t detached_ms;
@@ -139,10 +141,10 @@ static void nothing_renews_it(void **state)
         EXPECT("A detached OK; B granted");
         assert_true(B->result_ms >= detached_ms + 1500);
         assert_int_equal(peer_stats(a).renewed, renewed);
-        let_go(B);
+        release_hold(B);
         EXPECT("B released OK");
-        drop(A);
-        drop(B);
+        free_hold(A);
+        free_hold(B);
     }
 }
 
@@ -152,14 +154,14 @@ static void it_may_keep_its_lease(void **state)
     three_clients();
     for (int i = 0; i < MODES; i++) {
         struct hold *A =
-            ask_with(a, "A", "x", asking(.mode = modes[i], .lease_ms = LONG_MS));
+            acquire_hold_with(a, "A", "x", asking(.mode = modes[i], .lease_ms = LONG_MS));
 
         EXPECT("A granted");
         detach_hold(A, 0);
         EXPECT("A detached OK");
         assert_ttl("x", LONG_MS);
         redis_ok("DEL x");
-        drop(A);
+        free_hold(A);
     }
 }
 
@@ -169,13 +171,13 @@ static void an_adopter_that_dies_leaves_it_for_its_lease(void **state)
 
     (void)state;
     three_clients();
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     detach_hold(A, 1000);
     EXPECT("A granted; A detached OK");
     C = adopt_hold(c, "C", "x", token_of(A), asking(.lease_ms = LONG_MS));
     EXPECT("C granted");
     peer_free(c); /* its lock expires with the lease */
-    drop(C);
+    free_hold(C);
     assert_ttl("x", LONG_MS);
     redis_ok("DEL x");
     stage.notes_may_stay = true;
@@ -187,8 +189,8 @@ static void owners_and_other_holds_stay(void **state)
 
     (void)state;
     three_clients();
-    A = ask_with(a, "A", "x", asking(.mode = LW_SHARED, .owner = "anna"));
-    B = ask_with(b, "B", "x", asking(.mode = LW_SHARED, .owner = "anna"));
+    A = acquire_hold_with(a, "A", "x", asking(.mode = LW_SHARED, .owner = "anna"));
+    B = acquire_hold_with(b, "B", "x", asking(.mode = LW_SHARED, .owner = "anna"));
     EXPECT_SET("A granted; B granted");
     detach_hold(A, LONG_MS);
     EXPECT("A detached OK");
@@ -196,18 +198,18 @@ static void owners_and_other_holds_stay(void **state)
     EXPECT("C EINVAL");
     assert_non_null(strstr(lw_lock_errstr(C->lock), "owner"));
     assert_int_equal(lw_lock_error(C->lock), LW_EINVAL);
-    drop(C);
+    free_hold(C);
     C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = LW_EXCLUSIVE));
     EXPECT("C EINVAL");
-    drop(C);
+    free_hold(C);
     C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = LW_SHARED));
     EXPECT("C granted");
     assert_string_equal(lw_lock_owner(C->lock), "anna");
     /* of version 2: two holds of one owner, no writer */
     assert_memory_equal(redis_text("HGET x mode"), "2 2 1 0 ", 8);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released STILLHELD");
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
 }
 
@@ -218,7 +220,7 @@ static void a_default_owner_stays(void **state)
 
     (void)state;
     three_clients();
-    A = ask_with(a, "A", "x", asking(.mode = LW_EXCLUSIVE));
+    A = acquire_hold_with(a, "A", "x", asking(.mode = LW_EXCLUSIVE));
     EXPECT("A granted");
     detach_hold(A, LONG_MS);
     EXPECT("A detached OK");
@@ -230,7 +232,7 @@ static void a_default_owner_stays(void **state)
     D = adopt_hold(b, "D", "x", token_of(C), asking(.mode = LW_EXCLUSIVE));
     EXPECT("D granted");
     assert_string_equal(lw_lock_owner(D->lock), token_of(A));
-    let_go(D);
+    release_hold(D);
     EXPECT("D released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
 }
@@ -242,7 +244,7 @@ static void a_plain_script_releases_it(void **state)
 
     (void)state;
     three_clients();
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     detach_hold(A, LONG_MS);
     EXPECT("A granted; A detached OK");
     assert_int_equal(redis_int("EVAL %s 1 x %s",
@@ -264,11 +266,11 @@ static void invalid_arguments_are_refused(void **state)
 
     (void)state;
     three_clients();
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     detach_refused(A, -1, LW_EINVAL, "keep_ms -1 is not between 0 and 2147483647");
     detach_refused(A, 1LL << 31, LW_EINVAL, "keep_ms 2147483648");
     assert_int_equal(lw_lock_state(A->lock), LW_HELD);
-    R = ask_with(a, "R", "y", asking(.mode = LW_REDISSON));
+    R = acquire_hold_with(a, "R", "y", asking(.mode = LW_REDISSON));
     EXPECT("A granted; R granted");
     detach_refused(R, 0, LW_EINVAL, "LW_REDISSON cannot be detached");
     adopt_refused(a, "y", token_of(A), asking(.mode = LW_REDISSON), LW_EINVAL,
@@ -287,13 +289,13 @@ static void invalid_arguments_are_refused(void **state)
         (void)snprintf(token, sizeof(token), "%s%s%s", id, rests[i], i == 0 ? "--" : "");
         adopt_refused(a, "x", token, NULL, LW_EINVAL, "no lock token");
     }
-    ask_refused(a, "y", asking(.at_least_ms = 1000, .max_hold_ms = 999), LW_EINVAL,
-                "at_least_ms 1000 is above max_hold_ms 999");
-    ask_refused(a, "y", asking(.at_least_ms = 1u << 31), LW_EINVAL, "at_least_ms");
-    ask_refused(a, "y", asking(.at_least_ms = 1, .mode = LW_REDISSON), LW_EINVAL,
-                "LW_REDISSON");
-    let_go(A);
-    let_go(R);
+    acquire_refused(a, "y", asking(.at_least_ms = 1000, .max_hold_ms = 999), LW_EINVAL,
+                    "at_least_ms 1000 is above max_hold_ms 999");
+    acquire_refused(a, "y", asking(.at_least_ms = 1u << 31), LW_EINVAL, "at_least_ms");
+    acquire_refused(a, "y", asking(.at_least_ms = 1, .mode = LW_REDISSON), LW_EINVAL,
+                    "LW_REDISSON");
+    release_hold(A);
+    release_hold(R);
     EXPECT_SET("A released OK; R released OK");
     detach_refused(A, 0, LW_ENOTHELD, "");
 }
@@ -304,8 +306,8 @@ static void a_key_of_another_kind_is_not_adopted(void **state)
 
     (void)state;
     three_clients();
-    A = take(a, "A", "x");
-    B = ask_with(b, "B", "y", asking(.mode = LW_SHARED));
+    A = acquire_and_wait(a, "A", "x");
+    B = acquire_hold_with(b, "B", "y", asking(.mode = LW_SHARED));
     EXPECT("A granted; B granted");
     detach_hold(A, LONG_MS);
     detach_hold(B, LONG_MS);
@@ -330,14 +332,14 @@ static void what_is_lost_is_not_detached(void **state)
     (void)state;
     three_clients();
     for (int i = 0; i < MODES; i++) {
-        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i]));
+        struct hold *A = acquire_hold_with(a, "A", "x", asking(.mode = modes[i]));
 
         EXPECT("A granted");
         redis_ok("DEL x");
         detach_hold(A, LONG_MS);
         EXPECT("A detached ENOTHELD");
         assert_int_equal(redis_int("EXISTS x"), 0);
-        drop(A);
+        free_hold(A);
     }
 }
 
@@ -347,15 +349,15 @@ static void a_pending_renewal_is_canceled(void **state)
     three_clients();
     for (int i = 0; i < MODES; i++) {
         struct hold *A =
-            ask_with(a, "A", "x", asking(.mode = modes[i], .lease_ms = LONG_MS));
+            acquire_hold_with(a, "A", "x", asking(.mode = modes[i], .lease_ms = LONG_MS));
 
         EXPECT("A granted");
-        extend(A, LONG_MS);
+        renew_hold(A, LONG_MS);
         detach_hold(A, 1000);
         EXPECT("A renewed ECANCELED; A detached OK");
         assert_true(redis_int("PTTL x") <= 1000); /* or it has expired */
         redis_ok("DEL x");
-        drop(A);
+        free_hold(A);
     }
 }
 
@@ -363,9 +365,9 @@ static void a_pending_renewal_is_canceled(void **state)
 static void no_handle_of_the_client_gets_it(void **state)
 {
     struct peer *many = peer_ready("m", client_of(.local_turns = 16));
-    struct hold *A = ask_with(many, "A", "x", asking(.flags = LW_NO_FENCE)),
-                *B =
-                    ask_with(many, "B", "x", asking(.flags = LW_NO_FENCE, .wait_ms = -1)),
+    struct hold *A = acquire_hold_with(many, "A", "x", asking(.flags = LW_NO_FENCE)),
+                *B = acquire_hold_with(many, "B", "x",
+                                       asking(.flags = LW_NO_FENCE, .wait_ms = -1)),
                 *C;
 
     (void)state;
@@ -374,12 +376,12 @@ static void no_handle_of_the_client_gets_it(void **state)
     EXPECT("A detached OK");
     wait_queued("x", 1);
     assert_int_equal(B->result, PENDING);
-    C = ask(many, "C", "x", 0);
+    C = acquire_hold(many, "C", "x", 0);
     EXPECT("C EBUSY");
-    drop(C);
+    free_hold(C);
     C = adopt_hold(many, "C", "x", token_of(A), NULL);
     EXPECT("C granted");
-    let_go(C);
+    release_hold(C);
     EXPECT_SET("C released OK; B granted");
     assert_int_equal(peer_stats(many).passed, 0);
 }
@@ -389,7 +391,8 @@ static void a_client_that_has_detached_closes_at_once(void **state)
 {
     struct peer *slow =
         peer_ready("s", client_of(.close_timeout_ms = 10 * STAGE_WAIT_MS));
-    struct hold *A = take(slow, "A", "x"), *B = take(slow, "B", "y");
+    struct hold *A = acquire_and_wait(slow, "A", "x"),
+                *B = acquire_and_wait(slow, "B", "y");
 
     (void)state;
     EXPECT("A granted; B granted");
@@ -408,14 +411,14 @@ static void calls_while_it_is_detached(void **state)
 
     (void)state;
     three_clients();
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     detach_hold(A, LONG_MS);
-    let_go_refused(A, LW_EINVAL);
+    release_refused(A, LW_EINVAL);
     detach_refused(A, 0, LW_EINVAL, "");
-    extend_refused(A, 0, LW_EINVAL);
+    renew_refused(A, 0, LW_EINVAL);
     EXPECT("A detached OK");
-    let_go_refused(A, LW_ENOTHELD);
+    release_refused(A, LW_ENOTHELD);
     assert_ttl("x", LONG_MS);
     redis_ok("DEL x");
 }
@@ -427,7 +430,7 @@ static void the_client_closes_or_ends(void **state)
 
     (void)state;
     three_clients();
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     token = token_of(A);
     detach_hold(A, LONG_MS);
@@ -438,7 +441,7 @@ static void the_client_closes_or_ends(void **state)
     EXPECT("A granted");
     token = token_of(A);
     detach_hold(A, LONG_MS);
-    drop(A); /* finishes silently */
+    free_hold(A); /* finishes silently */
     UNTIL(redis_int("PTTL x") > LONG_MS - STAGE_WAIT_MS);
     adopt_hold(b, "A", "x", token, NULL);
     EXPECT("A granted");
@@ -450,17 +453,17 @@ static void the_client_closes_or_ends(void **state)
  * sent. */
 static void teach(enum lw_mode mode)
 {
-    struct hold *A = ask_with(a, "A", "taught", asking(.mode = mode)), *C;
+    struct hold *A = acquire_hold_with(a, "A", "taught", asking(.mode = mode)), *C;
 
     EXPECT("A granted");
     detach_hold(A, LONG_MS);
     EXPECT("A detached OK");
     C = adopt_hold(c, "C", "taught", token_of(A), asking(.mode = mode));
     EXPECT("C granted");
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
-    drop(A);
-    drop(C);
+    free_hold(A);
+    free_hold(C);
 }
 
 static struct peer *behind(struct proxy *proxy, const char *label)
@@ -484,7 +487,7 @@ static void a_lost_reply_to_a_detach(void **state)
     }
     for (int i = 0; i < MODES; i++) {
         struct peer *far = behind(proxy, "f");
-        struct hold *A = ask_with(far, "A", "x", asking(.mode = modes[i]));
+        struct hold *A = acquire_hold_with(far, "A", "x", asking(.mode = modes[i]));
 
         EXPECT("A granted");
         proxy_swallow(proxy, COMMANDS, TO_CLIENT, true);
@@ -495,7 +498,7 @@ static void a_lost_reply_to_a_detach(void **state)
         EXPECT("A detached OK");
         assert_ttl("x", LONG_MS);
         redis_ok("DEL x");
-        drop(A);
+        free_hold(A);
         peer_free(far);
         stage.notes_may_stay = true;
     }
@@ -514,7 +517,7 @@ static void a_lost_reply_and_an_adopter_in_between(void **state)
     }
     for (int i = 0; i < MODES; i++) {
         struct peer *far = behind(proxy, "f");
-        struct hold *A = ask_with(far, "A", "x", asking(.mode = modes[i])), *C;
+        struct hold *A = acquire_hold_with(far, "A", "x", asking(.mode = modes[i])), *C;
 
         EXPECT("A granted");
         proxy_swallow(proxy, COMMANDS, TO_CLIENT, true);
@@ -528,10 +531,10 @@ static void a_lost_reply_and_an_adopter_in_between(void **state)
         EXPECT("A detached ENOTHELD");
         assert_ttl("x", LONG_MS); /* the adopter's lease is whole */
         assert_held_by_redis(C);
-        let_go(C);
+        release_hold(C);
         EXPECT("C released OK");
-        drop(A);
-        drop(C);
+        free_hold(A);
+        free_hold(C);
         peer_free(far);
         stage.notes_may_stay = true;
     }
@@ -548,7 +551,7 @@ static void a_lost_reply_to_an_adoption(void **state)
     }
     for (int i = 0; i < MODES; i++) {
         struct peer *far = behind(proxy, "f");
-        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i])), *C;
+        struct hold *A = acquire_hold_with(a, "A", "x", asking(.mode = modes[i])), *C;
         const char *token;
 
         EXPECT("A granted");
@@ -566,11 +569,11 @@ static void a_lost_reply_to_an_adoption(void **state)
         proxy_cut(proxy, COMMANDS);
         EXPECT("C granted");
         assert_held_by_redis(C);
-        let_go(C);
+        release_hold(C);
         EXPECT("C released OK");
         assert_int_equal(redis_int("EXISTS x"), 0);
-        drop(A);
-        drop(C);
+        free_hold(A);
+        free_hold(C);
         peer_free(far);
         stage.notes_may_stay = true;
     }
@@ -585,13 +588,13 @@ static void an_adoption_that_was_given_up_is_released(void **state)
 
     (void)state;
     three_clients();
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     detach_hold(A, LONG_MS);
     EXPECT("A granted; A detached OK");
     proxy_hold(proxy, COMMANDS, TO_SERVER, true);
     C = adopt_hold(far, "C", "x", token_of(A), asking(.wait_ms = -1));
     stage_run_for(20);
-    drop(C);
+    free_hold(C);
     proxy_hold(proxy, COMMANDS, TO_SERVER, false);
     UNTIL(redis_int("EXISTS x") == 0);
 }
@@ -605,7 +608,7 @@ static void a_late_grant_is_asked_for_again(void **state)
 
     (void)state;
     three_clients();
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     detach_hold(A, LONG_MS);
     EXPECT("A granted; A detached OK");
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
@@ -614,7 +617,7 @@ static void a_late_grant_is_asked_for_again(void **state)
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     EXPECT("C granted");
     assert_held_by_redis(C);
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
 }
 
@@ -628,7 +631,7 @@ static void a_late_message_does_not_release_it(void **state)
     three_clients();
     for (int i = 0; i < MODES; i++) {
         struct peer *far = behind(proxy, "f");
-        struct hold *A = ask_with(
+        struct hold *A = acquire_hold_with(
                         a, "A", "x",
                         asking(.mode = modes[i] == LW_MUTEX ? LW_MUTEX : LW_EXCLUSIVE,
                                .lease_ms = 1000)),
@@ -636,23 +639,24 @@ static void a_late_message_does_not_release_it(void **state)
         int messages = proxy->messages;
 
         EXPECT("A granted");
-        B = ask_with(far, "B", "x", asking(.mode = modes[i], .wait_ms = -1));
+        B = acquire_hold_with(far, "B", "x", asking(.mode = modes[i], .wait_ms = -1));
         UNTIL(redis_int("ZCARD lockwire:2:%s:{x}",
                         modes[i] == LW_MUTEX ? "queue" : "rwqueue") == 1);
         proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, true);
-        let_go(A);
+        release_hold(A);
         EXPECT_SET("A released OK; B granted"); /* B polls */
         detach_hold(B, LONG_MS);
         EXPECT("B detached OK");
         proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, false);
         UNTIL(proxy->messages > messages);
-        B = ask_with(far, "B", "y", asking(.wait_ms = -1)); /* after its effects */
+        B = acquire_hold_with(far, "B", "y",
+                              asking(.wait_ms = -1)); /* after its effects */
         EXPECT("B granted");
-        let_go(B);
+        release_hold(B);
         EXPECT("B released OK");
         assert_ttl("x", LONG_MS);
         redis_ok("DEL x");
-        drop(A);
+        free_hold(A);
         peer_free(far);
         stage.notes_may_stay = true;
     }
@@ -664,7 +668,7 @@ static void a_server_that_refuses(void **state)
     (void)state;
     three_clients();
     for (int i = 0; i < MODES; i++) {
-        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i])), *C;
+        struct hold *A = acquire_hold_with(a, "A", "x", asking(.mode = modes[i])), *C;
 
         EXPECT("A granted");
         redis_ok("ACL SETUSER default -pexpire");
@@ -676,13 +680,13 @@ static void a_server_that_refuses(void **state)
         C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = modes[i], .wait_ms = -1));
         EXPECT("C EREDIS");
         redis_ok("ACL SETUSER default +pexpire");
-        drop(C);
+        free_hold(C);
         C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = modes[i]));
         EXPECT("C granted");
-        let_go(C);
+        release_hold(C);
         EXPECT("C released OK");
-        drop(A);
-        drop(C);
+        free_hold(A);
+        free_hold(C);
     }
 }
 
@@ -694,14 +698,14 @@ static void the_token_of_a_dead_process_is_adopted(void **state)
 
     (void)state;
     three_clients();
-    A = ask_with(a, "A", "x", asking(.lease_ms = LONG_MS));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = LONG_MS));
     EXPECT("A granted");
     token = token_of(A);
     peer_free(a);
-    drop(A);
+    free_hold(A);
     C = adopt_hold(c, "C", "x", token, NULL);
     EXPECT("C granted");
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
     stage.notes_may_stay = true;
@@ -713,18 +717,18 @@ static void the_token_of_a_living_holder_is_adopted(void **state)
     (void)state;
     three_clients();
     for (int i = 0; i < MODES; i++) {
-        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i])), *C;
+        struct hold *A = acquire_hold_with(a, "A", "x", asking(.mode = modes[i])), *C;
 
         EXPECT("A granted");
         C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = modes[i]));
         EXPECT("C granted");
-        extend(A, 0);
+        renew_hold(A, 0);
         EXPECT("A lost ENOTHELD; A renewed ELOST");
         assert_held_by_redis(C);
-        let_go(C);
+        release_hold(C);
         EXPECT("C released OK");
-        drop(A);
-        drop(C);
+        free_hold(A);
+        free_hold(C);
     }
 }
 
@@ -736,7 +740,7 @@ static void without_a_server(void **state)
 
     (void)state;
     three_clients();
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     detach_hold(A, LONG_MS);
     EXPECT("A granted; A detached OK");
     proxy_refuse(proxy, true);
@@ -747,8 +751,8 @@ static void without_a_server(void **state)
     D = adopt_hold(far, "D", "x", token_of(A), asking(.wait_ms = -1));
     proxy_refuse(proxy, false);
     EXPECT("D granted");
-    drop(C);
-    let_go(D);
+    free_hold(C);
+    release_hold(D);
     EXPECT("D released OK");
 }
 
@@ -760,19 +764,19 @@ static void a_lock_is_held_for_a_minimum_time(void **state)
     three_clients();
     for (int i = 0; i < MODES; i++) {
         struct hold *A =
-            ask_with(a, "A", "x", asking(.mode = modes[i], .at_least_ms = 1200));
+            acquire_hold_with(a, "A", "x", asking(.mode = modes[i], .at_least_ms = 1200));
         struct hold *B;
         int64_t asked_ms = now_ms();
 
         EXPECT("A granted");
         B = wait_for("x", modes[i]);
-        let_go(A);
+        release_hold(A);
         EXPECT("A released OK; B granted");
         assert_true(B->result_ms >= asked_ms + 1200);
-        let_go(B);
+        release_hold(B);
         EXPECT("B released OK");
-        drop(A);
-        drop(B);
+        free_hold(A);
+        free_hold(B);
     }
 }
 
@@ -783,13 +787,13 @@ static void after_the_minimum_time_it_is_released(void **state)
     (void)state;
     three_clients();
     for (int i = 0; i < MODES; i++) {
-        A = ask_with(a, "A", "x", asking(.mode = modes[i], .at_least_ms = 50));
+        A = acquire_hold_with(a, "A", "x", asking(.mode = modes[i], .at_least_ms = 50));
         EXPECT("A granted");
         stage_run_for(60);
-        let_go(A);
+        release_hold(A);
         EXPECT("A released OK");
         assert_int_equal(redis_int("EXISTS x"), 0);
-        drop(A);
+        free_hold(A);
     }
 }
 
@@ -799,15 +803,15 @@ static void freed_and_closed_it_stays_as_well(void **state)
 
     (void)state;
     three_clients();
-    A = ask_with(a, "A", "x", asking(.at_least_ms = LONG_MS));
+    A = acquire_hold_with(a, "A", "x", asking(.at_least_ms = LONG_MS));
     EXPECT("A granted");
-    drop(A);
+    free_hold(A);
     UNTIL(redis_int("PTTL x") > LONG_MS - STAGE_WAIT_MS);
-    A = ask(a, "A", "x", 0);
+    A = acquire_hold(a, "A", "x", 0);
     EXPECT("A EBUSY");
     assert_true(lw_lock_retry_ms(A->lock) > LONG_MS - STAGE_WAIT_MS);
-    drop(A);
-    ask_with(b, "B", "y", asking(.at_least_ms = LONG_MS));
+    free_hold(A);
+    acquire_hold_with(b, "B", "y", asking(.at_least_ms = LONG_MS));
     EXPECT("B granted");
     peer_close(b);
     EXPECT("b closed");
@@ -821,11 +825,11 @@ static void a_grant_that_is_not_delivered_does_not_count(void **state)
 
     (void)state;
     three_clients();
-    A = ask_with(a, "A", "x", asking(.at_least_ms = LONG_MS));
-    drop(A);
-    A = take(b, "A", "x");
+    A = acquire_hold_with(a, "A", "x", asking(.at_least_ms = LONG_MS));
+    free_hold(A);
+    A = acquire_and_wait(b, "A", "x");
     EXPECT("A granted");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 
@@ -834,18 +838,18 @@ static void handles_of_one_client_wait_as_well(void **state)
 {
     struct peer *many = peer_ready("m", client_of(.local_turns = 16));
     int64_t asked_ms = now_ms();
-    struct hold *A = ask_with(many, "A", "x", asking(.at_least_ms = 1000)),
-                *B = ask(many, "B", "x", -1), *C;
+    struct hold *A = acquire_hold_with(many, "A", "x", asking(.at_least_ms = 1000)),
+                *B = acquire_hold(many, "B", "x", -1), *C;
 
     (void)state;
     EXPECT("A granted");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK; B granted");
     assert_true(B->result_ms >= asked_ms + 1000);
-    C = ask(many, "C", "x", -1);
-    let_go(B);
+    C = acquire_hold(many, "C", "x", -1);
+    release_hold(B);
     EXPECT_SET("B released OK; C granted");
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
 }
@@ -856,13 +860,13 @@ static void a_detach_for_less_keeps_the_minimum(void **state)
 
     (void)state;
     three_clients();
-    A = ask_with(a, "A", "x", asking(.at_least_ms = LONG_MS));
+    A = acquire_hold_with(a, "A", "x", asking(.at_least_ms = LONG_MS));
     EXPECT("A granted");
     detach_hold(A, 10);
     EXPECT("A detached OK");
     assert_ttl("x", LONG_MS);
     redis_ok("DEL x");
-    A = ask_with(a, "A", "x", asking(.at_least_ms = LONG_MS, .lease_ms = 1000));
+    A = acquire_hold_with(a, "A", "x", asking(.at_least_ms = LONG_MS, .lease_ms = 1000));
     EXPECT("A granted");
     detach_hold(A, 0);
     EXPECT("A detached OK");
@@ -902,7 +906,7 @@ static void names_acquired_as_one_count_together(void **state)
 
     (void)state;
     three_clients();
-    B = take(b, "B", "y");
+    B = acquire_and_wait(b, "B", "y");
     EXPECT("B granted");
     all_status = PENDING;
     assert_int_equal(lw_acquire_all(a->client, names, 3, asking(.at_least_ms = LONG_MS),
@@ -911,7 +915,7 @@ static void names_acquired_as_one_count_together(void **state)
     UNTIL(all_status == LW_EBUSY);
     lw_all_free(all);
     UNTIL(redis_int("EXISTS x z") == 0);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     all_status = PENDING;
     assert_int_equal(lw_acquire_all(a->client, names, 3, asking(.at_least_ms = LONG_MS),

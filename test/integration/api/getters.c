@@ -105,7 +105,7 @@ static void says_that_it_is_closed(struct peer *peer)
 static void link_of_a_client_that_closes(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     a->on_closed = says_that_it_is_closed;
@@ -123,18 +123,19 @@ static void link_of_a_client_that_closes(void **state)
 static void client_of_a_handle_in_each_state(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "x"), *A = ask(a, "A", "x", STAGE_WAIT_MS);
+    struct hold *B = acquire_and_wait(b, "B", "x"),
+                *A = acquire_hold(a, "A", "x", STAGE_WAIT_MS);
 
     (void)state;
     assert_ptr_equal(lw_lock_client(A->lock), a->client);
     wait_queued("x", 1);
-    let_go(B);
+    release_hold(B);
     assert_ptr_equal(lw_lock_client(B->lock), b->client);
     EXPECT_SET("B granted; B released OK; A granted");
     assert_ptr_equal(lw_lock_client(B->lock), b->client);
     assert_ptr_equal(lw_lock_client(A->lock), a->client);
     redis_ok("DEL x");
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A lost ENOTHELD; A renewed ELOST");
     assert_ptr_equal(lw_lock_client(A->lock), a->client);
     peer_free(a);
@@ -153,12 +154,12 @@ static void mode_of_a_handle(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
-        struct hold *A = ask_with(a, "A", "x", asking(.mode = modes[i]));
+        struct hold *A = acquire_hold_with(a, "A", "x", asking(.mode = modes[i]));
 
         assert_int_equal(lw_lock_mode(A->lock), modes[i]);
         EXPECT("A granted");
         assert_int_equal(lw_lock_mode(A->lock), modes[i]);
-        let_go(A);
+        release_hold(A);
         EXPECT("A released OK");
         assert_int_equal(lw_lock_mode(A->lock), modes[i]);
     }
@@ -262,24 +263,24 @@ static int64_t position(const struct hold *hold)
 static void position_in_the_queue(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x"), *B, *C, *D;
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B, *C, *D;
 
     (void)state;
     assert_int_equal(position(A), -1); /* A does not wait */
-    B = ask(b, "B", "x", STAGE_WAIT_MS);
+    B = acquire_hold(b, "B", "x", STAGE_WAIT_MS);
     assert_int_equal(position(B), -1); /* no reply yet */
     UNTIL(position(B) == 0);
-    C = ask(a, "C", "x", STAGE_WAIT_MS);
+    C = acquire_hold(a, "C", "x", STAGE_WAIT_MS);
     UNTIL(position(C) == 1);
-    D = ask(b, "D", "x", STAGE_WAIT_MS);
+    D = acquire_hold(b, "D", "x", STAGE_WAIT_MS);
     UNTIL(position(D) == 2);
-    let_go(A);
+    release_hold(A);
     assert_int_equal(position(A), -1);
     EXPECT_SET("A granted; A released OK; B granted");
     assert_int_equal(position(A), -1);
     UNTIL(position(C) == 0); /* by a standby message */
     UNTIL(position(D) == 1); /* or by its own poll */
-    drop(C);
+    free_hold(C);
     UNTIL(position(D) == 0);
     peer_free(b);
     assert_int_equal(position(D), -1);
@@ -290,36 +291,38 @@ static void position_of_those_who_share_a_turn(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.local_turns = 16)),
                 *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "x"), *A, *C, *D;
+    struct hold *B = acquire_and_wait(b, "B", "x"), *A, *C, *D;
 
     (void)state;
-    A = ask(a, "A", "x", STAGE_WAIT_MS);
+    A = acquire_hold(a, "A", "x", STAGE_WAIT_MS);
     wait_queued("x", 1);
-    C = ask(b, "C", "x", STAGE_WAIT_MS);
+    C = acquire_hold(b, "C", "x", STAGE_WAIT_MS);
     UNTIL(position(C) == 1);
-    D = ask(a, "D", "x", STAGE_WAIT_MS);
+    D = acquire_hold(a, "D", "x", STAGE_WAIT_MS);
     UNTIL(position(A) == 0);
     assert_int_equal(position(D), 1); /* D goes before C, with A */
     assert_int_equal(position(C), 1);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B granted; B released OK; A granted");
     assert_int_equal(position(D), 0); /* A holds */
-    drop(A);
+    free_hold(A);
     EXPECT("D granted");
 }
 
 static void position_of_readers_and_writers(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.mode = LW_EXCLUSIVE)), *B, *C;
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.mode = LW_EXCLUSIVE)), *B, *C;
 
     (void)state;
     EXPECT("A granted");
-    B = ask_with(b, "B", "x", asking(.mode = LW_SHARED, .wait_ms = STAGE_WAIT_MS));
+    B = acquire_hold_with(b, "B", "x",
+                          asking(.mode = LW_SHARED, .wait_ms = STAGE_WAIT_MS));
     UNTIL(position(B) == 0);
-    C = ask_with(b, "C", "x", asking(.mode = LW_EXCLUSIVE, .wait_ms = STAGE_WAIT_MS));
+    C = acquire_hold_with(b, "C", "x",
+                          asking(.mode = LW_EXCLUSIVE, .wait_ms = STAGE_WAIT_MS));
     UNTIL(position(C) == 1);
-    drop(A);
+    free_hold(A);
     EXPECT("B granted");
     UNTIL(position(C) == 0);
 }
@@ -327,21 +330,24 @@ static void position_of_readers_and_writers(void **state)
 static void position_in_Redissons_line(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.mode = LW_REDISSON)), *B, *C, *D, *E;
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.mode = LW_REDISSON)), *B, *C,
+                *D, *E;
 
     (void)state;
     EXPECT("A granted");
-    B = ask_with(a, "B", "x",
-                 asking(.mode = LW_REDISSON, .owner = "o", .wait_ms = STAGE_WAIT_MS));
-    C = ask_with(a, "C", "x",
-                 asking(.mode = LW_REDISSON, .owner = "o", .wait_ms = STAGE_WAIT_MS));
-    D = ask_with(a, "D", "x", asking(.mode = LW_REDISSON, .wait_ms = STAGE_WAIT_MS));
-    E = ask_with(a, "E", "x", asking(.mode = LW_REDISSON, .wait_ms = STAGE_WAIT_MS));
+    B = acquire_hold_with(
+        a, "B", "x", asking(.mode = LW_REDISSON, .owner = "o", .wait_ms = STAGE_WAIT_MS));
+    C = acquire_hold_with(
+        a, "C", "x", asking(.mode = LW_REDISSON, .owner = "o", .wait_ms = STAGE_WAIT_MS));
+    D = acquire_hold_with(a, "D", "x",
+                          asking(.mode = LW_REDISSON, .wait_ms = STAGE_WAIT_MS));
+    E = acquire_hold_with(a, "E", "x",
+                          asking(.mode = LW_REDISSON, .wait_ms = STAGE_WAIT_MS));
     assert_int_equal(position(B), 0);
     assert_int_equal(position(C), 1);
     assert_int_equal(position(D), 2);
     assert_int_equal(position(E), 3);
-    drop(A);
+    free_hold(A);
     EXPECT("B granted; C granted");
     assert_int_equal(position(D), 0);
     assert_int_equal(position(E), 1);
@@ -359,10 +365,10 @@ static void position_is_not_known_where_it_polls(void **state)
 
     (void)state;
     proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, true);
-    take(b, "B", "x");
+    acquire_and_wait(b, "B", "x");
     a = peer_start_at("a", proxy->url, NULL);
     UNTIL(a->up);
-    A = ask(a, "A", "x", 1000);
+    A = acquire_hold(a, "A", "x", 1000);
     EXPECT("B granted");
     for (int64_t end = now_ms() + 500; now_ms() < end;) {
         assert_int_equal(position(A), -1);
@@ -376,12 +382,12 @@ static void position_is_not_known_where_it_polls(void **state)
 static void asked_in_a_child_the_link_is_down_and_nothing_waits(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A, *B = take(a, "B", "x");
+    struct hold *A, *B = acquire_and_wait(a, "B", "x");
     int status = 1;
     pid_t child;
 
     (void)state;
-    A = ask(a, "A", "x", STAGE_WAIT_MS);
+    A = acquire_hold(a, "A", "x", STAGE_WAIT_MS);
     UNTIL(position(A) == 0);
     child = fork_for_test();
     if (child == 0) {

@@ -55,7 +55,7 @@ static void on_round(struct hold *hold, enum moment moment)
         canary.last_fence = hold->fence;
         enter(worker);
     } else if (moment == AT_RELEASED) {
-        drop(hold);
+        free_hold(hold);
         start_round(worker);
     } else {
         stage_complain("%s was lost", hold->label);
@@ -71,7 +71,7 @@ static void start_round(struct worker *worker)
         enter(worker);
         return;
     }
-    worker->hold = ask(worker->peer, worker->peer->label, "x", -1);
+    worker->hold = acquire_hold(worker->peer, worker->peer->label, "x", -1);
     worker->hold->aim = worker;
     worker->hold->then = on_round;
 }
@@ -87,7 +87,7 @@ static void on_moment(evutil_socket_t fd, short what, void *arg)
     if (canary.unlocked) {
         start_round(worker);
     } else {
-        let_go(worker->hold);
+        release_hold(worker->hold);
     }
 }
 
@@ -148,14 +148,14 @@ static void I1_stalled_holder_is_told_before_anything_else(void **state)
     process_tell(process, "acquire A x 0 600");
     EXPECT("P: A granted");
     process_tell(process, "acquire W x 60000 600");
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     process_signal(process, SIGSTOP);
     EXPECT("B granted");
     assert_held_by_redis(B);
     process_signal(process, SIGCONT);
     EXPECT("P: A lost ELOST");
     assert_held_by_redis(B);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; P: W granted");
     process_tell(process, "release W");
     EXPECT("P: W released OK");
@@ -173,15 +173,15 @@ static void I8_no_call_blocks_although_the_server_is_stopped(void **state)
     (void)state;
     for (int i = 0; i < 20; i++) {
         (void)snprintf(name, sizeof(name), "x%d", i);
-        held[i] = take(a, "A", name);
+        held[i] = acquire_and_wait(a, "A", name);
     }
     server_pause(&stage.server);
     int64_t before = now_ms();
     for (int i = 0; i < 20; i++) {
-        extend(held[i], 0);
-        ask(a, "W", "x1", -1);
-        drop(ask(a, "D", "y", 1000));
-        i % 2 ? let_go(held[i]) : drop(held[i]);
+        renew_hold(held[i], 0);
+        acquire_hold(a, "W", "x1", -1);
+        free_hold(acquire_hold(a, "D", "y", 1000));
+        i % 2 ? release_hold(held[i]) : free_hold(held[i]);
     }
     peer_close(a);
     assert_true(now_ms() - before < 5000); /* a blocking read or write would not end */
@@ -214,7 +214,7 @@ static void I8_no_thread_and_no_signal_handler_is_made(void **state)
     (void)state;
     sigaction(SIGPIPE, NULL, &before);
     struct peer *a = peer_ready("a", NULL);
-    let_go(take(a, "A", "x"));
+    release_hold(acquire_and_wait(a, "A", "x"));
     EXPECT("A granted; A released OK");
     sigaction(SIGPIPE, NULL, &after);
     assert_ptr_equal(before.sa_handler, after.sa_handler);
@@ -242,7 +242,7 @@ static void I9_every_key_has_a_ttl_at_any_moment(void **state)
     (void)state;
     for (int i = 0; i < 30; i++) {
         name[0] = (char)('a' + i % 4);
-        all[i] = ask(three[i % 3], "A", name, i % 5 ? -1 : 0);
+        all[i] = acquire_hold(three[i % 3], "A", name, i % 5 ? -1 : 0);
         event_base_loop(stage.base, EVLOOP_NONBLOCK);
         assert_every_key_has_a_ttl();
     }
@@ -251,9 +251,9 @@ static void I9_every_key_has_a_ttl_at_any_moment(void **state)
         stage_run_for(1);
         if (hold->lock != NULL && hold->result == LW_OK && !hold->releasing &&
             hold->released == PENDING && i % 2) {
-            let_go(hold);
+            release_hold(hold);
         } else if (hold->lock != NULL && i % 7 == 0) {
-            drop(hold);
+            free_hold(hold);
         }
         assert_every_key_has_a_ttl();
     }
@@ -266,13 +266,13 @@ static void I9_after_idling_nothing_is_left_but_the_fence(void **state)
     struct process *dead = process_start("P", client_of(.claim_ms = 500));
 
     (void)state;
-    take(a, "A", "x");
+    acquire_and_wait(a, "A", "x");
     process_tell(dead, "acquire D x -1 500");
     process_tell(dead, "acquire E y 0 500");
     EXPECT_SET("A granted; P: E granted");
     wait_queued("x", 1);
     process_kill(dead);
-    let_go(holds); /* A, whose release removes the dead process from the queue */
+    release_hold(holds); /* A, whose release removes the dead process from the queue */
     EXPECT("A released OK");
     UNTIL(redis_int("EXISTS x y %s", queue_of("x")) == 0);
 }
@@ -285,23 +285,24 @@ static void I10_head_that_leaves_a_free_lock_lets_the_next_in(void **state)
 
     (void)state;
     for (int i = 0; i < 20; i++) {
-        struct hold *A = take(a, "A", "x"), *H = ask(a, "H", "x", -1);
+        struct hold *A = acquire_and_wait(a, "A", "x"),
+                    *H = acquire_hold(a, "H", "x", -1);
         wait_queued("x", 1);
-        struct hold *B = ask(b, "B", "x", -1);
+        struct hold *B = acquire_hold(b, "B", "x", -1);
         wait_queued("x", 2);
         redis_ok("DEL x"); /* free, without any message */
         int64_t before = now_ms();
-        i % 2 ? drop(H) : drop(A); /* whichever script comes first */
+        i % 2 ? free_hold(H) : free_hold(A); /* whichever script comes first */
         if (i % 2) {
             UNTIL(B->result == LW_OK);
         } else {
             UNTIL(H->result == LW_OK);
-            drop(H);
+            free_hold(H);
             UNTIL(B->result == LW_OK);
         }
         assert_true(now_ms() - before <
                     1000 + 10 * stage.worst_lag_ms); /* without a poll */
-        drop(A), drop(B);
+        free_hold(A), free_hold(B);
         UNTIL(redis_int("EXISTS x %s", queue_of("x")) == 0);
     }
     stage_clear_trace();
@@ -313,18 +314,18 @@ static void I10_newcomer_at_a_free_lock_lets_the_head_in_first(void **state)
     struct peer *c = peer_ready("c", NULL);
 
     (void)state;
-    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
-    ask(c, "W", "x", 200); /* so that this client knows the name as contended */
+    acquire_hold(c, "W", "x", 200); /* so that this client knows the name as contended */
     EXPECT("A granted; W ETIMEOUT");
     redis_ok("DEL x");
-    struct hold *C = ask(c, "C", "x", -1);
+    struct hold *C = acquire_hold(c, "C", "x", -1);
     EXPECT("B granted");
     assert_held_by_redis(B);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; C granted");
     assert_held_by_redis(C);
-    drop(A);
+    free_hold(A);
 }
 
 int main(void)

@@ -44,14 +44,14 @@ static void goes_on_holding_beyond_its_lease(void **state)
 static void waits_in_the_queue_for_its_turn(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "x");
+    struct hold *B = acquire_and_wait(b, "B", "x");
     struct keeper *K = keeper_start(a, "K", "x", NULL);
 
     (void)state;
     EXPECT("B granted");
     wait_queued("x", 1);
     assert_int_equal(lw_lock_state(lock_of(K)), LW_WAITING);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; K gained");
     assert_true(K->fence > B->fence);
 }
@@ -86,13 +86,13 @@ static void queues_behind_those_who_wait_after_a_break(void **state)
 
     (void)state;
     EXPECT("K gained");
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     assert_int_equal(lw_break(b->client, "x", NULL, on_broken, NULL), LW_OK);
     EXPECT_SET("broken OK; B granted; K lost ENOTHELD");
     UNTIL(lw_lock_state(lock_of(K)) == LW_WAITING);
     wait_queued("x", 1);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; K gained");
     assert_true(K->fence > B->fence);
 }
@@ -123,12 +123,12 @@ static void gains_again_when_a_killed_server_is_back(void **state)
 static void loses_first_of_all_after_a_stall(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "y");
+    struct hold *A = acquire_and_wait(a, "A", "y");
 
     (void)state;
     keeper_start(a, "K", "x", asking(.lease_ms = 300));
     EXPECT("A granted; K gained");
-    let_go(A); /* its reply comes during the stall */
+    release_hold(A); /* its reply comes during the stall */
     stage_stall(600);
     EXPECT("K lost ELOST; A released OK; K gained");
 }
@@ -141,7 +141,7 @@ static void keeps_the_lock_to_itself_until_its_margin_is_over(void **state)
 
     (void)state;
     EXPECT("K gained");
-    ask(b, "B", "x", -1);
+    acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     EXPECT("K lost ETIMEOUT");
     assert_true(K->remaining_at_lost > 300 || stage.worst_lag_ms > 100);

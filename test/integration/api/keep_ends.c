@@ -116,14 +116,14 @@ static void without_callbacks_its_handle_tells(void **state)
 static void freed_while_waiting_it_leaves_the_queue(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "x");
+    struct hold *B = acquire_and_wait(b, "B", "x");
     struct keeper *K = keeper_start(a, "K", "x", NULL);
 
     (void)state;
     wait_queued("x", 1);
     keeper_free(K);
     wait_queued("x", 0);
-    let_go(B);
+    release_hold(B);
     EXPECT("B granted; B released OK");
     stage_expect_nothing(50);
 }
@@ -336,7 +336,7 @@ static void closed_while_it_waits(void **state)
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
 
     (void)state;
-    take(b, "B", "x");
+    acquire_and_wait(b, "B", "x");
     struct keeper *K = keeper_start(a, "K", "x", NULL);
     wait_queued("x", 1);
     peer_close(a);

@@ -20,8 +20,9 @@ static struct peer *a, *b;
 static struct hold *limited(struct peer *peer, const char *label, enum lw_mode mode,
                             uint32_t max_waiting)
 {
-    return ask_with(peer, label, "x",
-                    asking(.mode = mode, .wait_ms = -1, .max_waiting = max_waiting));
+    return acquire_hold_with(
+        peer, label, "x",
+        asking(.mode = mode, .wait_ms = -1, .max_waiting = max_waiting));
 }
 
 static void queue_is(enum lw_mode mode, long long members)
@@ -35,8 +36,8 @@ static void refuses_beyond_the_limit_in(enum lw_mode mode)
 
     a = peer_ready("a", NULL);
     b = peer_ready("b", NULL);
-    first =
-        ask_with(b, "first", "x", asking(.mode = mode == LW_MUTEX ? mode : LW_EXCLUSIVE));
+    first = acquire_hold_with(b, "first", "x",
+                              asking(.mode = mode == LW_MUTEX ? mode : LW_EXCLUSIVE));
     EXPECT("first granted");
     A = limited(a, "A", mode, 1);
     queue_is(mode, 1);
@@ -52,7 +53,7 @@ static void refuses_beyond_the_limit_in(enum lw_mode mode)
     assert_int_equal(peer_stats(b).busy, 1);
     assert_int_equal(peer_stats(b).waiting, 1);
     queue_is(mode, 2);
-    let_go(first);
+    release_hold(first);
     if (mode == LW_SHARED) { /* both read */
         EXPECT_SET("first released OK; A granted; B granted");
         return;
@@ -60,11 +61,11 @@ static void refuses_beyond_the_limit_in(enum lw_mode mode)
     EXPECT_SET("first released OK; A granted");
     limited(a, "E", mode, 1);
     EXPECT("E EBUSY"); /* B waits */
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     limited(a, "F", mode, 1); /* a holder does not count */
     queue_is(mode, 1);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; F granted");
 }
 
@@ -93,17 +94,19 @@ static void refuses_a_semaphore_beyond_the_limit(void **state)
 
     (void)state;
     a = peer_ready("a", NULL);
-    A = ask_with(a, "A", "x", asking(.mode = LW_SHARED, .permits = 1));
+    A = acquire_hold_with(a, "A", "x", asking(.mode = LW_SHARED, .permits = 1));
     EXPECT("A granted");
-    ask_with(a, "W", "x", asking(.mode = LW_EXCLUSIVE, .wait_ms = -1));
+    acquire_hold_with(a, "W", "x", asking(.mode = LW_EXCLUSIVE, .wait_ms = -1));
     queue_is(LW_SHARED, 1);
-    ask_with(a, "B", "x",
-             asking(.mode = LW_SHARED, .permits = 1, .wait_ms = -1, .max_waiting = 1));
+    acquire_hold_with(
+        a, "B", "x",
+        asking(.mode = LW_SHARED, .permits = 1, .wait_ms = -1, .max_waiting = 1));
     EXPECT("B EBUSY");
-    ask_with(a, "C", "x",
-             asking(.mode = LW_SHARED, .permits = 1, .wait_ms = -1, .max_waiting = 2));
+    acquire_hold_with(
+        a, "C", "x",
+        asking(.mode = LW_SHARED, .permits = 1, .wait_ms = -1, .max_waiting = 2));
     queue_is(LW_SHARED, 2);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; W granted");
 }
 
@@ -117,7 +120,7 @@ static void three_at_once_in(enum lw_mode mode)
     limited(a, "B", mode, 1);
     limited(a, "C", mode, 1);
     EXPECT_SET("A granted; C EBUSY");
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
 }
 
@@ -141,10 +144,10 @@ static void local_waiters_count_one_by_one(void **state)
     (void)state;
     a = peer_ready("a", client_of(.local_turns = 16));
     b = peer_ready("b", NULL);
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
-    ask(a, "L1", "x", -1);
-    ask(a, "L2", "x", -1);
+    acquire_hold(a, "L1", "x", -1);
+    acquire_hold(a, "L2", "x", -1);
     monitor_start();
     limited(a, "B", LW_MUTEX, 2);
     EXPECT("B EBUSY");
@@ -157,7 +160,7 @@ static void local_waiters_count_one_by_one(void **state)
     EXPECT("D EBUSY");
     limited(b, "E", LW_MUTEX, 1); /* for another client only C counts */
     EXPECT("E EBUSY");
-    let_go(A); /* C is in the queue, and local waiters follow it */
+    release_hold(A); /* C is in the queue, and local waiters follow it */
     EXPECT_SET("A released OK; C granted");
 }
 
@@ -169,11 +172,11 @@ static void local_waiters_behind_one_token_count(void **state)
     (void)state;
     a = peer_ready("a", client_of(.local_turns = 16));
     b = peer_ready("b", NULL);
-    first = take(b, "first", "x");
+    first = acquire_and_wait(b, "first", "x");
     EXPECT("first granted");
-    ask(a, "L1", "x", -1);
-    ask(a, "L2", "x", -1);
-    ask(a, "L3", "x", -1);
+    acquire_hold(a, "L1", "x", -1);
+    acquire_hold(a, "L2", "x", -1);
+    acquire_hold(a, "L3", "x", -1);
     queue_is(LW_MUTEX, 1);
     limited(a, "B", LW_MUTEX, 3);
     EXPECT("B EBUSY");
@@ -181,7 +184,7 @@ static void local_waiters_behind_one_token_count(void **state)
     queue_is(LW_MUTEX, 2);
     limited(b, "D", LW_MUTEX, 3); /* for another client they count as one, besides C */
     queue_is(LW_MUTEX, 3);
-    let_go(first);
+    release_hold(first);
     EXPECT_SET("first released OK; L1 granted");
 }
 
@@ -193,7 +196,7 @@ static void requests_before_the_subscription_in(enum lw_mode mode)
     struct hold *first, *A;
 
     b = peer_ready("b", NULL);
-    first = ask_with(b, "first", "x", asking(.mode = mode));
+    first = acquire_hold_with(b, "first", "x", asking(.mode = mode));
     EXPECT("first granted");
     proxy_hold(way, SUBSCRIPTION, TO_CLIENT, true);
     a = peer_start_at("a", way->url, NULL);
@@ -210,9 +213,9 @@ static void requests_before_the_subscription_in(enum lw_mode mode)
     struct peer *c = peer_start_at("c", way->url, NULL);
     limited(c, "D", mode, 1); /* not subscribed, and refused at once */
     EXPECT("D EBUSY");
-    let_go(first);
+    release_hold(first);
     EXPECT_SET("first released OK; A granted");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 
@@ -236,7 +239,7 @@ static void a_waiter_that_rejoins_is_not_refused_in(enum lw_mode mode)
     struct hold *first, *A;
 
     b = peer_ready("b", NULL);
-    first = ask_with(b, "first", "x", asking(.mode = mode));
+    first = acquire_hold_with(b, "first", "x", asking(.mode = mode));
     EXPECT("first granted");
     a = peer_start_at("a", way->url, NULL);
     peer_wait_ready(a);
@@ -248,14 +251,14 @@ static void a_waiter_that_rejoins_is_not_refused_in(enum lw_mode mode)
     proxy_cut(way, SUBSCRIPTION);
     UNTIL(!a->up);
     redis_ok("DEL %s", mode == LW_MUTEX ? MUTEX_QUEUE : RW_QUEUE);
-    ask_with(b, "B", "x", asking(.mode = mode, .wait_ms = -1));
+    acquire_hold_with(b, "B", "x", asking(.mode = mode, .wait_ms = -1));
     queue_is(mode, 1);
     proxy_refuse(way, false);
     queue_is(mode, 2);
     UNTIL(lw_lock_position(A->lock) == 0);
-    let_go(first);
+    release_hold(first);
     EXPECT_SET("first released OK; A granted");
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
 }
 
@@ -279,11 +282,11 @@ static void a_request_whose_reply_is_lost_is_not_refused(void **state)
 
     (void)state;
     b = peer_ready("b", NULL);
-    first = take(b, "first", "x");
+    first = acquire_and_wait(b, "first", "x");
     EXPECT("first granted");
     a = peer_start_at("a", way->url, NULL);
     peer_wait_ready(a);
-    ask(a, "T", "x", 0); /* from now on the script is sent first */
+    acquire_hold(a, "T", "x", 0); /* from now on the script is sent first */
     EXPECT("T EBUSY");
     proxy_hold(way, COMMANDS, TO_CLIENT, true);
     limited(a, "A", LW_MUTEX, 1);
@@ -291,7 +294,7 @@ static void a_request_whose_reply_is_lost_is_not_refused(void **state)
     proxy_cut(way, COMMANDS);
     proxy_hold(way, COMMANDS, TO_CLIENT, false);
     UNTIL(a->downs == 1 && a->up);
-    let_go(first);
+    release_hold(first);
     EXPECT_SET("first released OK; A granted");
 }
 
@@ -301,7 +304,7 @@ static void a_dead_waiter_counts_until_it_is_removed(void **state)
 
     (void)state;
     a = peer_ready("a", NULL);
-    first = take(a, "first", "x");
+    first = acquire_and_wait(a, "first", "x");
     EXPECT("first granted");
     redis_ok("ZADD " MUTEX_QUEUE
              " 1 77777777-1111-4222-8333-444455556666:00000000000000000000001:2000-");
@@ -310,11 +313,11 @@ static void a_dead_waiter_counts_until_it_is_removed(void **state)
     EXPECT("B EBUSY");
     A = limited(a, "A", LW_MUTEX, 2);
     queue_is(LW_MUTEX, 2);
-    let_go(first);
+    release_hold(first);
     EXPECT_SET("first released OK; A granted");
     limited(a, "C", LW_MUTEX, 1);
     queue_is(LW_MUTEX, 1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; C granted");
 }
 
@@ -325,8 +328,8 @@ static void an_expired_lock_with_a_full_queue(void **state)
     (void)state;
     a = peer_ready("a", NULL);
     redis_ok("SET x foreign PX 600000");
-    ask(a, "B", "x", -1);
-    ask(a, "C", "x", -1);
+    acquire_hold(a, "B", "x", -1);
+    acquire_hold(a, "C", "x", -1);
     queue_is(LW_MUTEX, 2);
     redis_ok("DEL x");
     limited(a, "A", LW_MUTEX, 2);
@@ -342,20 +345,21 @@ static void an_owner_that_holds_is_not_refused(void **state)
 
     (void)state;
     a = peer_ready("a", NULL);
-    A = ask_with(a, "A", "x", asking(.mode = LW_SHARED, .owner = "anna"));
-    R = ask_with(a, "R", "x", asking(.mode = LW_SHARED, .owner = "rita"));
+    A = acquire_hold_with(a, "A", "x", asking(.mode = LW_SHARED, .owner = "anna"));
+    R = acquire_hold_with(a, "R", "x", asking(.mode = LW_SHARED, .owner = "rita"));
     EXPECT("A granted; R granted");
-    B = ask_with(a, "B", "x",
-                 asking(.mode = LW_EXCLUSIVE, .owner = "bert", .wait_ms = -1));
+    B = acquire_hold_with(a, "B", "x",
+                          asking(.mode = LW_EXCLUSIVE, .owner = "bert", .wait_ms = -1));
     queue_is(LW_EXCLUSIVE, 1);
-    ask_with(a, "A2", "x",
-             asking(.mode = LW_SHARED, .owner = "anna", .wait_ms = -1, .max_waiting = 1));
+    acquire_hold_with(
+        a, "A2", "x",
+        asking(.mode = LW_SHARED, .owner = "anna", .wait_ms = -1, .max_waiting = 1));
     EXPECT("A2 granted");
-    ask_with(
+    acquire_hold_with(
         a, "W", "x",
         asking(.mode = LW_EXCLUSIVE, .owner = "anna", .wait_ms = -1, .max_waiting = 1));
     queue_is(LW_EXCLUSIVE, 2);
-    let_go(R);
+    release_hold(R);
     EXPECT_SET("R released OK; W granted");
     (void)A, (void)B;
 }
@@ -383,14 +387,14 @@ static void a_limit_of_others_does_not_matter(void **state)
 
     (void)state;
     a = peer_ready("a", client_of(.local_turns = 16));
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     limited(a, "B", LW_MUTEX, 1);
     queue_is(LW_MUTEX, 1);
-    ask(a, "C", "x", -1);
-    ask_with(a, "D", "x", asking(.max_waiting = 9)); /* wait_ms 0 */
+    acquire_hold(a, "C", "x", -1);
+    acquire_hold_with(a, "D", "x", asking(.max_waiting = 9)); /* wait_ms 0 */
     EXPECT("D EBUSY");
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
 }
 
@@ -401,17 +405,17 @@ static void a_keep_retries(void **state)
 
     (void)state;
     a = peer_ready("a", NULL);
-    first = take(a, "first", "x");
-    B = ask(a, "B", "x", -1);
+    first = acquire_and_wait(a, "first", "x");
+    B = acquire_hold(a, "B", "x", -1);
     queue_is(LW_MUTEX, 1);
     EXPECT("first granted");
     K = keeper_start(a, "K", "x", asking(.max_waiting = 1));
     UNTIL(peer_logged(a, "max_waiting others already wait; retrying in 1000 ms"));
     assert_int_equal(lw_lock_state(lock_of(K)), LW_DONE);
-    let_go(first);
+    release_hold(first);
     EXPECT_SET("first released OK; B granted");
     UNTIL(lw_lock_position(lock_of(K)) == 0);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; K gained");
 }
 
@@ -420,9 +424,9 @@ static void several_names_end_together(void **state)
     (void)state;
     a = peer_ready("a", NULL);
     b = peer_ready("b", NULL);
-    take(b, "first", "x");
+    acquire_and_wait(b, "first", "x");
     EXPECT("first granted");
-    ask(b, "B", "x", -1);
+    acquire_hold(b, "B", "x", -1);
     queue_is(LW_MUTEX, 1);
     struct group *G = group_ask(a, "G", asking(.wait_ms = -1, .max_waiting = 1), "w x y");
     EXPECT("G EBUSY");

@@ -51,15 +51,16 @@ static void served(int priority, int busy_priority)
     be_busy(busy_priority);
     a = peer_ready("a", client_of(.priority = priority));
     b = peer_ready("b", client_of(.priority = priority));
-    A = ask_with(a, "A", "x", asking(.lease_ms = LEASE));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = LEASE));
     EXPECT("A granted");
-    B = ask_with(b, "B", "x", asking(.lease_ms = LEASE, .wait_ms = STAGE_WAIT_MS));
+    B = acquire_hold_with(b, "B", "x",
+                          asking(.lease_ms = LEASE, .wait_ms = STAGE_WAIT_MS));
     wait_queued("x", 1);
     UNTIL(peer_stats(a).renewed >= 4);
     assert_held_by_redis(A);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     peer_close(a);
     EXPECT("a closed");
@@ -121,7 +122,7 @@ static void priority_below_a_busy_host_is_starved(void **state)
     (void)state;
     with_six_priorities();
     a = peer_ready("a", client_of(.priority = 2));
-    A = ask_with(a, "A", "x", asking(.lease_ms = LEASE));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = LEASE));
     EXPECT("A granted");
     before = peer_stats(a);
     be_busy(1);

@@ -38,7 +38,7 @@ static void acquire_same_name(void)
     const struct lw_lock *lock = self_or_other()->lock;
 
     if (scene.a->client != NULL && lock != NULL && !scene.a->closing) {
-        ask(scene.a, "New", lw_lock_name(lock), -1);
+        acquire_hold(scene.a, "New", lw_lock_name(lock), -1);
     }
 }
 
@@ -47,21 +47,21 @@ static void acquire_same_name_once(void)
     const struct lw_lock *lock = self_or_other()->lock;
 
     if (scene.a->client != NULL && lock != NULL && !scene.a->closing) {
-        ask(scene.a, "New", lw_lock_name(lock), 0);
+        acquire_hold(scene.a, "New", lw_lock_name(lock), 0);
     }
 }
 
 static void acquire_other_name(void)
 {
     if (scene.a->client != NULL && !scene.a->closing) {
-        ask(scene.a, "New", "new", 1000);
+        acquire_hold(scene.a, "New", "new", 1000);
     }
 }
 
 static void release_handle(struct hold *hold)
 {
     if (hold->lock != NULL && lw_lock_state(hold->lock) == LW_HELD) {
-        let_go(hold);
+        release_hold(hold);
     } else if (hold->lock != NULL) {
         (void)lw_release(hold->lock, NULL, NULL);
     }
@@ -85,7 +85,7 @@ static void release_queued(void)
 static void renew_handle(struct hold *hold)
 {
     if (hold->lock != NULL && lw_lock_state(hold->lock) == LW_HELD) {
-        extend(hold, 40000);
+        renew_hold(hold, 40000);
     } else if (hold->lock != NULL) {
         (void)lw_renew(hold->lock, 40000, NULL, NULL);
     }
@@ -103,17 +103,17 @@ static void renew_other(void)
 
 static void free_self(void)
 {
-    drop(self_or_other());
+    free_hold(self_or_other());
 }
 
 static void free_other(void)
 {
-    drop(scene.other);
+    free_hold(scene.other);
 }
 
 static void free_queued(void)
 {
-    drop(scene.queued);
+    free_hold(scene.queued);
 }
 
 static void free_all_handles(void)
@@ -198,7 +198,7 @@ static void look_at_everything(void)
 static void make_another_client(void)
 {
     if (scene.acted == 1) {
-        ask(peer_start("n", NULL), "New", "new", 1000);
+        acquire_hold(peer_start("n", NULL), "New", "new", 1000);
     }
 }
 
@@ -256,80 +256,81 @@ static void arm(struct hold *hold, enum moment moment)
 
 static void in_granted(void)
 {
-    arm(ask(scene.a, "Self", "self", 0), AT_RESULT);
+    arm(acquire_hold(scene.a, "Self", "self", 0), AT_RESULT);
 }
 
 static void in_busy(void)
 {
-    arm(ask(scene.a, "Self", "theirs", 0), AT_RESULT);
+    arm(acquire_hold(scene.a, "Self", "theirs", 0), AT_RESULT);
 }
 
 static void in_timed_out(void)
 {
-    arm(ask(scene.a, "Self", "theirs", 20), AT_RESULT);
+    arm(acquire_hold(scene.a, "Self", "theirs", 20), AT_RESULT);
 }
 
 /* The grant comes by a hand-over message. */
 static void in_granted_after_waiting(void)
 {
-    arm(ask(scene.a, "Self", "late", 60000), AT_RESULT);
+    arm(acquire_hold(scene.a, "Self", "late", 60000), AT_RESULT);
     wait_queued("late", 1);
     for (struct hold *hold = holds; hold != NULL; hold = hold->next) {
         if (hold->peer == scene.b && strcmp(lw_lock_name(hold->lock), "late") == 0) {
-            let_go(hold);
+            release_hold(hold);
         }
     }
 }
 
 static void in_lost_by_deadline(void)
 {
-    arm(ask_with(scene.a, "Self", "self", asking(.lease_ms = 100, .flags = LW_NO_RENEW)),
+    arm(acquire_hold_with(scene.a, "Self", "self",
+                          asking(.lease_ms = 100, .flags = LW_NO_RENEW)),
         AT_LOST);
 }
 
 static void in_lost_by_max_hold(void)
 {
-    arm(ask_with(scene.a, "Self", "self", asking(.max_hold_ms = 50)), AT_LOST);
+    arm(acquire_hold_with(scene.a, "Self", "self", asking(.max_hold_ms = 50)), AT_LOST);
 }
 
 static void in_lost_to_the_server(void)
 {
-    struct hold *self = ask(scene.a, "Self", "self", 0);
+    struct hold *self = acquire_hold(scene.a, "Self", "self", 0);
 
     arm(self, AT_LOST);
     UNTIL(self->result != PENDING);
     redis_ok("DEL self");
-    extend(self, 0); /* one that is pending at the loss */
+    renew_hold(self, 0); /* one that is pending at the loss */
 }
 
 static void in_released(void)
 {
-    struct hold *self = ask(scene.a, "Self", "self", 0);
+    struct hold *self = acquire_hold(scene.a, "Self", "self", 0);
 
     arm(self, AT_RELEASED);
     UNTIL(self->result != PENDING);
-    let_go(self);
+    release_hold(self);
 }
 
 static void in_renewed(void)
 {
-    struct hold *self = ask(scene.a, "Self", "self", 0);
+    struct hold *self = acquire_hold(scene.a, "Self", "self", 0);
 
     arm(self, AT_RENEWED);
     UNTIL(self->result != PENDING);
-    extend(self, 0);
-    extend(self, 0);
+    renew_hold(self, 0);
+    renew_hold(self, 0);
 }
 
 static void in_renewed_canceled(void)
 {
-    struct hold *self = ask(scene.a, "Self", "self", 0);
+    struct hold *self = acquire_hold(scene.a, "Self", "self", 0);
 
     arm(self, AT_RENEWED);
     UNTIL(self->result != PENDING);
-    extend(self, 0);
-    extend(self, 0);
-    let_go(self);
+    renew_hold(self, 0);
+    renew_hold(self, 0);
+    release_hold(self);
 }
 
 static void in_renewed_lost(void)
@@ -390,10 +391,10 @@ static void play(void (*lead_to_callback)(void), const struct action *action,
     playing = action;
     scene.a = peer_ready("a", options);
     scene.b = peer_ready("b", options);
-    take(scene.b, "B", "theirs");
-    take(scene.b, "L", "late");
-    scene.other = take(scene.a, "Other", "other");
-    scene.queued = ask(scene.a, "Queued", "theirs", -1);
+    acquire_and_wait(scene.b, "B", "theirs");
+    acquire_and_wait(scene.b, "L", "late");
+    scene.other = acquire_and_wait(scene.a, "Other", "other");
+    scene.queued = acquire_hold(scene.a, "Queued", "theirs", -1);
     wait_queued("theirs", 1);
     lead_to_callback();
     UNTIL(scene.acted > 0);

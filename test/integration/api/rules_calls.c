@@ -12,15 +12,15 @@
 static void rule1_nothing_fires_until_the_loop_runs(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *held = take(a, "H", "h");
+    struct hold *held = acquire_and_wait(a, "H", "h");
 
     (void)state;
     EXPECT("H granted");
-    ask(a, "A", "x", 0);
-    struct hold *gone = ask(a, "G", "x", 0);
-    extend(held, 0);
-    let_go(held);
-    drop(gone);
+    acquire_hold(a, "A", "x", 0);
+    struct hold *gone = acquire_hold(a, "G", "x", 0);
+    renew_hold(held, 0);
+    release_hold(held);
+    free_hold(gone);
     stage_stall(200); /* anything due or answered by now has to wait for the loop */
     assert_string_equal(stage.trace, "");
     EXPECT_SET("H renewed ECANCELED; H released OK; A granted");
@@ -34,7 +34,7 @@ static void rule1_failure_known_at_once_still_comes_from_the_loop(void **state)
     server_absent(&nobody);
     struct peer *a = peer_start_at("a", nobody.url, NULL);
     UNTIL(a->downs > 0); /* the client backs off: it knows that there is no server */
-    struct hold *A = ask(a, "A", "x", 0);
+    struct hold *A = acquire_hold(a, "A", "x", 0);
     assert_int_equal(A->result, PENDING);
     assert_int_equal(lw_lock_state(A->lock), LW_WAITING);
     EXPECT("A ECONN");
@@ -46,9 +46,10 @@ static void rule1_local_refusal_still_comes_from_the_loop(void **state)
     struct peer *a = peer_ready("a", client_of(.local_turns = 16));
 
     (void)state;
-    take(a, "A", "x");
+    acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
-    struct hold *B = ask(a, "B", "x", 0); /* held by the same client: needs no command */
+    struct hold *B =
+        acquire_hold(a, "B", "x", 0); /* held by the same client: needs no command */
     assert_int_equal(lw_lock_state(B->lock), LW_WAITING);
     EXPECT("B EBUSY");
 }
@@ -70,14 +71,14 @@ static void rule2_refused_call_starts_nothing(void **state)
     uint64_t commands = peer_stats(a).commands;
 
     (void)state;
-    ask_refused(a, "", NULL, LW_EINVAL, "name");
-    ask_refused(a, "x", asking(.lease_ms = 1), LW_EINVAL, "lease");
-    struct hold *A = take(a, "A", "x");
-    let_go(A);
+    acquire_refused(a, "", NULL, LW_EINVAL, "name");
+    acquire_refused(a, "x", asking(.lease_ms = 1), LW_EINVAL, "lease");
+    struct hold *A = acquire_and_wait(a, "A", "x");
+    release_hold(A);
     EXPECT("A granted; A released OK");
     uint64_t before = peer_stats(a).commands;
-    let_go_refused(A, LW_ENOTHELD);
-    extend_refused(A, 0, LW_ENOTHELD);
+    release_refused(A, LW_ENOTHELD);
+    renew_refused(A, 0, LW_ENOTHELD);
     stage_expect_nothing(100);
     assert_int_equal(peer_stats(a).commands, before);
     assert_true(before > commands);
@@ -90,7 +91,7 @@ static void rule2_each_accepted_call_has_one_callback(void **state)
 
     (void)state;
     for (int i = 0; i < 40; i++) {
-        all[i] = ask(i % 2 ? a : b, "A", i % 3 ? "x" : "y", i % 4 ? 100 : 0);
+        all[i] = acquire_hold(i % 2 ? a : b, "A", i % 3 ? "x" : "y", i % 4 ? 100 : 0);
     }
     for (int i = 0; i < 40; i++) {
         UNTIL(all[i]->result != PENDING);
@@ -102,17 +103,17 @@ static void rule2_each_accepted_call_has_one_callback(void **state)
 static void rule2_each_renew_and_release_has_one_callback(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     for (int i = 0; i < 20; i++) {
-        extend(A, 0);
+        renew_hold(A, 0);
     }
     UNTIL(A->renewals == 0);
     for (int i = 0; i < 20; i++) {
-        extend(A, 0);
+        renew_hold(A, 0);
     }
-    let_go(A);
+    release_hold(A);
     UNTIL(A->released != PENDING);
     assert_int_equal(A->renewals, 0);
     stage_clear_trace();
@@ -124,13 +125,13 @@ static void rule2_each_renew_and_release_has_one_callback(void **state)
 static void rule3_handle_outlives_its_failure_and_its_loss(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", 0), *C;
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(b, "B", "x", 0), *C;
 
     (void)state;
     EXPECT("A granted; B EBUSY");
-    C = ask_with(a, "C", "y", asking(.lease_ms = 200, .flags = LW_NO_RENEW));
+    C = acquire_hold_with(a, "C", "y", asking(.lease_ms = 200, .flags = LW_NO_RENEW));
     EXPECT("C granted; C lost ELOST");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     stage_run_for(100);
     assert_string_equal(lw_lock_name(A->lock), "x");
@@ -150,25 +151,26 @@ static void rule3_nothing_fires_after_free_at_any_moment(void **state)
 
     (void)state;
     for (int i = 0; i < 60; i++) {
-        struct hold *A = ask_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 1000));
+        struct hold *A =
+            acquire_hold_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 1000));
         if (i >= 20) {
             UNTIL(A->result == LW_OK);
         }
-        struct hold *B = ask(b, "B", "x", i % 2 ? 20 : -1);
+        struct hold *B = acquire_hold(b, "B", "x", i % 2 ? 20 : -1);
         if (i >= 30) {
-            extend(A, 0);
+            renew_hold(A, 0);
         }
         if (i >= 40) {
-            let_go(A);
+            release_hold(A);
         }
         for (int turn = 0; turn < i % 10; turn++) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
         }
-        drop(A);
+        free_hold(A);
         if (i % 3) {
             UNTIL(B->result != PENDING);
         }
-        drop(B);
+        free_hold(B);
         UNTIL(redis_int("EXISTS x %s", queue_of("x")) == 0);
     }
     stage_clear_trace();
@@ -204,7 +206,7 @@ static void free_all(struct hold *hold, enum moment moment)
 {
     (void)moment;
     hold->then = NULL;
-    drop(hold);
+    free_hold(hold);
     peer_free(hold->peer);
 }
 
@@ -213,7 +215,7 @@ static void rule4_handle_and_client_freed_inside_the_callback(void **state)
     (void)state;
     for (int i = 0; i < 3; i++) {
         struct peer *a = peer_ready("a", NULL);
-        struct hold *A = ask(a, "A", "x", -1);
+        struct hold *A = acquire_hold(a, "A", "x", -1);
         A->then = free_all;
         UNTIL(a->client == NULL);
         redis_ok("DEL x");
@@ -227,7 +229,7 @@ static void rule4_handle_and_client_freed_inside_the_callback(void **state)
 static void rule5_answer_that_came_changes_nothing_before_its_callback(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask(a, "A", "x", 0);
+    struct hold *A = acquire_hold(a, "A", "x", 0);
 
     (void)state;
     stage_run_for(0);
@@ -245,7 +247,8 @@ static void rule5_answer_that_came_changes_nothing_before_its_callback(void **st
 static void rule5_state_stays_held_past_the_deadline_until_lost(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
 
     (void)state;
     EXPECT("A granted");
@@ -259,7 +262,7 @@ static void rule5_state_stays_held_past_the_deadline_until_lost(void **state)
 static void rule5_remaining_is_0_from_the_call_of_release(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     EXPECT("A granted");
@@ -273,12 +276,13 @@ static void rule5_remaining_is_0_from_the_call_of_release(void **state)
 static void rule5_release_after_the_deadline_but_before_lost(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
 
     (void)state;
     EXPECT("A granted");
     stage_stall(400);
-    let_go(A); /* it is still LW_HELD */
+    release_hold(A); /* it is still LW_HELD */
     EXPECT("A released ENOTHELD");
     stage_expect_nothing(100);
 }

@@ -17,7 +17,7 @@
 static void rule7_close_releases_what_is_held_silently(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(b, "B", "x", -1);
 
     (void)state;
     EXPECT("A granted");
@@ -33,9 +33,10 @@ static void rule7_close_releases_what_is_held_silently(void **state)
 static void rule7_close_gives_away_what_is_left_of_a_lost_one(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x",
-                              asking(.lease_ms = 1000000, .margin_ms = 499990,
-                                     .max_hold_ms = 500000, .flags = LW_NO_RENEW));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x",
+                          asking(.lease_ms = 1000000, .margin_ms = 499990,
+                                 .max_hold_ms = 500000, .flags = LW_NO_RENEW));
 
     (void)state;
     EXPECT("A granted");
@@ -53,9 +54,9 @@ static void rule7_close_ends_what_waits_with_ECLOSED(void **state)
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
 
     (void)state;
-    take(b, "B", "x");
+    acquire_and_wait(b, "B", "x");
     EXPECT("B granted");
-    struct hold *A = ask(a, "A", "x", -1), *C = ask(a, "C", "x", 60000);
+    struct hold *A = acquire_hold(a, "A", "x", -1), *C = acquire_hold(a, "C", "x", 60000);
     wait_queued("x", 2);
     peer_close(a);
     assert_int_equal(A->result, PENDING); /* not inside the call */
@@ -68,10 +69,10 @@ static void rule7_close_ends_what_waits_with_ECLOSED(void **state)
 static void rule7_close_waits_for_what_is_releasing(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
-    let_go(A);
+    release_hold(A);
     peer_close(a);
     EXPECT("A granted; A released OK; a closed");
 }
@@ -82,14 +83,14 @@ static void rule7_close_calls_back_last(void **state)
     struct hold *R;
 
     (void)state;
-    take(b, "B", "x");
-    R = take(a, "R", "r");
-    take(a, "H", "h");
+    acquire_and_wait(b, "B", "x");
+    R = acquire_and_wait(a, "R", "r");
+    acquire_and_wait(a, "H", "h");
     EXPECT("B granted; R granted; H granted");
-    ask(a, "W", "x", -1);
-    extend(R, 0);
-    let_go(R);
-    ask(a, "N", "n", 0);
+    acquire_hold(a, "W", "x", -1);
+    renew_hold(R, 0);
+    release_hold(R);
+    acquire_hold(a, "N", "n", 0);
     peer_close(a);
     EXPECT_SET("R renewed ECANCELED; R released OK; W ECLOSED; N ECLOSED");
     EXPECT("a closed");
@@ -100,10 +101,10 @@ static void rule7_close_calls_back_last(void **state)
 static void rule7_close_cancels_a_pending_renewal_of_what_is_held(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
-    extend(A, 0);
+    renew_hold(A, 0);
     peer_close(a);
     EXPECT("A granted; A renewed ECANCELED; a closed");
 }
@@ -122,7 +123,7 @@ static void rule7_close_before_the_first_connection(void **state)
     struct peer *a = peer_start("a", NULL);
 
     (void)state;
-    ask(a, "A", "x", -1);
+    acquire_hold(a, "A", "x", -1);
     peer_close(a);
     EXPECT("A ECLOSED; a closed");
 }
@@ -134,7 +135,7 @@ static void rule7_close_without_a_server(void **state)
     (void)state;
     server_absent(&nobody);
     struct peer *a = peer_start_at("a", nobody.url, NULL);
-    ask(a, "A", "x", -1);
+    acquire_hold(a, "A", "x", -1);
     UNTIL(a->downs > 0);
     peer_close(a);
     EXPECT("A ECLOSED; a closed");
@@ -146,7 +147,7 @@ static void rule7_close_without_callback(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    take(a, "A", "x");
+    acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     assert_int_equal(lw_client_close(a->client, NULL, NULL), LW_OK);
     UNTIL(redis_int("EXISTS x") == 0);
@@ -157,14 +158,14 @@ static void rule7_close_without_callback(void **state)
 static void rule7_close_ends_in_time_although_the_server_is_stopped(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.close_timeout_ms = 600));
-    struct hold *R = take(a, "R", "r");
+    struct hold *R = acquire_and_wait(a, "R", "r");
 
     (void)state;
-    take(a, "H", "h");
+    acquire_and_wait(a, "H", "h");
     EXPECT("R granted; H granted");
     server_pause(&stage.server);
-    let_go(R);
-    ask(a, "W", "x", -1);
+    release_hold(R);
+    acquire_hold(a, "W", "x", -1);
     stage_forget_lag();
     peer_close(a);
     EXPECT_SET("W ECLOSED; R released EUNKNOWN");
@@ -185,7 +186,7 @@ static void rule7_nothing_comes_after_close_has_called_back(void **state)
     (void)state;
     peer_wait_ready(a);
     make_scripts_known();
-    take(a, "A", "x");
+    acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     peer_close(a);
@@ -204,13 +205,13 @@ static void free_client(struct peer *peer)
 static void rule7_client_freed_inside_the_close_callback(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     a->on_closed = free_client;
     peer_close(a);
     EXPECT("A granted; a closed");
-    let_go_refused(A, LW_ECLOSED);
+    release_refused(A, LW_ECLOSED);
 }
 
 static void free_client_of(struct hold *hold, enum moment moment)
@@ -223,7 +224,7 @@ static void free_client_of(struct hold *hold, enum moment moment)
 static void rule7_grant_that_was_not_told_leaves_no_number(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask(a, "A", "x", 0), *B = ask(a, "B", "y", 0);
+    struct hold *A = acquire_hold(a, "A", "x", 0), *B = acquire_hold(a, "B", "y", 0);
 
     (void)state;
     server_pause(&stage.server); /* so that both are answered at once */
@@ -245,8 +246,8 @@ static void rule7_client_freed_while_it_closes(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    take(a, "A", "x");
-    ask(a, "W", "x", -1);
+    acquire_and_wait(a, "A", "x");
+    acquire_hold(a, "W", "x", -1);
     EXPECT("A granted");
     peer_close(a);
     peer_free(a);
@@ -271,13 +272,13 @@ static void rule7_free_is_immediate_and_silent(void **state)
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
 
     (void)state;
-    take(b, "B", "y");
-    struct hold *A = take(a, "A", "x"), *R = take(a, "R", "r");
+    acquire_and_wait(b, "B", "y");
+    struct hold *A = acquire_and_wait(a, "A", "x"), *R = acquire_and_wait(a, "R", "r");
     EXPECT("B granted; A granted; R granted");
-    ask(a, "W", "y", -1);
-    ask(a, "T", "y", 100);
-    extend(A, 0);
-    let_go(R);
+    acquire_hold(a, "W", "y", -1);
+    acquire_hold(a, "T", "y", 100);
+    renew_hold(A, 0);
+    release_hold(R);
     peer_free(a);
     stage_expect_nothing(300);
     stage.keys_may_stay = true;
@@ -291,16 +292,17 @@ static void rule7_free_with_every_kind_of_command_in_flight(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    ask_with(a, "A", "x", asking(.lease_ms = 1000)); /* its renewal will be in flight */
-    E = take(a, "E", "e"), R = take(a, "R", "r");
+    acquire_hold_with(a, "A", "x",
+                      asking(.lease_ms = 1000)); /* its renewal will be in flight */
+    E = acquire_and_wait(a, "E", "e"), R = acquire_and_wait(a, "R", "r");
     EXPECT_SET("A granted; E granted; R granted");
     long long before = proxy->bytes[COMMANDS][TO_SERVER];
     proxy_hold(proxy, COMMANDS, TO_SERVER, true);
     UNTIL(proxy->bytes[COMMANDS][TO_SERVER] > before);
-    extend(E, 0);
-    let_go(R);
-    ask(a, "W", "x", -1);
-    drop(ask(a, "D", "d", -1));
+    renew_hold(E, 0);
+    release_hold(R);
+    acquire_hold(a, "W", "x", -1);
+    free_hold(acquire_hold(a, "D", "d", -1));
     stage_run_for(20);
     peer_free(a);
     stage_clear_trace();
@@ -313,7 +315,7 @@ static void rule7_free_at_every_moment_of_connecting(void **state)
     (void)state;
     for (int turns = 0; turns < 40; turns++) {
         struct peer *a = peer_start("a", NULL);
-        ask(a, "A", "x", turns % 3 ? -1 : 0);
+        acquire_hold(a, "A", "x", turns % 3 ? -1 : 0);
         for (int i = 0; i < turns; i++) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
         }

@@ -74,10 +74,10 @@ static void child_tries(struct peer *peer, struct hold *hold)
 static void after_fork(void (*in_child)(struct peer *, struct hold *))
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1500)), *B;
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 1500)), *B;
 
     EXPECT("A granted");
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     assert_true(run_in_child(in_child, a, A));
     stage_forget_lag();
@@ -85,7 +85,7 @@ static void after_fork(void (*in_child)(struct peer *, struct hold *))
     stage_skip_if_lag(400);
     assert_held_by_redis(A);
     assert_int_equal(a->downs, 0);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_held_by_redis(B);
 }
@@ -116,7 +116,8 @@ static void rule8_fork_child_frees_a_client_that_listens(void **state)
     (void)state;
     redis_ok("HSET x foreign:1 1");
     redis_ok("PEXPIRE x 3600000");
-    struct hold *A = ask_with(a, "A", "x", asking(.mode = LW_REDISSON, .wait_ms = -1));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.mode = LW_REDISSON, .wait_ms = -1));
     UNTIL(redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS', 'redis*')") ==
           1);
     assert_true(run_in_child(child_frees, a, A));

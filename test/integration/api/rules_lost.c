@@ -16,7 +16,7 @@ static void rule6_reason_ELOST_when_the_deadline_came(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    ask_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
+    acquire_hold_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
     EXPECT("A granted; A lost ELOST");
 }
 
@@ -25,7 +25,7 @@ static void rule6_reason_ENOTHELD_when_the_server_says_so(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    ask_with(a, "A", "x", asking(.lease_ms = 900));
+    acquire_hold_with(a, "A", "x", asking(.lease_ms = 900));
     EXPECT("A granted");
     redis_ok("DEL x");
     EXPECT("A lost ENOTHELD");
@@ -36,7 +36,7 @@ static void rule6_reason_ETIMEOUT_when_max_hold_is_over(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    ask_with(a, "A", "x", asking(.lease_ms = 900, .max_hold_ms = 300));
+    acquire_hold_with(a, "A", "x", asking(.lease_ms = 900, .max_hold_ms = 300));
     EXPECT("A granted; A lost ETIMEOUT");
     stage.keys_may_stay = true;
 }
@@ -46,7 +46,8 @@ static void rule6_reason_ETIMEOUT_when_max_hold_is_over(void **state)
 static void rule6_once_although_both_reasons_come(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 600, .max_hold_ms = 700));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 600, .max_hold_ms = 700));
 
     (void)state;
     EXPECT("A granted");
@@ -62,9 +63,9 @@ static void rule6_never_while_waiting(void **state)
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
 
     (void)state;
-    take(b, "B", "x");
+    acquire_and_wait(b, "B", "x");
     EXPECT("B granted");
-    struct hold *A = ask_with(
+    struct hold *A = acquire_hold_with(
         a, "A", "x", asking(.wait_ms = 700, .lease_ms = 200, .max_hold_ms = 100));
     EXPECT("A ETIMEOUT");
     assert_int_equal(A->lost, PENDING);
@@ -73,12 +74,13 @@ static void rule6_never_while_waiting(void **state)
 static void rule6_never_after_release_was_called(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.request_timeout_ms = 1000));
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
 
     (void)state;
     EXPECT("A granted");
     server_pause(&stage.server);
-    let_go(A);
+    release_hold(A);
     stage_run_for(500); /* its deadline has passed */
     server_resume(&stage.server);
     UNTIL(A->released != PENDING);
@@ -98,9 +100,10 @@ static void rule6_at_the_deadline_minus_the_margin_at_the_latest(void **state)
     for (size_t i = 0; i < sizeof(margins) / sizeof(*margins); i++) {
         char name[2] = {(char)('a' + i)}; /* free, so that the grant has a whole lease */
         stage_forget_lag();
-        struct hold *A = ask_with(a, "A", name,
-                                  asking(.wait_ms = -1, .lease_ms = 1000,
-                                         .margin_ms = margins[i], .flags = LW_NO_RENEW));
+        struct hold *A =
+            acquire_hold_with(a, "A", name,
+                              asking(.wait_ms = -1, .lease_ms = 1000,
+                                     .margin_ms = margins[i], .flags = LW_NO_RENEW));
         UNTIL(A->result == LW_OK);
         int64_t deadline = now_ms() + lw_lock_remaining_ms(A->lock);
         UNTIL(A->lost != PENDING);
@@ -108,7 +111,7 @@ static void rule6_at_the_deadline_minus_the_margin_at_the_latest(void **state)
         if (late > 20 + 2 * stage.worst_lag_ms) {
             stage_fail("lost %lld ms late with margin %u", (long long)late, margins[i]);
         }
-        drop(A);
+        free_hold(A);
     }
     stage_clear_trace();
     stage.keys_may_stay = true;
@@ -117,7 +120,7 @@ static void rule6_at_the_deadline_minus_the_margin_at_the_latest(void **state)
 static void rule6_when_the_server_hangs_and_requests_may_take_longer(void **state)
 {
     struct peer *a = peer_ready("a", NULL); /* request_timeout_ms is 5000 */
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 900));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 900));
 
     (void)state;
     EXPECT("A granted");
@@ -139,7 +142,8 @@ static void rule6_margin_with_renewals_that_cannot_come(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1200, .margin_ms = 400));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 1200, .margin_ms = 400));
     EXPECT("A granted");
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     stage_forget_lag();
@@ -156,19 +160,20 @@ static void rule6_margin_with_renewals_that_cannot_come(void **state)
 static void rule6_first_callback_after_a_stalled_loop(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "y");
+    struct hold *B = acquire_and_wait(b, "B", "y");
 
     (void)state;
     EXPECT("B granted");
     for (int i = 0; i < 5; i++) {
         stage_forget_lag();
         struct hold *A =
-            ask_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
-        struct hold *C = ask(a, "C", "y", 250); /* its time-out also comes in the stall */
-        struct hold *D = ask(a, "D", "z", 0);
+            acquire_hold_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
+        struct hold *C =
+            acquire_hold(a, "C", "y", 250); /* its time-out also comes in the stall */
+        struct hold *D = acquire_hold(a, "D", "z", 0);
         EXPECT_SET("A granted; D granted");
-        struct hold *E = ask(a, "E", "w", 0); /* answered during the stall */
-        extend(D, 0);
+        struct hold *E = acquire_hold(a, "E", "w", 0); /* answered during the stall */
+        renew_hold(D, 0);
         event_base_loop(stage.base, EVLOOP_NONBLOCK);
         stage_skip_if_lag(100);
         stage_clear_trace();
@@ -179,10 +184,10 @@ static void rule6_first_callback_after_a_stalled_loop(void **state)
             stage_fail("rule 6: lost was not the first: %s", stage.trace);
         }
         stage_clear_trace();
-        drop(A), drop(C), drop(D), drop(E);
+        free_hold(A), free_hold(C), free_hold(D), free_hold(E);
         UNTIL(redis_int("EXISTS x z w %s", queue_of("y")) == 0);
     }
-    drop(B);
+    free_hold(B);
 }
 
 static void rule6_several_are_lost_before_anything_else(void **state)
@@ -193,12 +198,12 @@ static void rule6_several_are_lost_before_anything_else(void **state)
 
     (void)state;
     for (; name[0] < 'f'; name[0]++) {
-        ask_with(a, name, name, asking(.lease_ms = 400, .flags = LW_NO_RENEW));
+        acquire_hold_with(a, name, name, asking(.lease_ms = 400, .flags = LW_NO_RENEW));
     }
     EXPECT_SET("a granted; b granted; c granted; d granted; e granted");
-    last = take(a, "L", "l");
+    last = acquire_and_wait(a, "L", "l");
     EXPECT("L granted");
-    let_go(last);
+    release_hold(last);
     event_base_loop(stage.base, EVLOOP_NONBLOCK);
     if (last->released == PENDING) {
         stage_stall(500);
@@ -221,11 +226,11 @@ static void rule6_next_callback_after_one_that_took_too_long(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    ask_with(a, "A", "x", asking(.lease_ms = 400, .flags = LW_NO_RENEW));
+    acquire_hold_with(a, "A", "x", asking(.lease_ms = 400, .flags = LW_NO_RENEW));
     EXPECT("A granted");
-    ask(a, "S", "s", 0)->then = stall_inside;
-    ask(a, "T", "t", 0);
-    ask(a, "U", "u", 0);
+    acquire_hold(a, "S", "s", 0)->then = stall_inside;
+    acquire_hold(a, "T", "t", 0);
+    acquire_hold(a, "U", "u", 0);
     EXPECT("S granted; A lost ELOST; T granted; U granted");
 }
 
@@ -237,7 +242,8 @@ static void I1_grant_that_arrives_past_its_deadline_is_discarded(void **state)
     (void)state;
     peer_wait_ready(a);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 300, .wait_ms = 0));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 300, .wait_ms = 0));
     UNTIL(redis_int("EXISTS x") == 1);
     stage_run_for(400);
     assert_int_equal(A->result, PENDING);
@@ -252,12 +258,13 @@ static void I1_grant_whose_callback_comes_too_late_is_not_told(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 300, .wait_ms = 0));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 300, .wait_ms = 0));
     event_base_loop(stage.base, EVLOOP_NONBLOCK);
     stage_stall(400);
     UNTIL(A->result != PENDING);
     stage_clear_trace();
-    drop(A);
+    free_hold(A);
     UNTIL(redis_int("EXISTS x") == 0);
 }
 
@@ -266,23 +273,23 @@ static void I1_grant_whose_callback_comes_too_late_is_not_told(void **state)
 static void rule6_renew_pending_at_lost_gets_ELOST_after_it(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     redis_ok("DEL x");
-    extend(A, 0);
-    extend(A, 0);
+    renew_hold(A, 0);
+    renew_hold(A, 0);
     EXPECT("A granted; A lost ENOTHELD; A renewed ELOST; A renewed ELOST");
 }
 
 static void rule6_renew_pending_at_release_gets_ECANCELED_before_it(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
-    extend(A, 0);
-    let_go(A);
+    renew_hold(A, 0);
+    release_hold(A);
     EXPECT("A granted; A renewed ECANCELED; A released OK");
 }
 

@@ -26,8 +26,9 @@ static void stall(struct hold *hold, enum moment moment)
 static void two_grants(struct peer *a, uint32_t lease_of_B, int64_t wait_of_B,
                        void (*in_A)(struct hold *hold, enum moment moment))
 {
-    A = ask(a, "A", "x", 0);
-    B = ask_with(a, "B", "y", asking(.lease_ms = lease_of_B, .wait_ms = wait_of_B));
+    A = acquire_hold(a, "A", "x", 0);
+    B = acquire_hold_with(a, "B", "y",
+                          asking(.lease_ms = lease_of_B, .wait_ms = wait_of_B));
     A->then = in_A;
 }
 
@@ -76,15 +77,15 @@ static void a_grant_with_less_than_a_millisecond_left_is_asked_for_again(void **
 
     (void)state;
     for (int i = 0; i < 5; i++) {
-        A = ask_with(a, "A", "x",
-                     asking(.wait_ms = -1, .lease_ms = 100, .flags = LW_NO_RENEW));
-        B = ask_with(a, "B", "y",
-                     asking(.wait_ms = -1, .lease_ms = 100, .flags = LW_NO_RENEW));
+        A = acquire_hold_with(
+            a, "A", "x", asking(.wait_ms = -1, .lease_ms = 100, .flags = LW_NO_RENEW));
+        B = acquire_hold_with(
+            a, "B", "y", asking(.wait_ms = -1, .lease_ms = 100, .flags = LW_NO_RENEW));
         A->then = stall_to_the_last_millisecond;
         UNTIL(B->result != PENDING); /* players.h checks that time remains */
         assert_int_equal(B->result, LW_OK);
-        drop(A);
-        drop(B);
+        free_hold(A);
+        free_hold(B);
         UNTIL(redis_int("EXISTS x y") == 0);
     }
     stage_clear_trace();
@@ -133,7 +134,7 @@ static void free_the_other(struct hold *hold, enum moment moment)
 {
     (void)hold;
     if (moment == AT_RESULT) {
-        drop(B);
+        free_hold(B);
     }
 }
 
@@ -154,8 +155,8 @@ static void a_grant_that_is_not_told_at_free_is_given_back(void **state)
 static void two_losses(struct peer *a,
                        void (*in_A)(struct hold *hold, enum moment moment))
 {
-    A = ask_with(a, "A", "x", asking(.lease_ms = 2000, .flags = LW_NO_RENEW));
-    B = ask_with(a, "B", "y", asking(.lease_ms = 2000, .flags = LW_NO_RENEW));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 2000, .flags = LW_NO_RENEW));
+    B = acquire_hold_with(a, "B", "y", asking(.lease_ms = 2000, .flags = LW_NO_RENEW));
     EXPECT("A granted; B granted");
     A->then = in_A;
     stage_stall(2100);
@@ -165,7 +166,7 @@ static void release_the_other(struct hold *hold, enum moment moment)
 {
     (void)hold;
     if (moment == AT_LOST) {
-        let_go(B);
+        release_hold(B);
     }
 }
 
@@ -181,7 +182,7 @@ static void renew_the_other(struct hold *hold, enum moment moment)
 {
     (void)hold;
     if (moment == AT_LOST) {
-        extend(B, 5000);
+        renew_hold(B, 5000);
     }
 }
 
@@ -216,8 +217,8 @@ static void two_stolen(void (*in_both)(struct hold *hold, enum moment moment))
     struct peer *a = peer_ready("a", client_of(.local_turns = 1, .backoff_min_ms = 1));
 
     first = NULL;
-    A = take(a, "A", "x");
-    B = take(a, "B", "y");
+    A = acquire_and_wait(a, "A", "x");
+    B = acquire_and_wait(a, "B", "y");
     EXPECT("A granted; B granted");
     A->then = B->then = in_both;
     redis_ok("DEL x y");
@@ -231,7 +232,7 @@ static void release_whoever_is_left(struct hold *hold, enum moment moment)
         return;
     }
     first = hold;
-    let_go(hold == A ? B : A);
+    release_hold(hold == A ? B : A);
 }
 
 static void a_release_before_the_theft_is_told_is_ENOTHELD(void **state)
@@ -253,7 +254,7 @@ static void renew_whoever_is_left(struct hold *hold, enum moment moment)
         return;
     }
     first = hold;
-    extend(hold == A ? B : A, 5000);
+    renew_hold(hold == A ? B : A, 5000);
 }
 
 static void a_renewal_before_the_theft_is_told_is_ELOST_after_it(void **state)
@@ -278,10 +279,10 @@ static void a_release_and_a_close_that_are_both_overdue_end_once(void **state)
         peer_ready("a", client_of(.request_timeout_ms = 300, .close_timeout_ms = 250));
 
     (void)state;
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     server_pause(&stage.server);
-    let_go(A);
+    release_hold(A);
     peer_close(a);
     stage_stall(400);
     EXPECT("A released EUNKNOWN; a closed");
@@ -298,11 +299,11 @@ static void at_most_64_callbacks_come_in_one_turn_of_the_loop(void **state)
     int told = 0;
 
     (void)state;
-    take(a, "A", "x");
+    acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(label, sizeof(label), "%d", i);
-        all[i] = ask(a, label, "x", 0); /* busy without a command */
+        all[i] = acquire_hold(a, label, "x", 0); /* busy without a command */
     }
     while (told < MANY) {
         int before = told;

@@ -16,8 +16,8 @@ static struct hold *waiting(void)
 {
     a = peer_ready("a", NULL);
     b = peer_ready("b", NULL);
-    take(b, "B", "x");
-    struct hold *A = ask(a, "A", "x", -1);
+    acquire_and_wait(b, "B", "x");
+    struct hold *A = acquire_hold(a, "A", "x", -1);
     EXPECT("B granted");
     wait_queued("x", 1);
     return A;
@@ -26,7 +26,7 @@ static struct hold *waiting(void)
 static struct hold *held(void)
 {
     a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     return A;
 }
@@ -34,14 +34,15 @@ static struct hold *held(void)
 static struct hold *releasing(void)
 {
     struct hold *A = held();
-    let_go(A);
+    release_hold(A);
     return A;
 }
 
 static struct hold *lost(void)
 {
     a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 200, .flags = LW_NO_RENEW));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 200, .flags = LW_NO_RENEW));
     EXPECT("A granted; A lost ELOST");
     return A;
 }
@@ -57,8 +58,8 @@ static struct hold *failed(void)
 {
     a = peer_ready("a", NULL);
     b = peer_ready("b", NULL);
-    take(b, "B", "x");
-    struct hold *A = ask(a, "A", "x", 0);
+    acquire_and_wait(b, "B", "x");
+    struct hold *A = acquire_hold(a, "A", "x", 0);
     EXPECT("B granted; A EBUSY");
     return A;
 }
@@ -67,8 +68,8 @@ static struct hold *timed_out(void)
 {
     a = peer_ready("a", NULL);
     b = peer_ready("b", NULL);
-    take(b, "B", "x");
-    struct hold *A = ask(a, "A", "x", 50);
+    acquire_and_wait(b, "B", "x");
+    struct hold *A = acquire_hold(a, "A", "x", 50);
     EXPECT("B granted; A ETIMEOUT");
     return A;
 }
@@ -85,7 +86,7 @@ static void waiting_release_is_EINVAL(void **state)
     struct hold *A = waiting();
 
     (void)state;
-    let_go_refused(A, LW_EINVAL);
+    release_refused(A, LW_EINVAL);
     detach_refused(A, 0, LW_EINVAL, "");
     assert_state(A, LW_WAITING);
     stage_expect_nothing(50);
@@ -97,8 +98,8 @@ static void waiting_renew_is_EINVAL(void **state)
     struct hold *A = waiting();
 
     (void)state;
-    extend_refused(A, 0, LW_EINVAL);
-    extend_refused(A, 1000, LW_EINVAL);
+    renew_refused(A, 0, LW_EINVAL);
+    renew_refused(A, 1000, LW_EINVAL);
     assert_state(A, LW_WAITING);
     stage_expect_nothing(50);
 }
@@ -108,7 +109,7 @@ static void waiting_free_leaves(void **state)
     struct hold *A = waiting();
 
     (void)state;
-    drop(A);
+    free_hold(A);
     UNTIL(redis_int("EXISTS %s", queue_of("x")) == 0);
     stage_expect_nothing(50);
 }
@@ -121,9 +122,9 @@ static void waiting_free_gives_a_late_grant_back(void **state)
     a = peer_start_at("a", proxy->url, NULL);
     peer_wait_ready(a);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
-    struct hold *A = ask(a, "A", "x", -1);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
     UNTIL(redis_int("EXISTS x") == 1);
-    drop(A);
+    free_hold(A);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     UNTIL(redis_int("EXISTS x") == 0);
     stage_expect_nothing(50);
@@ -137,15 +138,15 @@ static void waiting_free_gives_a_grant_by_message_to_the_next(void **state)
     (void)state;
     a = peer_start_at("a", proxy->url, client_of(.local_turns = 1, .claim_ms = 60000));
     peer_wait_ready(a);
-    struct hold *C = take(c, "C", "x"), *A = ask(a, "A", "x", -1);
+    struct hold *C = acquire_and_wait(c, "C", "x"), *A = acquire_hold(a, "A", "x", -1);
     wait_queued("x", 1);
-    struct hold *D = ask(c, "D", "x", -1);
+    struct hold *D = acquire_hold(c, "D", "x", -1);
     wait_queued("x", 2);
     proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, true);
-    let_go(C);
+    release_hold(C);
     /* the lock has been handed over to A, which does not know it yet */
     EXPECT("C granted; C released OK");
-    drop(A);
+    free_hold(A);
     proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, false);
     EXPECT("D granted");
     assert_held_by_redis(D);
@@ -158,7 +159,7 @@ static void releasing_release_is_EINVAL(void **state)
     struct hold *A = releasing();
 
     (void)state;
-    let_go_refused(A, LW_EINVAL);
+    release_refused(A, LW_EINVAL);
     detach_refused(A, 0, LW_EINVAL, "");
     EXPECT("A released OK");
     stage_expect_nothing(50);
@@ -169,7 +170,7 @@ static void releasing_renew_is_EINVAL(void **state)
     struct hold *A = releasing();
 
     (void)state;
-    extend_refused(A, 0, LW_EINVAL);
+    renew_refused(A, 0, LW_EINVAL);
     EXPECT("A released OK");
     stage_expect_nothing(50);
 }
@@ -179,7 +180,7 @@ static void releasing_free_finishes_silently(void **state)
     struct hold *A = releasing();
 
     (void)state;
-    drop(A);
+    free_hold(A);
     UNTIL(redis_int("EXISTS x") == 0);
     stage_expect_nothing(50);
 }
@@ -190,15 +191,15 @@ static void ended_release_and_renew_are_ENOTHELD_and_free_forgets(struct hold *A
                                                                   enum lw_state state)
 {
     assert_state(A, state);
-    let_go_refused(A, LW_ENOTHELD);
+    release_refused(A, LW_ENOTHELD);
     detach_refused(A, 0, LW_ENOTHELD, "");
-    extend_refused(A, 0, LW_ENOTHELD);
-    extend_refused(A, 1000, LW_ENOTHELD);
+    renew_refused(A, 0, LW_ENOTHELD);
+    renew_refused(A, 1000, LW_ENOTHELD);
     assert_state(A, state);
     assert_int_equal(lw_lock_remaining_ms(A->lock), 0);
     assert_string_equal(lw_lock_name(A->lock), "x");
     stage_expect_nothing(30);
-    drop(A);
+    free_hold(A);
     stage_expect_nothing(30);
 }
 
@@ -234,9 +235,9 @@ static void done_by_ETIMEOUT_is_ENOTHELD_and_free_forgets(void **state)
 static void assert_inert(struct hold *hold)
 {
     assert_state(hold, LW_DONE);
-    let_go_refused(hold, LW_ECLOSED);
+    release_refused(hold, LW_ECLOSED);
     detach_refused(hold, 0, LW_ECLOSED, "");
-    extend_refused(hold, 0, LW_ECLOSED);
+    renew_refused(hold, 0, LW_ECLOSED);
     assert_int_equal(lw_lock_remaining_ms(hold->lock), 0);
     assert_string_equal(lw_lock_name(hold->lock), "x");
     assert_non_null(lw_lock_owner(hold->lock));
@@ -251,7 +252,7 @@ static void client_freed_makes_every_handle_inert(struct hold *hold)
     assert_inert(hold);
     stage_expect_nothing(30);
     assert_inert(hold);
-    drop(hold);
+    free_hold(hold);
     stage.keys_may_stay = true;
 }
 
@@ -300,15 +301,15 @@ static void client_closed_is_done_and_client_freed_is_ECLOSED(void **state)
     (void)state;
     peer_close(a);
     assert_state(A, LW_DONE);
-    let_go_refused(A, LW_ENOTHELD);
-    extend_refused(A, 0, LW_ENOTHELD);
+    release_refused(A, LW_ENOTHELD);
+    renew_refused(A, 0, LW_ENOTHELD);
     detach_refused(A, 0, LW_ENOTHELD, "");
     assert_int_equal(lw_acquire(a->client, "y", NULL, NULL, NULL, &lock), LW_ECLOSED);
     assert_int_equal(lw_adopt(a->client, "y", "", NULL, NULL, NULL, &lock), LW_ECLOSED);
     assert_null(lock);
     assert_int_equal(lw_client_close(a->client, NULL, NULL), LW_ECLOSED);
     EXPECT("a closed");
-    let_go_refused(A, LW_ENOTHELD);
+    release_refused(A, LW_ENOTHELD);
     assert_int_equal(lw_client_close(a->client, NULL, NULL), LW_ECLOSED);
     peer_free(a);
     assert_inert(A);

@@ -14,7 +14,7 @@ static struct peer *a, *b;
 static struct hold *held(void)
 {
     a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     return A;
 }
@@ -31,7 +31,7 @@ static void held_release_is_OK(void **state)
     struct hold *A = held();
 
     (void)state;
-    let_go(A);
+    release_hold(A);
     assert_state(A, LW_RELEASING);
     EXPECT("A released OK");
     assert_state(A, LW_DONE);
@@ -55,7 +55,7 @@ static void held_release_of_a_key_that_is_gone_is_ENOTHELD(void **state)
 
     (void)state;
     redis_ok("DEL x");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released ENOTHELD");
     assert_state(A, LW_DONE);
 }
@@ -64,9 +64,9 @@ static void held_release_at_a_stopped_server_is_EUNKNOWN(void **state)
 {
     (void)state;
     a = peer_ready("a", client_of(.request_timeout_ms = 400, .backoff_max_ms = 200));
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     server_pause(&stage.server);
-    let_go(A);
+    release_hold(A);
     EXPECT("A granted; A released EUNKNOWN");
     assert_state(A, LW_DONE);
     assert_true(A->released_ms - A->result_ms >= 390);
@@ -84,11 +84,11 @@ static void held_release_that_was_swallowed_is_EUNKNOWN_and_tried_on(void **stat
     a = peer_start_at("a", proxy->url,
                       client_of(.request_timeout_ms = 400, .backoff_max_ms = 100));
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     proxy_black_hole(proxy, true);
-    let_go(A);
+    release_hold(A);
     EXPECT("A granted; A released EUNKNOWN");
-    drop(A);
+    free_hold(A);
     assert_int_equal(redis_int("EXISTS x"), 1);
     proxy_cut(proxy, COMMANDS);
     proxy_black_hole(proxy, false);
@@ -102,7 +102,7 @@ static void held_renew_is_OK(void **state)
     struct hold *A = held();
 
     (void)state;
-    extend(A, 0);
+    renew_hold(A, 0);
     assert_state(A, LW_HELD);
     EXPECT("A renewed OK");
     assert_state(A, LW_HELD);
@@ -122,13 +122,14 @@ static void held_renew_of_a_bad_lease_is_EINVAL(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 2000, .margin_ms = 500));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 2000, .margin_ms = 500));
     EXPECT("A granted");
-    extend_refused(A, 99, LW_EINVAL);
-    extend_refused(A, 1000, LW_EINVAL); /* not above twice the margin */
-    extend_refused(A, UINT32_MAX, LW_EINVAL);
+    renew_refused(A, 99, LW_EINVAL);
+    renew_refused(A, 1000, LW_EINVAL); /* not above twice the margin */
+    renew_refused(A, UINT32_MAX, LW_EINVAL);
     assert_state(A, LW_HELD);
-    extend(A, 1001);
+    renew_hold(A, 1001);
     EXPECT("A renewed OK");
 }
 
@@ -136,11 +137,11 @@ static void held_renew_pending_at_lost_is_ELOST_after_it(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 600));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 600));
     EXPECT("A granted");
     server_pause(&stage.server);
-    extend(A, 0);
-    extend(A, 500);
+    renew_hold(A, 0);
+    renew_hold(A, 500);
     EXPECT("A lost ELOST; A renewed ELOST; A renewed ELOST");
     server_resume(&stage.server);
     stage_expect_nothing(100);
@@ -152,9 +153,9 @@ static void held_renew_pending_at_release_is_ECANCELED_before_it(void **state)
     struct hold *A = held();
 
     (void)state;
-    extend(A, 0);
-    extend(A, 1000);
-    let_go(A);
+    renew_hold(A, 0);
+    renew_hold(A, 1000);
+    release_hold(A);
     EXPECT("A renewed ECANCELED; A renewed ECANCELED; A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
 }
@@ -166,19 +167,19 @@ static void held_renew_without_connection_is_ECONN_and_still_held(void **state)
     (void)state;
     a = peer_start_at("a", proxy->url, client_of(.backoff_max_ms = 100));
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     proxy_refuse(proxy, true);
     proxy_cut(proxy, COMMANDS);
     UNTIL(!a->up);
-    extend(A, 0);
+    renew_hold(A, 0);
     assert_state(A, LW_HELD);
     EXPECT("A renewed ECONN");
     assert_state(A, LW_HELD);
     assert_true(lw_lock_remaining_ms(A->lock) > 0);
     proxy_refuse(proxy, false);
     UNTIL(a->up);
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A renewed OK");
     assert_held_by_redis(A);
 }
@@ -190,11 +191,11 @@ static void held_renew_cut_in_flight_is_ECONN_and_still_held(void **state)
     (void)state;
     a = peer_start_at("a", proxy->url, client_of(.backoff_max_ms = 100));
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     proxy_hold(proxy, COMMANDS, TO_SERVER, true);
     long long before = proxy->bytes[COMMANDS][TO_SERVER];
-    extend(A, 0);
+    renew_hold(A, 0);
     UNTIL(proxy->bytes[COMMANDS][TO_SERVER] > before);
     proxy_cut(proxy, COMMANDS);
     proxy_hold(proxy, COMMANDS, TO_SERVER, false);
@@ -209,15 +210,15 @@ static void held_renew_forbidden_is_EREDIS_and_still_held(void **state)
     (void)state;
     redis_ok("ACL SETUSER app reset on >secret +@all ~* &*");
     a = peer_ready("a", client_of(.username = "app", .password = "secret"));
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     redis_ok("ACL SETUSER app -evalsha -eval -get -pexpire");
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A renewed EREDIS");
     assert_state(A, LW_HELD);
     assert_non_null(strstr(lw_lock_errstr(A->lock), "NOPERM"));
     redis_ok("ACL SETUSER app +@all");
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A renewed OK");
 }
 
@@ -228,7 +229,7 @@ static void held_free_releases(void **state)
     struct hold *A = held();
 
     (void)state;
-    drop(A);
+    free_hold(A);
     UNTIL(redis_int("EXISTS x") == 0);
     stage_expect_nothing(50);
 }
@@ -239,9 +240,9 @@ static void held_free_hands_over(void **state)
 
     (void)state;
     b = peer_ready("b", NULL);
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
-    drop(A);
+    free_hold(A);
     EXPECT("B granted");
     assert_held_by_redis(B);
 }
@@ -251,8 +252,8 @@ static void held_free_with_a_renewal_pending_is_silent(void **state)
     struct hold *A = held();
 
     (void)state;
-    extend(A, 0);
-    drop(A);
+    renew_hold(A, 0);
+    free_hold(A);
     UNTIL(redis_int("EXISTS x") == 0);
     stage_expect_nothing(50);
 }

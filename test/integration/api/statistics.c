@@ -15,15 +15,15 @@ static void granted_held_and_released(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    struct hold *A = take(a, "A", "x"), *B = take(a, "B", "y");
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_and_wait(a, "B", "y");
     struct lw_stats stats = peer_stats(a);
     assert_int_equal(stats.granted, 2);
     assert_int_equal(stats.held, 2);
     assert_int_equal(stats.waiting, 0);
     assert_int_equal(stats.released, 0);
-    let_go(A);
+    release_hold(A);
     EXPECT("A granted; B granted; A released OK");
-    drop(B);
+    free_hold(B);
     stats = peer_stats(a);
     assert_int_equal(stats.held, 0);
     assert_int_equal(stats.released, 2);
@@ -35,17 +35,17 @@ static void waiting_busy_timed_out_and_failed(void **state)
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
 
     (void)state;
-    take(b, "H", "x");
-    ask(a, "B", "x", 0);
-    ask(a, "T", "x", 50);
+    acquire_and_wait(b, "H", "x");
+    acquire_hold(a, "B", "x", 0);
+    acquire_hold(a, "T", "x", 50);
     EXPECT_SET("H granted; B EBUSY; T ETIMEOUT");
-    struct hold *W = ask(a, "W", "x", -1);
-    ask(a, "C", "x", -1);
+    struct hold *W = acquire_hold(a, "W", "x", -1);
+    acquire_hold(a, "C", "x", -1);
     struct lw_stats stats = peer_stats(a);
     assert_int_equal(stats.busy, 1);
     assert_int_equal(stats.timed_out, 1);
     assert_int_equal(stats.waiting, 2);
-    drop(W);
+    free_hold(W);
     assert_int_equal(peer_stats(a).waiting, 1);
     peer_close(a);
     EXPECT("C ECLOSED; a closed");
@@ -60,11 +60,11 @@ static void lost_by_reason(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    ask_with(a, "D", "d", asking(.lease_ms = 200, .flags = LW_NO_RENEW));
-    ask_with(a, "M", "m", asking(.max_hold_ms = 100));
-    struct hold *T = take(a, "T", "t");
+    acquire_hold_with(a, "D", "d", asking(.lease_ms = 200, .flags = LW_NO_RENEW));
+    acquire_hold_with(a, "M", "m", asking(.max_hold_ms = 100));
+    struct hold *T = acquire_and_wait(a, "T", "t");
     redis_ok("DEL t");
-    extend(T, 0);
+    renew_hold(T, 0);
     UNTIL(peer_stats(a).held == 0 && peer_stats(a).granted == 3);
     struct lw_stats stats = peer_stats(a);
     assert_int_equal(stats.lost_deadline, 1);
@@ -79,16 +79,16 @@ static void handed_over_and_passed(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.local_turns = 16)),
                 *b = peer_ready("b", NULL);
-    struct hold *H = take(b, "H", "x");
-    struct hold *A = ask(a, "A", "x", -1), *B = ask(a, "B", "x", -1);
+    struct hold *H = acquire_and_wait(b, "H", "x");
+    struct hold *A = acquire_hold(a, "A", "x", -1), *B = acquire_hold(a, "B", "x", -1);
 
     (void)state;
     wait_queued("x", 1);
-    let_go(H);
+    release_hold(H);
     UNTIL(A->result == LW_OK);
     assert_int_equal(peer_stats(a).handed_over, 1);
     assert_int_equal(peer_stats(a).passed, 0);
-    let_go(A);
+    release_hold(A);
     UNTIL(B->result == LW_OK);
     assert_int_equal(peer_stats(a).passed, 1);
     assert_int_equal(peer_stats(a).handed_over, 1);
@@ -99,7 +99,7 @@ static void handed_over_and_passed(void **state)
 static void renewed(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 600));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 600));
 
     (void)state;
     UNTIL(peer_stats(a).renewed >= 3);
@@ -117,12 +117,13 @@ static void commands_are_those_that_the_server_saw(void **state)
     monitor_start();
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
     for (int i = 0; i < 10; i++) {
-        struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+        struct hold *A = acquire_and_wait(a, "A", "x"),
+                    *B = acquire_hold(b, "B", "x", -1);
         wait_queued("x", 1);
-        extend(A, 0);
-        let_go(A);
+        renew_hold(A, 0);
+        release_hold(A);
         UNTIL(B->result == LW_OK);
-        let_go(B);
+        release_hold(B);
         UNTIL(B->released == LW_OK);
     }
     stage_clear_trace();
@@ -144,9 +145,9 @@ static void reconnects_and_resent(void **state)
     assert_int_equal(peer_stats(a).reconnects, 0);
     assert_int_equal(peer_stats(a).resent, 0);
     make_scripts_known();
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     proxy_swallow(proxy, COMMANDS, TO_CLIENT, true);
-    let_go(A);
+    release_hold(A);
     UNTIL(redis_int("EXISTS x") == 0);
     proxy_cut(proxy, COMMANDS);
     proxy_swallow(proxy, COMMANDS, TO_CLIENT, false);
@@ -177,13 +178,13 @@ static void link_up(void **state)
 static void wait_times(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *H = take(b, "H", "x"), *A = ask(a, "A", "x", -1);
+    struct hold *H = acquire_and_wait(b, "H", "x"), *A = acquire_hold(a, "A", "x", -1);
     uint64_t sum = 0;
     int bucket = 0;
 
     (void)state;
     stage_run_for(200);
-    let_go(H);
+    release_hold(H);
     UNTIL(A->result == LW_OK);
     struct lw_stats stats = peer_stats(a);
     int64_t took = A->result_ms - A->asked_ms;

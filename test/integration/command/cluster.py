@@ -41,7 +41,7 @@ class ClusterTest(ToolTest):
                              cwd=self.folder)
         return process
 
-    def let_go(self):
+    def end_command(self):
         with open(self.path("stop"), "w", encoding="ascii"):
             pass
 
@@ -92,7 +92,7 @@ class Names(ClusterTest):
         second = self.waits(self.spawn(COMMAND, "run", "job", "--wait", "1m", "--", "true"))
         seen = self.status()
         self.assertEqual((len(seen["holders"]), len(seen["waiters"])), (1, 1))
-        self.let_go()
+        self.end_command()
         self.assertEqual(self.end_of(first)[0], 5)
         self.assertEqual(self.end_of(second)[0], 0)
 
@@ -102,7 +102,7 @@ class Names(ClusterTest):
             self.wait_for_file(f"reader{i}")
         self.assertEqual({holder["owner"] for holder in self.status()["holders"]}, {"r0", "r1"})
         self.ask(75, "run", "job", "--exclusive", "--owner", "w", "--wait", "0", "--", "true")
-        self.let_go()
+        self.end_command()
 
 
 class Watch(ClusterTest):
@@ -140,7 +140,7 @@ class Moving(ClusterTest):
         self.cluster.move(self.slot, self.other())
         self.waits(second)
         self.assertEqual(self.status()["holders"][0]["token"], token)
-        self.let_go()
+        self.end_command()
         self.assertEqual(self.end_of(first)[0], 5)
         self.assertEqual(self.end_of(second)[0], 0)
         lines = []
@@ -174,7 +174,7 @@ class Moving(ClusterTest):
         self.cluster.fail_over(self.cluster.replicas[self.cluster.masters.index(old)])
         self.assertIsNot(self.owner(), old)
         until(lambda: self.status()["holders"], "it is shown")
-        self.let_go()
+        self.end_command()
         self.assertEqual(self.end_of(first)[0], 5)
         self.assertIn("job: free", self.ask(1, "status", "job"))
 

@@ -82,7 +82,7 @@ class SentinelTest(ToolTest):
         self.wait_for_file("held")
         return process
 
-    def let_go(self):
+    def end_command(self):
         with open(self.path("stop"), "w", encoding="ascii"):
             pass
 
@@ -161,7 +161,7 @@ class Run(SentinelTest):
                       f"{self.place(self.watched.master_port)}", line)
         # the lock is released at the new master
         until(lambda: "role:master" in self.watched.replica("INFO", "replication"), "it is one")
-        self.let_go()
+        self.end_command()
         code, _, err = self.end_of(process)
         self.assertEqual(code, 5, err)
         self.assertEqual(self.watched.replica("EXISTS", "job"), 0)
@@ -247,7 +247,7 @@ class Login(SentinelTest):
         for what in ("cmdline", "environ"):
             with open(f"/proc/{process.pid}/{what}", "rb") as file:
                 self.assertNotIn(b"s3cret", file.read())
-        self.let_go()
+        self.end_command()
         self.assertEqual(self.end_of(process)[0], 5)
 
     def test_what_is_wrong_with_it_ends_all(self):

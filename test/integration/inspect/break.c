@@ -22,16 +22,16 @@ static void a_mutex_goes_to_the_first_who_waits(void **state)
 {
     (void)state;
     three_clients();
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = LONG));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = LONG));
     EXPECT("A granted");
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     monitor_start();
     call_break(c, "x", NULL);
     EXPECT_SET("broken OK; B granted; A lost ENOTHELD");
     assert_true(B->fence > A->fence);
     assert_held_by_redis(B);
-    let_go_refused(A, LW_ENOTHELD);
+    release_refused(A, LW_ENOTHELD);
     assert_held_by_redis(B);
 }
 
@@ -40,7 +40,7 @@ static void a_holder_without_renewals_is_told(void **state)
 {
     (void)state;
     three_clients();
-    ask_with(a, "A", "x", asking(.lease_ms = LONG, .flags = LW_NO_RENEW));
+    acquire_hold_with(a, "A", "x", asking(.lease_ms = LONG, .flags = LW_NO_RENEW));
     EXPECT("A granted");
     call_break(c, "x", NULL);
     EXPECT_SET("broken OK; A lost ENOTHELD");
@@ -77,7 +77,7 @@ static void a_hint_during_a_renewal_is_kept(void **state)
 
     (void)state;
     struct peer *d = client_behind_a_proxy();
-    struct hold *D = ask_with(d, "D", "x", asking(.lease_ms = LONG));
+    struct hold *D = acquire_hold_with(d, "D", "x", asking(.lease_ms = LONG));
     EXPECT("D granted");
     uint64_t renewed = peer_stats(d).renewed;
     publish_hint(lw_lock_owner(D->lock), "x"); /* so that the server knows the script */
@@ -104,7 +104,7 @@ static void a_hint_before_the_grant_is_kept(void **state)
     (void)state;
     struct peer *d = client_behind_a_proxy();
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
-    ask_with(d, "D", "x", asking(.lease_ms = LONG));
+    acquire_hold_with(d, "D", "x", asking(.lease_ms = LONG));
     UNTIL(redis_int("EXISTS x") == 1);
     messages = proxy->messages;
     call_break(c, "x", NULL);
@@ -122,7 +122,7 @@ static void a_hint_alone_takes_nothing_away(void **state)
 
     (void)state;
     three_clients();
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = LONG));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = LONG));
     EXPECT("A granted");
     renewed = peer_stats(a).renewed;
     (void)snprintf(other, sizeof(other), "%.36s:99999:2000-", lw_lock_owner(A->lock));
@@ -139,14 +139,14 @@ static void a_hint_that_is_refused_costs_nothing_else(void **state)
 {
     (void)state;
     three_clients();
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = LONG));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = LONG));
     EXPECT("A granted");
     redis_ok("ACL SETUSER default -publish");
     call_break(c, "x", NULL);
     EXPECT("broken OK");
     redis_ok("ACL SETUSER default +@all");
     assert_int_equal(redis_int("EXISTS x"), 0);
-    extend(A, LONG);
+    renew_hold(A, LONG);
     EXPECT_SET("A lost ENOTHELD; A renewed ELOST");
 }
 
@@ -155,7 +155,7 @@ static void a_refused_break_publishes_nothing(void **state)
 {
     (void)state;
     three_clients();
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = LONG));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = LONG));
     EXPECT("A granted");
     monitor_start();
     redis_ok("ACL SETUSER default -del");
@@ -170,13 +170,13 @@ static void a_release_of_the_broken_tells(void **state)
 {
     (void)state;
     struct peer *d = client_behind_a_proxy();
-    struct hold *A = take(d, "A", "x");
+    struct hold *A = acquire_and_wait(d, "A", "x");
     EXPECT("A granted");
     proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, true);
     call_break(b, "x", NULL);
     EXPECT("broken OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
-    struct hold *B = take(b, "B", "x");
+    struct hold *B = acquire_and_wait(b, "B", "x");
     EXPECT("B granted");
     get_out(A, LW_ENOTHELD);
     assert_held_by_redis(B);
@@ -188,10 +188,10 @@ static void only_the_token_s(void **state)
 
     (void)state;
     three_clients();
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     (void)snprintf(token, sizeof(token), "%s", lw_lock_owner(A->lock));
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     break_it(c, "x", "5f0e8f4b-0000-4000-8000-000000000001:1:2000", LW_ENOTHELD);
     assert_true(look.why[0] != '\0');
@@ -210,9 +210,9 @@ static void a_waiter_s_token_is_left_in_the_queue(void **state)
 {
     (void)state;
     three_clients();
-    take(a, "A", "x");
+    acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
-    ask(b, "B", "x", -1);
+    acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     look_at(c, "x");
     char token[128];
@@ -242,7 +242,7 @@ static void a_foreign_mutex_can_be_broken_too(void **state)
     (void)state;
     three_clients();
     redis_ok("SET x theirs");
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     call_break(c, "x", "theirs");
     EXPECT_SET("broken OK; B granted");
@@ -322,7 +322,7 @@ static void forty_dead_waiters_are_passed_over(void **state)
 
     (void)state;
     three_clients();
-    take(a, "A", "x");
+    acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     process_tell(p, "acquire D x -1 30000");
     wait_queued("x", 1);
@@ -335,7 +335,7 @@ static void forty_dead_waiters_are_passed_over(void **state)
         redis_ok("ZADD lockwire:2:queue:{x} %d %s:%d:2000-", i + 1, dead, i + 100);
     }
     (void)snprintf(label, sizeof(label), "B");
-    struct hold *B = ask(b, label, "x", -1);
+    struct hold *B = acquire_hold(b, label, "x", -1);
     wait_queued("x", 42);
     UNTIL(redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')") == 6);
     call_break(c, "x", NULL);
@@ -352,7 +352,7 @@ static void a_stuck_process_s_lock_goes_to_who_waits(void **state)
     process_tell(p, "acquire A x 0 3000");
     EXPECT("P: A granted");
     process_signal(p, SIGSTOP);
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     call_break(c, "x", NULL);
     EXPECT_SET("broken OK; B granted");
@@ -383,7 +383,7 @@ static void an_answer_that_was_lost_leaves_the_outcome_open(void **state)
     proxy = proxy_start(stage.server.path, false);
     struct peer *d = peer_start_at("d", proxy->url, NULL);
     peer_wait_ready(d);
-    take(a, "A", "x");
+    acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     proxy_hold(proxy, COMMANDS, TO_SERVER, true);
     call_break(d, "x", NULL);

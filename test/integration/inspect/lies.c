@@ -319,7 +319,7 @@ static void a_break_that_was_not_sent_was_not_done(void **state)
     redis_ok("SET x theirs PX 60000");
     others = FAKE_HANG_UP;
     call_break(a, "x", NULL);
-    ask(a, "O", "other", 0);
+    acquire_hold(a, "O", "other", 0);
     EXPECT_SET("broken ECONN; O ECONN");
     assert_string_equal(redis_text("GET x"), "theirs");
     redis_ok("DEL x");
@@ -329,7 +329,7 @@ static void a_break_that_was_not_sent_was_not_done(void **state)
 static void somebody_asks(void)
 {
     if (strcmp(holds->label, "R2") == 0) {
-        ask(look.peer, "O", "other", 0);
+        acquire_hold(look.peer, "O", "other", 0);
     }
 }
 
@@ -339,8 +339,8 @@ static void a_break_that_ends_half_way_leaves_the_outcome_open(void **state)
 
     (void)state;
     struct peer *b = peer_ready("b", NULL);
-    ask_with(b, "R1", "x", asking(.mode = LW_SHARED));
-    ask_with(b, "R2", "x", asking(.mode = LW_SHARED));
+    acquire_hold_with(b, "R1", "x", asking(.mode = LW_SHARED));
+    acquire_hold_with(b, "R2", "x", asking(.mode = LW_SHARED));
     EXPECT("R1 granted; R2 granted");
     before_release = somebody_asks;
     others = FAKE_HANG_UP;

@@ -29,7 +29,7 @@ static void each_mode_is_found_with_all_that_is_known(void **state)
     hold_as(a, "{tag}job:2", LW_EXCLUSIVE, "anna");
     hold_as(a, "job:3", LW_SHARED, "bert");
     hold_as(b, "job:3", LW_SHARED, NULL);
-    ask(b, "W", "job:1", -1);
+    acquire_hold(b, "W", "job:1", -1);
     wait_queued("job:1", 1); /* which marks the value */
     list_all(c, NULL);
     LISTED("job:1:m job:3:r {tag}job:2:w");
@@ -140,7 +140,7 @@ static void others_commands_are_answered_meanwhile(void **state)
     redis_ok("EVAL %s 0",
              "for i = 1, 20000 do redis.call('SET', 'key:' .. i, i, 'EX', 600) end");
     call_list(a, NULL);
-    struct hold *A = ask(a, "A", "x", 0);
+    struct hold *A = acquire_hold(a, "A", "x", 0);
     UNTIL(A->result == LW_OK);
     assert_int_equal(list.status, PENDING);
     UNTIL(list.status == LW_OK);

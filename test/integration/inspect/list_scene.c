@@ -125,8 +125,8 @@ void begin_listing(void)
 struct hold *hold_as(struct peer *peer, const char *name, enum lw_mode mode,
                      const char *owner)
 {
-    struct hold *hold =
-        ask_with(peer, name, name, asking(.mode = mode, .owner = owner, .wait_ms = -1));
+    struct hold *hold = acquire_hold_with(
+        peer, name, name, asking(.mode = mode, .owner = owner, .wait_ms = -1));
 
     UNTIL(hold->result != PENDING);
     assert_int_equal(hold->result, LW_OK);

@@ -53,7 +53,7 @@ static void write_lock(const char *token)
 static void a_long_field_is_told_of_and_the_lock_is_broken(void **state)
 {
     struct peer *a = reader_of_long_things();
-    struct hold *A = take(a, "A", "other");
+    struct hold *A = acquire_and_wait(a, "A", "other");
     static const char *const fields[][2] = {{"mode", "2 1 0 1 99999999999999 9 anna"},
                                             {"h:t", "99999999999999 w anna"},
                                             {"r:bert", "1 9"}};
@@ -83,7 +83,8 @@ static void a_long_token_is_broken_beside_others(void **state)
              "99999999999999 w anna");
     redis_ok("HSET x h:%s %s", long_text("2"), "99999999999999 w anna");
     redis_ok("HSET x h:%s %s", long_text("3"), "no hold");
-    struct hold *B = ask_with(b, "B", "x", asking(.mode = LW_EXCLUSIVE, .wait_ms = -1));
+    struct hold *B =
+        acquire_hold_with(b, "B", "x", asking(.mode = LW_EXCLUSIVE, .wait_ms = -1));
     UNTIL(redis_int("EXISTS lockwire:2:rwqueue:{x}") == 1);
     assert_too_long(a);
     call_break(a, "x", "t");

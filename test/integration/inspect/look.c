@@ -16,9 +16,9 @@
 static void rw(struct peer *peer, const char *label, enum lw_mode mode, const char *owner,
                unsigned permits, int64_t wait_ms)
 {
-    ask_with(peer, label, "x",
-             asking(.mode = mode, .owner = owner, .permits = permits, .wait_ms = wait_ms,
-                    .lease_ms = 40000));
+    acquire_hold_with(peer, label, "x",
+                      asking(.mode = mode, .owner = owner, .permits = permits,
+                             .wait_ms = wait_ms, .lease_ms = 40000));
 }
 
 static void nothing_there(void **state)
@@ -35,12 +35,12 @@ static void a_mutex_its_holder_and_its_queue(void **state)
 {
     (void)state;
     three_clients();
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
-    ask(b, "B", "x", -1);
+    acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     stage_run_for(150);
-    ask(a, "A2", "x", -1);
+    acquire_hold(a, "A2", "x", -1);
     wait_queued("x", 2);
     look_at(c, "x");
     FOUND("held by m - test-a; 1 m - test-b; 2 m - test-a");
@@ -82,7 +82,8 @@ static void a_writer_that_reads_and_each_hold_s_own_lease(void **state)
     three_clients();
     rw(a, "W", LW_EXCLUSIVE, "anna", 0, 0);
     EXPECT("W granted");
-    ask_with(b, "R", "x", asking(.mode = LW_SHARED, .owner = "anna", .lease_ms = 90000));
+    acquire_hold_with(b, "R", "x",
+                      asking(.mode = LW_SHARED, .owner = "anna", .lease_ms = 90000));
     EXPECT("R granted");
     look_at(c, "x");
     FOUND("held by r anna test-b, w anna test-a");
@@ -222,7 +223,7 @@ static void without_permission_for_the_role_the_rest_is_told(void **state)
 {
     (void)state;
     three_clients();
-    take(a, "A", "x");
+    acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     redis_ok("ACL SETUSER default -info");
     look_at(b, "x");
@@ -301,7 +302,7 @@ static void without_permission_for_the_notes_the_rest_is_told(void **state)
 {
     (void)state;
     three_clients();
-    take(a, "A", "x");
+    acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     redis_ok("ACL SETUSER default -mget");
     look_at(b, "x");
@@ -318,7 +319,7 @@ static void rule4_the_client_may_be_freed_in_the_callback(void **state)
 {
     (void)state;
     three_clients();
-    take(a, "A", "x");
+    acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     look.then = free_the_client;
     call_inspect(b, "x");
@@ -366,17 +367,17 @@ static void a_client_in_use_says_who_it_is(void **state)
     assert_int_equal(
         redis_int("EVAL %s 0", "return #redis.call('KEYS', 'lockwire:client:*')"), 0);
     monitor_start();
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     (void)snprintf(wanted, sizeof(wanted), "test-a %s %ld", host, (long)getpid());
     UNTIL(strcmp(note_of(lw_lock_owner(A->lock)), wanted) == 0);
     assert_int_in_range(ttl_of_note(A), 100000, 120000);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     monitor_clear();
     for (int i = 0; i < 20; i++) {
-        struct hold *again = take(a, "again", "x");
-        let_go(again);
+        struct hold *again = acquire_and_wait(a, "again", "x");
+        release_hold(again);
         EXPECT("again granted; again released OK");
     }
     assert_int_equal(monitor_count("set"), 20); /* and none for the note */
@@ -392,7 +393,7 @@ static void who_waited_before_the_link_stood_has_a_note(void **state)
     (void)state;
     look.then = NULL;
     a = peer_start("a", NULL);
-    struct hold *A = ask(a, "A", "x", -1);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
     EXPECT("A granted");
     UNTIL(strncmp(note_of(lw_lock_owner(A->lock)), "test-a ", 7) == 0);
 }
@@ -401,7 +402,7 @@ static void a_lost_note_comes_back_with_the_connection(void **state)
 {
     (void)state;
     three_clients();
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     UNTIL(note_of(lw_lock_owner(A->lock))[0] != '\0');
     redis_ok("DEL lockwire:client:%b", lw_lock_owner(A->lock), (size_t)36);
@@ -432,7 +433,7 @@ static void the_note_is_refreshed_while_the_client_holds(void **state)
 {
     (void)state;
     three_clients();
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     UNTIL(note_of(lw_lock_owner(A->lock))[0] != '\0');
     for (int64_t limit = now_ms() + 3 * STAGE_WAIT_MS; ttl_of_note(A) > 85000;) {

@@ -40,8 +40,8 @@ static void all_entries_are_seen(void **state)
 
     (void)state;
     for (size_t i = 0; i < HOLDERS; i++) {
-        struct hold *hold =
-            ask_with(a, owners[i], "x", asking(.mode = LW_SHARED, .owner = owners[i]));
+        struct hold *hold = acquire_hold_with(
+            a, owners[i], "x", asking(.mode = LW_SHARED, .owner = owners[i]));
         UNTIL(hold->result == LW_OK);
     }
     assert_int_equal(lw_inspect(a->client, "x", on_inspected, NULL), 0);

@@ -39,10 +39,10 @@ static void go_round(struct hold *hold, enum moment moment)
         }
         grants++;
         inside++;
-        let_go(hold);
+        release_hold(hold);
         inside--;
     } else if (moment == AT_RELEASED) {
-        drop(hold);
+        free_hold(hold);
         if (grants < 300) {
             enter(hold->peer, hold->label, "w", NULL, -1)->then = go_round;
         }
@@ -88,7 +88,7 @@ static void order_of_arrival_over_two_clients(void **state)
 
         (void)snprintf(events, sizeof(events), "%s released OK; %s granted",
                        holder->label, labels[i]);
-        let_go(holder);
+        release_hold(holder);
         EXPECT_SET(events);
         assert_true(all[i]->fence > holder->fence);
         holder = all[i];
@@ -108,7 +108,7 @@ static void I3_a_lost_message_is_found_by_asking(void **state)
     get_out(A, LW_OK);
     EXPECT("W granted");
     struct hold *W = holds->next;
-    let_go(W);
+    release_hold(W);
     EXPECT_SET("W released OK; R granted");
     HOLDS("x", "read carl=1");
     proxy_swallow(way, SUBSCRIPTION, TO_CLIENT, false);
@@ -131,7 +131,7 @@ static void I5_dead_waiters_cost_nothing(void **state)
     process_kill(q);
     UNTIL(redis_int("EVAL %s 0", "return #redis.call('PUBSUB', 'CHANNELS')") == 4);
     monitor_start();
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     HOLDS("x", "write bert*1");
     assert_true(B->fence > A->fence);
@@ -150,7 +150,7 @@ static void a_hung_head_costs_its_claim_window(void **state)
     wait_rw_queued(2);
     process_signal(p, SIGSTOP);
     int64_t released = now_ms();
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK; B granted");
     stage_skip_if_lag(100);
     assert_int_in_range(now_ms() - released, 400, 1500);
@@ -158,7 +158,7 @@ static void a_hung_head_costs_its_claim_window(void **state)
     process_signal(p, SIGCONT); /* and P must not act on the late message */
     wait_rw_queued(1);
     HOLDS("x", "read bert=1");
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; P: D granted");
     process_tell(p, "release D");
     EXPECT("P: D released OK");
@@ -227,7 +227,7 @@ static void I6_a_release_whose_answer_was_lost_lets_go_of_one_level(void **state
         struct hold *first = get_in(b, "1", one, "anna");
         struct hold *second = get_in(b, "2", one, "anna");
         proxy_hold(way, COMMANDS, TO_CLIENT, true);
-        let_go(second);
+        release_hold(second);
         UNTIL(strcmp(holds_of("x"), *kind == 'r' ? "read anna=1" : "write anna*1") == 0);
         proxy_cut(way, COMMANDS);
         proxy_hold(way, COMMANDS, TO_CLIENT, false);
@@ -248,13 +248,13 @@ static void I6_a_grant_after_a_free_is_given_back(void **state)
         for (int turns = 0; turns < i % 10; turns++) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
         }
-        drop(A);
+        free_hold(A);
         struct hold *B = enter(b, "B", "w", "bert", STAGE_WAIT_MS);
         UNTIL(B->result == LW_OK);
         HOLDS("x", "write bert*1");
-        let_go(B);
+        release_hold(B);
         UNTIL(B->released == LW_OK);
-        drop(B);
+        free_hold(B);
         stage_clear_trace();
     }
     UNTIL(redis_int("EXISTS x lockwire:2:rwqueue:{x}") == 0);
@@ -281,7 +281,7 @@ static void a_turn_for_nobody_is_given_back(void **state)
         redis_ok("ZADD lockwire:2:rwqueue:{x} 2 %b", member, strlen(member));
         struct hold *C = enter(a, "C", "w", "carl", -1);
         wait_rw_queued(2);
-        let_go(A);
+        release_hold(A);
         EXPECT_SET("A released OK; C granted"); /* before the ghost's window ends */
         HOLDS("x", "write carl*1");
         get_out(C, LW_OK);
@@ -300,20 +300,21 @@ static void held_by_a_stranger(const char *type, const char *command)
     redis_ok("PERSIST stranger");
     (void)snprintf(dump, sizeof(dump), "%s", redis_text("EVAL %s 1 stranger", sum));
     for (int mode = LW_EXCLUSIVE; mode <= LW_SHARED; mode++) {
-        struct hold *A = ask_with(a, "A", "stranger", asking(.mode = (enum lw_mode)mode));
-        struct hold *B = ask_with(a, "B", "stranger",
-                                  asking(.mode = (enum lw_mode)mode, .wait_ms = 150));
+        struct hold *A =
+            acquire_hold_with(a, "A", "stranger", asking(.mode = (enum lw_mode)mode));
+        struct hold *B = acquire_hold_with(
+            a, "B", "stranger", asking(.mode = (enum lw_mode)mode, .wait_ms = 150));
         EXPECT("A EBUSY; B ETIMEOUT");
         assert_int_equal(lw_lock_retry_ms(A->lock), -1);
-        drop(A);
-        drop(B);
+        free_hold(A);
+        free_hold(B);
     }
     assert_string_equal(redis_text("EVAL %s 1 stranger", sum), dump);
     if (!peer_logged(a, type) || !peer_logged(a, "stranger")) {
         stage_fail("the log says neither \"%s\" nor where: %s", type, a->log);
     }
     struct hold *C =
-        ask_with(a, "C", "stranger", asking(.mode = LW_SHARED, .wait_ms = -1));
+        acquire_hold_with(a, "C", "stranger", asking(.mode = LW_SHARED, .wait_ms = -1));
     UNTIL(redis_int("EXISTS lockwire:2:rwqueue:{stranger}") == 1);
     redis_ok("DEL stranger");
     EXPECT("C granted");
@@ -334,7 +335,7 @@ static void modes_on_one_name_are_strangers_to_each_other(void **state)
 {
     (void)state;
     two_clients();
-    struct hold *M = take(a, "M", "x");
+    struct hold *M = acquire_and_wait(a, "M", "x");
     EXPECT("M granted");
     enter(b, "W", "w", NULL, 0);
     EXPECT("W EBUSY");
@@ -342,7 +343,7 @@ static void modes_on_one_name_are_strangers_to_each_other(void **state)
     wait_rw_queued(1);
     get_out(M, LW_OK);
     EXPECT("R granted"); /* by polling: a mutex's release does not know R's queue */
-    ask(a, "M2", "x", 0);
+    acquire_hold(a, "M2", "x", 0);
     EXPECT("M2 EBUSY");
     get_out(R, LW_OK);
 }

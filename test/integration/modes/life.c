@@ -40,8 +40,8 @@ static void mutexes_and_readers_are_renewed_side_by_side(void **state)
     for (int i = 0; i < 20; i++) {
         (void)snprintf(label, sizeof(label), "%d", i);
         (void)snprintf(name, sizeof(name), "n%d", i);
-        all[i] = ask_with(a, label, name,
-                          asking(.mode = (enum lw_mode)(i % 3), .lease_ms = 1500));
+        all[i] = acquire_hold_with(
+            a, label, name, asking(.mode = (enum lw_mode)(i % 3), .lease_ms = 1500));
         UNTIL(all[i]->result == LW_OK);
     }
     stage_clear_trace();
@@ -61,7 +61,7 @@ static void a_long_renewal_lengthens_one_hold_alone(void **state)
     struct hold *B =
         enter_with(b, "B", "r", "bert", asking(.lease_ms = 20000, .flags = LW_NO_RENEW));
     EXPECT_SET("A granted; B granted");
-    extend(A, 90000);
+    renew_hold(A, 90000);
     EXPECT("A renewed OK");
     assert_true(lw_lock_remaining_ms(A->lock) > 60000);
     assert_true(lw_lock_remaining_ms(B->lock) <= 20000);
@@ -85,7 +85,7 @@ static void a_reader_whose_lease_ends_goes_although_others_read_on(void **state)
     /* anna's deadline comes a little before her lease ends, and only a script removes her
      * hold */
     UNTIL(strcmp(holds_of("x"), "read bert=1") == 0);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; W granted");
     get_out(W, LW_OK);
 }
@@ -114,7 +114,7 @@ static void a_deleted_key_is_lost_within_a_renewal_interval(void **state)
     EXPECT("A lost ENOTHELD");
     stage_skip_if_lag(200);
     assert_int_in_range(now_ms() - deleted, 0, 1200);
-    let_go_refused(A, LW_ENOTHELD);
+    release_refused(A, LW_ENOTHELD);
 }
 
 static void lost_with_a_server_restarted_empty(const char *kind)
@@ -129,7 +129,7 @@ static void lost_with_a_server_restarted_empty(const char *kind)
     peer_wait_ready(b);
     struct hold *B = get_in(b, "B", "w", "bert");
     assert_true(B->fence > A->fence);
-    let_go_refused(A, LW_ENOTHELD);
+    release_refused(A, LW_ENOTHELD);
 }
 
 static void a_server_restarted_empty_has_lost_the_reader(void **state)
@@ -200,7 +200,7 @@ static void fences_grow_over_entry_upgrade_and_other_modes(void **state)
         get_out(W, LW_STILLHELD);
         get_out(R, LW_STILLHELD);
         get_out(R2, LW_OK);
-        struct hold *M = take(a, "M", "x");
+        struct hold *M = acquire_and_wait(a, "M", "x");
         EXPECT("M granted");
         assert_true(M->fence > last);
         last = M->fence;

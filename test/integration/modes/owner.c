@@ -36,7 +36,7 @@ static void the_three_ends_of_a_release_are_distinct(void **state)
     struct hold *all[] = {first, second, taken};
     int counts[3] = {0}; /* any of the three may have lost its hold */
     for (int i = 0; i < 3; i++) {
-        let_go(all[i]);
+        release_hold(all[i]);
         UNTIL(all[i]->released != PENDING);
         counts[0] += all[i]->released == LW_STILLHELD;
         counts[1] += all[i]->released == LW_OK;
@@ -94,7 +94,7 @@ static void an_owner_may_have_any_printable_byte(void **state)
         struct hold *B = enter(b, "B", "r", "other", -1);
         wait_rw_queued(1);
         get_out(R, LW_STILLHELD);
-        let_go(W);
+        release_hold(W);
         EXPECT_SET("W released OK; B granted");
         get_out(B, LW_OK);
         HOLDS("x", "");
@@ -112,17 +112,19 @@ static void bad_owners_are_refused_with_what_and_where(void **state)
     for (int mode = LW_EXCLUSIVE; mode <= LW_SHARED; mode++) {
         enum lw_mode m = (enum lw_mode)mode;
 
-        ask_refused(a, "x", asking(.mode = m, .owner = ""), LW_EINVAL, "owner");
-        ask_refused(a, "x", asking(.mode = m, .owner = "a b"), LW_EINVAL, "owner");
-        ask_refused(a, "x", asking(.mode = m, .owner = "a\nb"), LW_EINVAL, "owner");
-        ask_refused(a, "x", asking(.mode = m, .owner = "a\x7f"), LW_EINVAL, "owner");
-        ask_refused(a, "x", asking(.mode = m, .owner = "\xc3\xa4"), LW_EINVAL, "owner");
-        ask_refused(a, "x", asking(.mode = m, .owner = longer), LW_EINVAL, "owner");
+        acquire_refused(a, "x", asking(.mode = m, .owner = ""), LW_EINVAL, "owner");
+        acquire_refused(a, "x", asking(.mode = m, .owner = "a b"), LW_EINVAL, "owner");
+        acquire_refused(a, "x", asking(.mode = m, .owner = "a\nb"), LW_EINVAL, "owner");
+        acquire_refused(a, "x", asking(.mode = m, .owner = "a\x7f"), LW_EINVAL, "owner");
+        acquire_refused(a, "x", asking(.mode = m, .owner = "\xc3\xa4"), LW_EINVAL,
+                        "owner");
+        acquire_refused(a, "x", asking(.mode = m, .owner = longer), LW_EINVAL, "owner");
     }
-    ask_refused(a, "x", asking(.owner = "anna"), LW_EINVAL, "owner");
-    ask_refused(a, "x", asking(.permits = 1), LW_EINVAL, "permits");
-    ask_refused(a, "x", asking(.mode = LW_EXCLUSIVE, .permits = 1), LW_EINVAL, "permits");
-    ask_refused(a, "x", asking(.mode = (enum lw_mode)4), LW_EINVAL, "mode");
+    acquire_refused(a, "x", asking(.owner = "anna"), LW_EINVAL, "owner");
+    acquire_refused(a, "x", asking(.permits = 1), LW_EINVAL, "permits");
+    acquire_refused(a, "x", asking(.mode = LW_EXCLUSIVE, .permits = 1), LW_EINVAL,
+                    "permits");
+    acquire_refused(a, "x", asking(.mode = (enum lw_mode)4), LW_EINVAL, "mode");
     stage_expect_nothing(50);
     assert_int_equal(redis_int("EXISTS x"), 0);
 }
@@ -139,7 +141,7 @@ static void handles_without_an_owner_exclude_each_other(void **state)
     EXPECT("B EBUSY");
     struct hold *C = enter(a, "C", "w", NULL, -1);
     wait_rw_queued(1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; C granted");
     get_out(C, LW_OK);
     HOLDS("x", "");
@@ -171,7 +173,7 @@ static void an_old_handle_s_renewal_leaves_the_owner_s_new_hold_alone(void **sta
     redis_ok("DEL x");
     struct hold *fresh = get_in(b, "new", "w", "anna");
     assert_true(fresh->fence > old->fence);
-    extend(old, 60000);
+    renew_hold(old, 60000);
     EXPECT("old lost ENOTHELD; old renewed ELOST");
     HOLDS("x", "write anna*1");
     assert_true(redis_int("PTTL x") <= 30000);
@@ -188,7 +190,7 @@ static void an_old_handle_s_release_leaves_the_owner_s_new_hold_alone(void **sta
     struct hold *fresh = get_in(b, "new", "w", "anna");
     get_out(old, LW_ENOTHELD);
     HOLDS("x", "write anna*1");
-    extend(fresh, 60000);
+    renew_hold(fresh, 60000);
     EXPECT("new renewed OK");
     get_out(fresh, LW_OK);
 }
@@ -204,8 +206,8 @@ static void the_same_with_a_read_hold_and_the_owner_still_in_otherwise(void **st
     EXPECT("old lost ELOST"); /* its lease has expired; the owner's other hold stays */
     UNTIL(strncmp(redis_text("HGET x r:anna"), "1 ", 2) == 0);
     HOLDS("x", "read anna=1");
-    let_go_refused(old, LW_ENOTHELD);
-    extend_refused(old, 1000, LW_ENOTHELD);
+    release_refused(old, LW_ENOTHELD);
+    renew_refused(old, 1000, LW_ENOTHELD);
     HOLDS("x", "read anna=1");
     get_out(other, LW_OK);
 }

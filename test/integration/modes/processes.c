@@ -207,7 +207,7 @@ static void a_stopped_waiting_writer_is_passed_over_and_has_its_place_when_it_go
     process_signal(p, SIGCONT);
     wait_rw_queued(2);
     get_out(A, LW_OK);
-    let_go(C);
+    release_hold(C);
     EXPECT_SET("C released OK; P: W granted");
     HOLDS("x", "write carl*1");
     process_tell(p, "release W");
@@ -226,13 +226,13 @@ static void come_again(struct hold *hold, enum moment moment)
 
     if (moment == AT_RESULT && hold->result == LW_OK) {
         rounds++;
-        let_go(hold);
+        release_hold(hold);
     } else if (moment == AT_RELEASED) {
         struct hold *next = enter(hold->peer, hold->label, kind, NULL, -1);
 
         next->then = come_again;
         next->aim = hold->aim;
-        drop(hold);
+        free_hold(hold);
     }
 }
 
@@ -267,7 +267,7 @@ static void against_a_stream(const char *kind, const char *other)
         struct hold *W = enter(b, "W", other, "guest", STAGE_WAIT_MS);
         UNTIL(W->result != PENDING);
         assert_int_equal(W->result, LW_OK);
-        let_go(W);
+        release_hold(W);
         UNTIL(W->released != PENDING);
         assert_int_equal(W->released, LW_OK);
     }
@@ -303,14 +303,14 @@ static void a_writer_gets_in_though_readers_overlap_all_the_time(void **state)
     UNTIL(next->result != PENDING);
     assert_int_equal(next->result, LW_ETIMEOUT); /* it may not pass the writer */
     stage_clear_trace();
-    let_go(before);
+    release_hold(before);
     EXPECT_SET("0 released OK; W granted");
     for (int i = 2; i < 5; i++) {
         (void)snprintf(label, sizeof(label), "%d", i);
         enter(a, label, "r", NULL, -1);
         wait_rw_queued(i - 1);
     }
-    let_go(W);
+    release_hold(W);
     EXPECT_SET("W released OK; 2 granted; 3 granted; 4 granted");
 }
 

@@ -195,7 +195,7 @@ static void an_upgrade_beside_other_readers_is_busy_or_waits_for_them(void **sta
     HOLDS("x", "read anna=1 bert=2");
     get_out(B, LW_STILLHELD);
     struct hold *B2 = holds;
-    let_go(B2);
+    release_hold(B2);
     EXPECT_SET("B2 released OK; W granted");
     HOLDS("x", "write anna*1 anna=1");
     get_out(W, LW_STILLHELD);
@@ -214,7 +214,7 @@ static void of_two_upgrades_the_second_is_told_of_the_deadlock(void **state)
     EXPECT("WB0 EDEADLOCK");
     assert_int_equal(rw_queue_length(), 1);
     HOLDS("x", "read anna=1 bert=1");
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; WA granted");
     HOLDS("x", "write anna*1 anna=1");
     assert_true(WA->fence > A->fence);
@@ -233,7 +233,7 @@ static void two_upgrades_of_one_owner_are_no_deadlock(void **state)
     wait_rw_queued(1);
     enter(b, "W2", "w", "anna", -1);
     wait_rw_queued(2);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; W1 granted; W2 granted");
     HOLDS("x", "write anna*2 anna=1");
 }
@@ -247,10 +247,10 @@ static void an_upgrade_goes_before_writers_that_queued_earlier(void **state)
     wait_rw_queued(1);
     struct hold *W = enter(a, "W", "w", "anna", -1);
     wait_rw_queued(2);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; W granted");
     get_out(W, LW_STILLHELD);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; C granted");
     get_out(C, LW_OK);
 }
@@ -270,7 +270,7 @@ static void the_end_of_writing_lets_waiting_readers_in_by_the_same_script(void *
     get_out(W2, LW_STILLHELD);
     HOLDS("x", "write anna*1 anna=1");
     monitor_start();
-    let_go(W);
+    release_hold(W);
     EXPECT_SET("W released STILLHELD; B granted; C granted");
     was_one_script();
     HOLDS("x", "read anna=1 bert=1 carl=1");
@@ -289,11 +289,11 @@ static void the_end_of_writing_without_reads_hands_the_lock_on(void **state)
     wait_rw_queued(2);
     enter(b, "S", "r", "dora", -1);
     wait_rw_queued(3);
-    let_go(W);
+    release_hold(W);
     EXPECT_SET("W released OK; V granted");
     HOLDS("x", "write bert*1");
     assert_true(V->fence > W->fence);
-    let_go(V);
+    release_hold(V);
     EXPECT_SET("V released OK; R granted; S granted");
     HOLDS("x", "read carl=1 dora=1");
 }
@@ -313,9 +313,9 @@ static void readers_queue_behind_a_waiting_writer(void **state)
     wait_rw_queued(2);
     stage_expect_nothing(100);
     HOLDS("x", "read anna=1");
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; W granted");
-    let_go(W);
+    release_hold(W);
     EXPECT_SET("W released OK; R granted");
 }
 
@@ -358,7 +358,7 @@ static void a_writer_that_gives_up_lets_the_readers_behind_it_in(void **state)
     enter(b, "R3", "r", "emil", -1);
     wait_rw_queued(2);
     monitor_start();
-    drop(V);
+    free_hold(V);
     EXPECT("R3 granted");
     was_one_script();
     get_out(A, LW_OK);

@@ -82,7 +82,7 @@ struct hold *enter_with(struct peer *peer, const char *label, const char *kind,
     options->mode = kind[0] == 'w' ? LW_EXCLUSIVE : LW_SHARED;
     options->permits = (uint32_t)atoi(kind + 1);
     options->owner = owner;
-    return ask_with(peer, label, "x", options);
+    return acquire_hold_with(peer, label, "x", options);
 }
 
 struct hold *enter(struct peer *peer, const char *label, const char *kind,
@@ -107,7 +107,7 @@ void get_out(struct hold *hold, int status)
 {
     char event[64];
 
-    let_go(hold);
+    release_hold(hold);
     (void)snprintf(event, sizeof(event), "%s released %s", hold->label,
                    status_name(status));
     EXPECT(event);

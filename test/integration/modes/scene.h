@@ -23,7 +23,7 @@ struct hold *enter_with(struct peer *peer, const char *label, const char *kind,
 /* Calls enter, and waits for the grant, which it takes out of the trace. */
 struct hold *get_in(struct peer *peer, const char *label, const char *kind,
                     const char *owner);
-/* Calls let_go, and waits for its callback, which must have this status. */
+/* Calls release_hold, and waits for its callback, which must have this status. */
 void get_out(struct hold *hold, int status);
 
 /* Returns the hash in words: "" if there is no key, or the mode, then `owner=reads` and

@@ -22,7 +22,7 @@ static void as_many_owners_as_permits(void **state)
     struct hold *E = enter(b, "E", "r3", "emil", -1);
     wait_rw_queued(1);
     stage_expect_nothing(50);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; E granted");
     assert_true(E->fence > A->fence);
     assert_string_equal(redis_counts("x"), "3 3 0");
@@ -59,7 +59,7 @@ static void a_re_entrant_hold_takes_no_permit(void **state)
     EXPECT("A3 granted");
     struct hold *A3 = holds;
     get_out(A3, LW_STILLHELD);
-    let_go(A2);
+    release_hold(A2);
     EXPECT_SET("A2 released OK; C granted");
     get_out(B, LW_OK);
 }
@@ -77,13 +77,13 @@ static void a_hand_over_lets_in_as_many_as_there_is_room_for(void **state)
         all[i] = enter(i % 2 ? a : b, labels[i], "r3", owners[i], -1);
         wait_rw_queued(i + 1);
     }
-    let_go(W);
+    release_hold(W);
     EXPECT_SET("W released OK; 1 granted; 2 granted; 3 granted");
     stage_expect_nothing(100);
     HOLDS("x", "read o1=1 o2=1 o3=1");
-    let_go(all[1]);
+    release_hold(all[1]);
     EXPECT_SET("2 released OK; 4 granted");
-    let_go(all[0]);
+    release_hold(all[0]);
     EXPECT_SET("1 released OK; 5 granted");
     HOLDS("x", "read o3=1 o4=1 o5=1");
 }
@@ -99,7 +99,7 @@ static void each_request_brings_its_own_number_and_the_order_stays(void **state)
     wait_rw_queued(2);
     stage_expect_nothing(100);
     get_out(A, LW_OK);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; C granted; D granted");
 }
 
@@ -110,7 +110,7 @@ static void a_semaphore_of_one_is_a_mutex_of_owners(void **state)
     struct hold *A = get_in(a, "A", "r1", "anna");
     struct hold *B = enter(b, "B", "r1", "bert", -1);
     wait_rw_queued(1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     enter(a, "A2", "r1", "anna", 0);
     EXPECT("A2 EBUSY");
@@ -146,7 +146,7 @@ static int count;
 static void note_grant(struct hold *hold, enum moment moment)
 {
     if (moment == AT_RELEASED) {
-        drop(hold);
+        free_hold(hold);
         enter(hold->peer, hold->label, "r3", NULL, -1)->then = note_grant;
     } else if (moment == AT_RESULT && hold->result == LW_OK && count < 16) {
         inside[count++] = hold;
@@ -176,7 +176,7 @@ static void nobody_gets_in_above_the_limit_under_contention(void **state)
         memcpy(going, inside, sizeof(going));
         memmove(inside, inside + go, (size_t)count * sizeof(*inside));
         for (int i = 0; i < go; i++) {
-            let_go(going[i]);
+            release_hold(going[i]);
         }
     }
     for (struct hold *hold = holds; hold != NULL; hold = hold->next) {

@@ -32,13 +32,13 @@ static void later_than_the_last(const struct hold *hold)
 
 static void grant(struct peer *peer)
 {
-    struct hold *A = take(peer, "A", "x");
+    struct hold *A = acquire_and_wait(peer, "A", "x");
 
     later_than_the_last(A);
-    let_go(A);
+    release_hold(A);
     UNTIL(A->released == LW_OK);
     assert_true(lw_lock_fence(A->lock) == A->fence); /* also after the release */
-    drop(A);
+    free_hold(A);
     stage_clear_trace();
 }
 
@@ -56,15 +56,15 @@ static void I2_increases_over_plain_grants_of_two_clients(void **state)
 static void I2_increases_over_hand_overs(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *now = take(a, "A", "x");
+    struct hold *now = acquire_and_wait(a, "A", "x");
 
     (void)state;
     last = 0;
     later_than_the_last(now);
     for (int i = 0; i < 10; i++) {
-        struct hold *next = ask(i % 2 ? a : b, "N", "x", -1);
+        struct hold *next = acquire_hold(i % 2 ? a : b, "N", "x", -1);
         wait_queued("x", 1);
-        let_go(now);
+        release_hold(now);
         UNTIL(next->result == LW_OK);
         later_than_the_last(next);
         now = next;
@@ -85,7 +85,8 @@ static void I2_increases_over_mixed_ways_and_processes(void **state)
         grant(b);
         process_tell(process, "acquire D x 0 30000");
         UNTIL(stage_has("P: D granted"));
-        struct hold *one = ask(a, "A", "x", -1), *two = ask(a, "A", "x", -1);
+        struct hold *one = acquire_hold(a, "A", "x", -1),
+                    *two = acquire_hold(a, "A", "x", -1);
         wait_queued("x", 1);
         if (process->fence <= last) {
             stage_fail("I2: %llu after %llu", process->fence, (unsigned long long)last);
@@ -94,10 +95,10 @@ static void I2_increases_over_mixed_ways_and_processes(void **state)
         process_tell(process, "release D");
         UNTIL(one->result == LW_OK);
         later_than_the_last(one);
-        let_go(one);
+        release_hold(one);
         UNTIL(two->result == LW_OK);
         later_than_the_last(two);
-        let_go(two);
+        release_hold(two);
         UNTIL(two->released == LW_OK && stage_has("P: D released OK"));
         stage_clear_trace();
     }
@@ -120,13 +121,13 @@ static void I2_increases_after_the_counter_was_deleted(void **state)
 static void I2_increases_after_the_counter_was_deleted_and_handed_over(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(b, "B", "x", -1);
 
     (void)state;
     last = A->fence;
     wait_queued("x", 1);
     redis_ok("DEL lockwire:fence");
-    let_go(A);
+    release_hold(A);
     UNTIL(B->result == LW_OK);
     later_than_the_last(B);
     stage_clear_trace();
@@ -198,15 +199,15 @@ static void no_fence_saves_the_command_and_tells_0(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    let_go(take(a, "F", "f"));
+    release_hold(acquire_and_wait(a, "F", "f"));
     EXPECT("F granted; F released OK");
     monitor_start();
-    struct hold *A = ask_with(a, "A", "x", asking(.flags = LW_NO_FENCE));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.flags = LW_NO_FENCE));
     EXPECT("A granted");
     assert_int_equal(lw_lock_fence(A->lock), 0);
     assert_int_equal(monitor_count("set"), 1);
     assert_int_equal(monitor_count("incr"), 0);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 
@@ -215,8 +216,8 @@ static void fence_is_0_where_nothing_was_granted(void **state)
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
 
     (void)state;
-    take(a, "A", "x");
-    struct hold *B = ask(b, "B", "x", 0), *C = ask(b, "C", "x", -1);
+    acquire_and_wait(a, "A", "x");
+    struct hold *B = acquire_hold(b, "B", "x", 0), *C = acquire_hold(b, "C", "x", -1);
     EXPECT("A granted; B EBUSY");
     assert_int_equal(lw_lock_fence(B->lock), 0);
     assert_int_equal(lw_lock_fence(C->lock), 0);
@@ -237,7 +238,7 @@ static void a_client_dies_with_the_counter_it_made(struct peer *c, struct proxy 
 {
     redis_ok("DEL lockwire:fence");
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
-    ask_with(c, "C", "y", asking(.lease_ms = 1000));
+    acquire_hold_with(c, "C", "y", asking(.lease_ms = 1000));
     UNTIL(redis_int("EXISTS lockwire:fence") == 1);
     peer_free(c);
     proxy_stop(proxy);

@@ -27,7 +27,7 @@ static void hold_for(struct hold *hold, int64_t ms)
 static void renewal_keeps_a_short_lease_for_long(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1000));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 1000));
 
     (void)state;
     EXPECT("A granted");
@@ -35,7 +35,7 @@ static void renewal_keeps_a_short_lease_for_long(void **state)
     stage_skip_if_lag(300);
     assert_int_equal(A->lost, PENDING);
     assert_int_in_range(peer_stats(a).renewed, 8, 40);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
 }
@@ -50,7 +50,7 @@ static void renewals_of_many_go_in_batches(void **state)
     for (int i = 0; i < 64; i++) {
         (void)snprintf(name, sizeof(name), "x%d", i);
         (void)snprintf(label, sizeof(label), "A%d", i);
-        all[i] = ask_with(a, label, name, asking(.lease_ms = 3000));
+        all[i] = acquire_hold_with(a, label, name, asking(.lease_ms = 3000));
     }
     for (int i = 0; i < 64; i++) {
         UNTIL(all[i]->result == LW_OK);
@@ -71,7 +71,8 @@ static void renewals_of_many_go_in_batches(void **state)
 static void no_renew_ends_at_the_lease(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 600, .flags = LW_NO_RENEW));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 600, .flags = LW_NO_RENEW));
 
     (void)state;
     EXPECT("A granted");
@@ -87,13 +88,13 @@ static void no_renew_is_extended_by_hand(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
     struct hold *A =
-        ask_with(a, "A", "x", asking(.lease_ms = 1500, .flags = LW_NO_RENEW));
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 1500, .flags = LW_NO_RENEW));
 
     (void)state;
     EXPECT("A granted");
     for (int i = 0; i < 4; i++) {
         stage_run_for(600);
-        extend(A, 0);
+        renew_hold(A, 0);
         EXPECT("A renewed OK");
         assert_held_by_redis(A);
     }
@@ -107,7 +108,7 @@ static void no_renew_is_extended_by_hand(void **state)
 static void deleted_key_is_noticed_within_a_renewal_interval(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1500));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 1500));
 
     (void)state;
     EXPECT("A granted");
@@ -119,19 +120,19 @@ static void deleted_key_is_noticed_within_a_renewal_interval(void **state)
     stage_skip_if_lag(100);
     assert_int_in_range(A->lost_ms - before, 0, 500 + 250);
     assert_int_equal(peer_stats(a).lost_taken, 1);
-    let_go_refused(A, LW_ENOTHELD);
+    release_refused(A, LW_ENOTHELD);
 }
 
 static void stolen_key_is_noticed_and_left_to_the_thief(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "stranger", asking(.lease_ms = 900));
+    struct hold *A = acquire_hold_with(a, "A", "stranger", asking(.lease_ms = 900));
 
     (void)state;
     EXPECT("A granted");
     redis_ok("SET stranger thief PX 60000");
     EXPECT("A lost ENOTHELD");
-    drop(A);
+    free_hold(A);
     stage_expect_nothing(100);
     assert_string_equal(redis_text("GET stranger"), "thief");
 }
@@ -139,11 +140,11 @@ static void stolen_key_is_noticed_and_left_to_the_thief(void **state)
 static void release_of_a_stolen_lock_tells(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "stranger");
+    struct hold *A = acquire_and_wait(a, "A", "stranger");
 
     (void)state;
     redis_ok("SET stranger thief PX 60000");
-    let_go(A);
+    release_hold(A);
     EXPECT("A granted; A released ENOTHELD");
     assert_string_equal(redis_text("GET stranger"), "thief");
 }
@@ -151,7 +152,7 @@ static void release_of_a_stolen_lock_tells(void **state)
 static void I1_stopped_server_loses_no_later_than_the_deadline(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1000));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 1000));
 
     (void)state;
     EXPECT("A granted");
@@ -177,25 +178,25 @@ static void I1_belief_counts_from_the_sending(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    let_go(take(a, "F", "f"));
+    release_hold(acquire_and_wait(a, "F", "f"));
     EXPECT("F granted; F released OK");
     proxy_delay(proxy, COMMANDS, TO_CLIENT, 400);
     proxy_delay(proxy, SUBSCRIPTION, TO_CLIENT, 400);
     struct hold *A =
-        ask_with(a, "A", "x", asking(.lease_ms = 5000, .flags = LW_NO_RENEW));
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 5000, .flags = LW_NO_RENEW));
     EXPECT("A granted");
     assert_true(lw_lock_remaining_ms(A->lock) <= 5000 - 400 - 52);
     assert_held_by_redis(A);
-    extend(A, 9000);
+    renew_hold(A, 9000);
     EXPECT("A renewed OK");
     assert_true(lw_lock_remaining_ms(A->lock) <= 9000 - 400 - 92);
     assert_held_by_redis(A);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
-    struct hold *B = take(b, "B", "x"), *C = ask(a, "C", "x", -1);
+    struct hold *B = acquire_and_wait(b, "B", "x"), *C = acquire_hold(a, "C", "x", -1);
     wait_queued("x", 1);
     stage_run_for(500); /* until the reply that C waits has come, too */
-    let_go(B);
+    release_hold(B);
     EXPECT("B granted; B released OK; C granted");
     assert_held_by_redis(C);
 }
@@ -203,7 +204,7 @@ static void I1_belief_counts_from_the_sending(void **state)
 static void margin_tells_before_the_deadline(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(
+    struct hold *A = acquire_hold_with(
         a, "A", "x", asking(.lease_ms = 2000, .margin_ms = 600, .flags = LW_NO_RENEW));
 
     (void)state;
@@ -218,17 +219,18 @@ static void margin_tells_before_the_deadline(void **state)
     assert_int_in_range(A->remaining_at_lost, 200, 605); /* time is left to step down */
     assert_int_equal(lw_lock_state(A->lock), LW_LOST);
     UNTIL(lw_lock_remaining_ms(A->lock) == 0);
-    let_go_refused(A, LW_ENOTHELD);
+    release_refused(A, LW_ENOTHELD);
 }
 
 static void max_hold_ends_the_hold_although_the_server_is_well(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1000, .max_hold_ms = 1700));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 1000, .max_hold_ms = 1700));
 
     (void)state;
     EXPECT("A granted");
-    ask(b, "B", "x", -1);
+    acquire_hold(b, "B", "x", -1);
     stage_forget_lag();
     while (A->lost == PENDING) {
         stage_run_for(20);
@@ -246,7 +248,7 @@ static void max_hold_ends_the_hold_although_the_server_is_well(void **state)
 static void max_hold_shorter_than_the_lease(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.max_hold_ms = 400));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.max_hold_ms = 400));
 
     (void)state;
     EXPECT("A granted");
@@ -282,11 +284,11 @@ static void lost_callback_may_be_absent(void **state)
 static void renew_longer_reaches_redis(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 2000));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 2000));
 
     (void)state;
     EXPECT("A granted");
-    extend(A, 60000);
+    renew_hold(A, 60000);
     assert_int_in_range(lw_lock_remaining_ms(A->lock), 1,
                         2000); /* not before the reply */
     EXPECT("A renewed OK");
@@ -298,11 +300,11 @@ static void renew_longer_reaches_redis(void **state)
 static void I1_renew_shorter_takes_effect_here_at_once(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 60000));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 60000));
 
     (void)state;
     EXPECT("A granted");
-    extend(A, 5000);
+    renew_hold(A, 5000);
     assert_int_in_range(lw_lock_remaining_ms(A->lock), 1, 5000);
     EXPECT("A renewed OK");
     assert_int_in_range(lw_lock_remaining_ms(A->lock), 1, 5000);
@@ -313,11 +315,11 @@ static void I1_renew_shorter_takes_effect_here_at_once(void **state)
 static void renewed_lease_stays_for_later_renewals(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 30000));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 30000));
 
     (void)state;
     EXPECT("A granted");
-    extend(A, 900);
+    renew_hold(A, 900);
     EXPECT("A renewed OK");
     stage_forget_lag();
     for (int i = 0; i < 100; i++) {
@@ -331,12 +333,12 @@ static void renewed_lease_stays_for_later_renewals(void **state)
 static void several_renewals_pending_each_get_their_callback(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     EXPECT("A granted");
     for (int i = 0; i < 5; i++) {
-        extend(A, 10000 + (uint32_t)i);
+        renew_hold(A, 10000 + (uint32_t)i);
     }
     EXPECT("A renewed OK; A renewed OK; A renewed OK; A renewed OK; A renewed OK");
     assert_held_by_redis(A);
@@ -346,11 +348,12 @@ static void several_renewals_pending_each_get_their_callback(void **state)
 static void renew_does_not_pass_max_hold(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1000, .max_hold_ms = 1500));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 1000, .max_hold_ms = 1500));
 
     (void)state;
     EXPECT("A granted");
-    extend(A, 60000);
+    renew_hold(A, 60000);
     EXPECT("A renewed OK");
     assert_true(lw_lock_remaining_ms(A->lock) <= 1500);
     EXPECT("A lost ETIMEOUT");
@@ -360,11 +363,11 @@ static void renew_does_not_pass_max_hold(void **state)
 static void renew_of_a_stolen_lock_is_lost(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "stranger");
+    struct hold *A = acquire_and_wait(a, "A", "stranger");
 
     (void)state;
     redis_ok("SET stranger thief PX 60000");
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A granted; A lost ENOTHELD; A renewed ELOST");
     assert_string_equal(redis_text("GET stranger"), "thief");
 }

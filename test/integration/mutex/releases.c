@@ -18,12 +18,12 @@
 /* Acquires the lock, and releases it at once. */
 static void pass_through(struct peer *peer, const char *name)
 {
-    struct hold *hold = take(peer, "A", name);
+    struct hold *hold = acquire_and_wait(peer, "A", name);
 
-    let_go(hold);
+    release_hold(hold);
     UNTIL(hold->released != PENDING);
     assert_int_equal(hold->released, LW_OK);
-    drop(hold);
+    free_hold(hold);
 }
 
 /* Returns how often the monitor saw this text. */
@@ -65,11 +65,11 @@ static void who_held_for_a_while_looks(void **state)
     (void)state;
     monitor_start();
     for (int i = 1; i <= 5; i++) {
-        struct hold *A = take(a, "A", "x");
+        struct hold *A = acquire_and_wait(a, "A", "x");
 
         EXPECT("A granted");
         stage_run_for(21);
-        let_go(A);
+        release_hold(A);
         EXPECT("A released OK");
         assert_true(sightings("\"lockwire:2:queue:{x}\"") >= i);
     }
@@ -85,12 +85,13 @@ static void the_first_contended_release_hands_over(void **state)
         char name[16];
 
         (void)snprintf(name, sizeof(name), "x%d", i);
-        struct hold *A = take(a, "A", name), *B = ask(b, "B", name, -1);
+        struct hold *A = acquire_and_wait(a, "A", name),
+                    *B = acquire_hold(b, "B", name, -1);
         wait_queued(name, 1);
         EXPECT("A granted");
-        let_go(A);
+        release_hold(A);
         EXPECT_SET("A released OK; B granted");
-        let_go(B);
+        release_hold(B);
         EXPECT("B released OK");
     }
     assert_int_equal(peer_stats(b).handed_over, 5);
@@ -108,15 +109,16 @@ static void who_tries_in_the_turn_of_a_release_is_not_kept_out_by_it(void **stat
         char name[16];
 
         (void)snprintf(name, sizeof(name), "x%d", i);
-        struct hold *A = take(a, "A", name), *B = ask(b, "B", name, -1), *C;
+        struct hold *A = acquire_and_wait(a, "A", name),
+                    *B = acquire_hold(b, "B", name, -1), *C;
         EXPECT("A granted");
         wait_queued(name, 1);
-        drop(B);
+        free_hold(B);
         UNTIL(redis_int("EXISTS %s", queue_of(name)) == 0);
-        let_go(A);
-        C = ask(a, "C", name, 0);
+        release_hold(A);
+        C = acquire_hold(a, "C", name, 0);
         EXPECT_SET("A released OK; C granted");
-        let_go(C);
+        release_hold(C);
         EXPECT("C released OK");
     }
 }
@@ -161,17 +163,18 @@ static void who_waits_behind_a_release_of_its_own_client_keeps_its_place(void **
     stage_clear_trace();
     /* repeated if the machine was so slow that the client forgot the holder */
     for (int i = 0; i < 20 && !seen; i++) {
-        struct hold *A = take(a, "A", "x"), *B, *C;
+        struct hold *A = acquire_and_wait(a, "A", "x"), *B, *C;
         EXPECT("A granted");
-        B = ask(a, "B", "x", 0); /* so that the first request of C is the script */
+        B = acquire_hold(a, "B", "x",
+                         0); /* so that the first request of C is the script */
         EXPECT("B EBUSY");
-        drop(B);
+        free_hold(B);
         tickets[0] = '\0';
-        let_go(A);
-        C = ask(a, "C", "x", -1);
+        release_hold(A);
+        C = acquire_hold(a, "C", "x", -1);
         EXPECT_SET("A released OK; C granted");
         seen = strlen(tickets) > 2;
-        let_go(C);
+        release_hold(C);
         EXPECT("C released OK");
     }
     stage_note("%s", tickets);
@@ -186,30 +189,30 @@ static void who_waits_unseen_is_found_by_one_of_those_who_come(void **state)
     struct peer *a = peer_ready("a", client_of(.local_turns = 1));
     struct peer *b = peer_ready("b", client_of(.local_turns = 1));
     struct peer *c = peer_ready("c", client_of(.local_turns = 1));
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 60000)), *B, *C;
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 60000)), *B, *C;
     int newcomers = 0;
 
     (void)state;
     EXPECT("A granted");
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     redis_ok("DEL x");
     while (B->result == PENDING) {
-        C = ask(c, "C", "x", -1);
+        C = acquire_hold(c, "C", "x", -1);
         UNTIL(C->result != PENDING || B->result != PENDING);
         if (C->result == LW_OK) {
             newcomers++;
-            let_go(C);
+            release_hold(C);
             UNTIL(C->released != PENDING);
         }
-        drop(C);
+        free_hold(C);
         stage_clear_trace();
     }
     assert_int_equal(B->result, LW_OK);
     assert_int_in_range(newcomers, 0, 600);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released ENOTHELD");
 }
 

@@ -21,9 +21,10 @@ static void hold_many(struct peer *a, uint32_t lease_ms)
 
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);
-        all[i] = ask_with(a, name, name,
-                          asking(.wait_ms = -1, .lease_ms = lease_ms,
-                                 .mode = i % 100 == 0 ? LW_EXCLUSIVE : LW_MUTEX));
+        all[i] =
+            acquire_hold_with(a, name, name,
+                              asking(.wait_ms = -1, .lease_ms = lease_ms,
+                                     .mode = i % 100 == 0 ? LW_EXCLUSIVE : LW_MUTEX));
     }
     for (int i = 0; i < MANY; i++) {
         UNTIL(all[i]->result == LW_OK);
@@ -35,11 +36,11 @@ static void let_many_go(void)
 {
     for (int i = 0; i < MANY; i++) {
         assert_int_equal(all[i]->lost, PENDING);
-        let_go(all[i]);
+        release_hold(all[i]);
     }
     for (int i = 0; i < MANY; i++) {
         UNTIL(all[i]->released == LW_OK);
-        drop(all[i]);
+        free_hold(all[i]);
     }
     stage_clear_trace();
 }
@@ -80,13 +81,14 @@ static void what_was_lost_in_a_batch_is_lost_alone(void **state)
     struct peer *a = peer_ready("a", client_of(.backoff_min_ms = 1));
     const struct lw_acquire_options *options =
         asking(.lease_ms = 60000, .wait_ms = -1, .flags = LW_NO_RENEW);
-    struct hold *A = ask_with(a, "A", "w", options);
-    struct hold *E = ask_with(a, "E", "z", asking(.lease_ms = 60000, .wait_ms = -1));
+    struct hold *A = acquire_hold_with(a, "A", "w", options);
+    struct hold *E =
+        acquire_hold_with(a, "E", "z", asking(.lease_ms = 60000, .wait_ms = -1));
 
     (void)state;
-    ask_with(a, "B", "x", options);
-    ask_with(a, "C", "y", options);
-    ask_with(a, "D", "{y}", options);
+    acquire_hold_with(a, "B", "x", options);
+    acquire_hold_with(a, "C", "y", options);
+    acquire_hold_with(a, "D", "{y}", options);
     EXPECT_SET("A granted; B granted; C granted; D granted; E granted");
     redis_ok("PEXPIRE z 40000");
     redis_ok("DEL x {y}");
@@ -112,9 +114,9 @@ static void what_is_not_renewed_is_verified_all_the_same(void **state)
 
     (void)state;
     struct hold *A =
-        ask_with(a, "A", "x", asking(.lease_ms = 60000, .flags = LW_NO_RENEW));
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 60000, .flags = LW_NO_RENEW));
     struct hold *B =
-        ask_with(a, "B", "y", asking(.lease_ms = 60000, .flags = LW_NO_RENEW));
+        acquire_hold_with(a, "B", "y", asking(.lease_ms = 60000, .flags = LW_NO_RENEW));
     EXPECT("A granted; B granted");
     redis_ok("PEXPIRE x 40000");
     redis_ok("DEL y");

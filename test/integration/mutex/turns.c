@@ -26,7 +26,7 @@ static void ask_many(struct peer *peer, struct hold **all, int count, const char
 
     for (int i = 0; i < count; i++) {
         (void)snprintf(label, sizeof(label), "%s%d", peer->label, i);
-        all[i] = ask(peer, label, name, -1);
+        all[i] = acquire_hold(peer, label, name, -1);
     }
 }
 
@@ -46,7 +46,7 @@ static void serve_in_order(struct hold **all, int count)
         for (int j = i + 1; j < count; j++) {
             assert_int_equal(all[j]->result, PENDING);
         }
-        let_go(all[i]);
+        release_hold(all[i]);
     }
     for (int i = 0; i < count; i++) {
         UNTIL(all[i]->released == LW_OK);
@@ -94,7 +94,7 @@ static void turns_of_one_are_off(void **state)
     for (int i = 0; i < 8; i++) {
         struct hold *now = NULL;
         UNTIL((now = who_holds(all, 8)) != NULL);
-        let_go(now);
+        release_hold(now);
         UNTIL(now->released == LW_OK);
         for (int j = 0; j < 8; j++) {
             if (all[j] == now) {
@@ -112,13 +112,13 @@ static void turns_of_two_pass_once_a_grant(void **state)
     struct hold *as[6], *bs[6];
 
     (void)state;
-    struct hold *C = take(peer_ready("c", NULL), "C", "x");
+    struct hold *C = acquire_and_wait(peer_ready("c", NULL), "C", "x");
     EXPECT("C granted");
     ask_many(a, as, 6, "x");
     wait_queued("x", 1);
     ask_many(b, bs, 6, "x");
     wait_queued("x", 2); /* a token for each client, not for each handle */
-    let_go(C);
+    release_hold(C);
     EXPECT_SET("C released OK; a0 granted");
     static const char *const order[] = {"a1", "b0", "b1", "a2", "a3", "b2",
                                         "b3", "a4", "a5", "b4", "b5"};
@@ -127,11 +127,11 @@ static void turns_of_two_pass_once_a_grant(void **state)
         char text[64];
         (void)snprintf(text, sizeof(text), "%s released OK; %s granted", now->label,
                        order[i]);
-        let_go(now);
+        release_hold(now);
         EXPECT_SET(text);
         now = order[i][0] == 'a' ? as[order[i][1] - '0'] : bs[order[i][1] - '0'];
     }
-    let_go(now);
+    release_hold(now);
     EXPECT("b5 released OK");
 }
 
@@ -147,11 +147,11 @@ static void go_on(struct hold *hold, enum moment moment)
         if (other->result == PENDING) {
             of_others_waited++;
         }
-        let_go(hold);
+        release_hold(hold);
     } else if (moment == AT_RELEASED) {
-        drop(hold);
+        free_hold(hold);
         if (other->result == PENDING) {
-            ask(hold->peer, "g", "x", -1)->then = go_on;
+            acquire_hold(hold->peer, "g", "x", -1)->then = go_on;
         }
     }
 }
@@ -161,19 +161,19 @@ static void other_process_is_served_within_sixteen_grants(void **state)
     struct peer *a = turning("a", 16), *b = turning("b", 16);
 
     (void)state;
-    struct hold *first = take(a, "A", "x");
-    other = ask(b, "B", "x", -1);
+    struct hold *first = acquire_and_wait(a, "A", "x");
+    other = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     served = of_others_waited = 0;
     for (int i = 0; i < 40; i++) {
-        ask(a, "g", "x", -1)->then = go_on;
+        acquire_hold(a, "g", "x", -1)->then = go_on;
     }
-    let_go(first);
+    release_hold(first);
     UNTIL(other->result == LW_OK);
     if (of_others_waited > 15) { /* `first` was served by the same grant */
         stage_fail("%d grants went before", of_others_waited);
     }
-    let_go(other);
+    release_hold(other);
     UNTIL(other->released != PENDING && peer_stats(a).waiting == 0);
     UNTIL(redis_int("EXISTS x") == 0);
     stage_clear_trace();
@@ -186,30 +186,30 @@ static void giving_up_behind_a_sibling_costs_no_command(void **state)
     struct peer *a = turning("a", 16);
 
     (void)state;
-    let_go(take(a, "F", "f"));
+    release_hold(acquire_and_wait(a, "F", "f"));
     EXPECT("F granted; F released OK");
-    struct hold *G = take(a, "G", "g"), *H = ask(a, "H", "g", -1);
-    let_go(G);
+    struct hold *G = acquire_and_wait(a, "G", "g"), *H = acquire_hold(a, "H", "g", -1);
+    release_hold(G);
     EXPECT("G granted; G released OK; H granted");
-    let_go(H); /* from here on the server knows the scripts */
+    release_hold(H); /* from here on the server knows the scripts */
     EXPECT("H released OK");
-    struct hold *P = take(a, "P", "x"), *A = ask(a, "A", "x", -1);
-    let_go(P); /* a plain grant draws one token, the next one sixteen */
+    struct hold *P = acquire_and_wait(a, "P", "x"), *A = acquire_hold(a, "A", "x", -1);
+    release_hold(P); /* a plain grant draws one token, the next one sixteen */
     EXPECT("P granted; P released OK; A granted");
     monitor_start();
-    struct hold *T = ask(a, "T", "x", 150), *D = ask(a, "D", "x", -1);
-    struct hold *E = ask(a, "E", "x", -1);
-    ask(a, "B", "x", 0);
+    struct hold *T = acquire_hold(a, "T", "x", 150), *D = acquire_hold(a, "D", "x", -1);
+    struct hold *E = acquire_hold(a, "E", "x", -1);
+    acquire_hold(a, "B", "x", 0);
     EXPECT("B EBUSY");
-    drop(D);
+    free_hold(D);
     EXPECT("T ETIMEOUT");
     assert_int_equal(monitor_count(""), 0);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK; E granted");
     assert_int_equal(monitor_count(""), 0);
     assert_held_by_redis(E);
     assert_int_equal(T->result, LW_ETIMEOUT);
-    let_go(E);
+    release_hold(E);
     EXPECT("E released OK");
     assert_int_equal(monitor_count(""), 1);
 }
@@ -219,14 +219,14 @@ static void last_one_to_give_up_leaves_the_queue(void **state)
     struct peer *a = turning("a", 16), *b = turning("b", 16);
 
     (void)state;
-    take(b, "B", "x");
-    struct hold *D = ask(a, "D", "x", -1);
-    ask(a, "T", "x", 100);
+    acquire_and_wait(b, "B", "x");
+    struct hold *D = acquire_hold(a, "D", "x", -1);
+    acquire_hold(a, "T", "x", 100);
     wait_queued("x", 1);
     EXPECT("B granted; T ETIMEOUT");
     stage_run_for(50);
     assert_int_equal(redis_int("ZCARD %s", queue_of("x")), 1);
-    drop(D);
+    free_hold(D);
     UNTIL(redis_int("EXISTS %s", queue_of("x")) == 0);
 }
 
@@ -235,14 +235,14 @@ static void wait_0_with_a_sibling_is_busy_without_a_command(void **state)
     struct peer *a = turning("a", 16), *b = turning("b", 16);
 
     (void)state;
-    struct hold *A = take(a, "A", "x");
-    take(b, "H", "y");
-    ask(a, "W", "y", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x");
+    acquire_and_wait(b, "H", "y");
+    acquire_hold(a, "W", "y", -1);
     wait_queued("y", 1);
     EXPECT("A granted; H granted");
     monitor_start();
-    struct hold *B = ask(a, "B", "x", 0); /* a sibling holds */
-    ask(a, "C", "y", 0);                  /* a sibling waits */
+    struct hold *B = acquire_hold(a, "B", "x", 0); /* a sibling holds */
+    acquire_hold(a, "C", "y", 0);                  /* a sibling waits */
     EXPECT("B EBUSY; C EBUSY");
     assert_int_equal(monitor_count(""), 0);
     assert_int_in_range(lw_lock_retry_ms(B->lock), 1, 30000);
@@ -254,14 +254,14 @@ static void release_s_callback_comes_before_the_successor_s_grant(void **state)
     struct peer *a = turning("a", 16);
 
     (void)state;
-    struct hold *A = take(a, "A", "x");
-    struct hold *B = ask(a, "B", "x", -1), *C = ask(a, "C", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x");
+    struct hold *B = acquire_hold(a, "B", "x", -1), *C = acquire_hold(a, "C", "x", -1);
     EXPECT("A granted");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK; C granted");
-    drop(C);
+    free_hold(C);
 }
 
 static void free_while_held_passes_on(void **state)
@@ -269,9 +269,9 @@ static void free_while_held_passes_on(void **state)
     struct peer *a = turning("a", 16);
 
     (void)state;
-    struct hold *A = take(a, "A", "x"), *B = ask(a, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(a, "B", "x", -1);
     EXPECT("A granted");
-    drop(A);
+    free_hold(A);
     EXPECT("B granted");
     assert_held_by_redis(B);
 }
@@ -286,10 +286,11 @@ static void handle_that_wants_a_number_gets_one_whoever_asked_before(void **stat
     (void)state;
     peer_wait_ready(a);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
-    struct hold *N = ask_with(a, "N", "x", asking(.wait_ms = -1, .flags = LW_NO_FENCE));
+    struct hold *N =
+        acquire_hold_with(a, "N", "x", asking(.wait_ms = -1, .flags = LW_NO_FENCE));
     UNTIL(redis_int("EXISTS x") == 1); /* without a token; its reply is held back */
-    struct hold *F = ask(a, "F", "x", -1);
-    drop(N);
+    struct hold *F = acquire_hold(a, "F", "x", -1);
+    free_hold(N);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     EXPECT("F granted"); /* players.h checks its fencing token */
     assert_true(lw_lock_fence(F->lock) > 0);
@@ -304,8 +305,8 @@ static void numbers_increase_with_and_without_LW_NO_FENCE_in_turn(void **state)
 
     (void)state;
     for (int i = 0; i < 20; i++) {
-        all[i] = ask_with(a, "A", "x",
-                          asking(.wait_ms = -1, .flags = i % 3 ? 0 : LW_NO_FENCE));
+        all[i] = acquire_hold_with(
+            a, "A", "x", asking(.wait_ms = -1, .flags = i % 3 ? 0 : LW_NO_FENCE));
     }
     for (int i = 0; i < 20; i++) {
         UNTIL(all[i]->result == LW_OK);
@@ -314,7 +315,7 @@ static void numbers_increase_with_and_without_LW_NO_FENCE_in_turn(void **state)
                        (unsigned long long)last);
         }
         last = all[i]->fence ? all[i]->fence : last;
-        let_go(all[i]);
+        release_hold(all[i]);
     }
     UNTIL(all[19]->released == LW_OK);
     stage_clear_trace();
@@ -335,7 +336,7 @@ static void connection_cut_in_the_middle_of_turns(void **state)
         if (id) {
             redis_ok("CLIENT KILL ID %lld", id);
         }
-        let_go(all[i]);
+        release_hold(all[i]);
     }
     UNTIL(all[39]->released != PENDING);
     stage_clear_trace();

@@ -18,15 +18,15 @@ static void lost_goes_to_the_holder_alone(void **state)
     struct peer *a = turning("a");
 
     (void)state;
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 900));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 900));
     EXPECT("A granted");
-    struct hold *B = ask(a, "B", "x", -1);
-    ask(a, "C", "x", -1);
+    struct hold *B = acquire_hold(a, "B", "x", -1);
+    acquire_hold(a, "C", "x", -1);
     redis_ok("DEL x");
     EXPECT("A lost ENOTHELD; B granted"); /* the waiters queue again */
     assert_held_by_redis(B);
     assert_true(B->fence > A->fence);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK; C granted");
     assert_int_equal(B->lost, PENDING);
 }
@@ -36,12 +36,12 @@ static void lost_to_a_thief_keeps_the_others_waiting(void **state)
     struct peer *a = turning("a");
 
     (void)state;
-    struct hold *A = ask_with(a, "A", "stranger", asking(.lease_ms = 900));
+    struct hold *A = acquire_hold_with(a, "A", "stranger", asking(.lease_ms = 900));
     EXPECT("A granted");
-    struct hold *B = ask(a, "B", "stranger", -1);
+    struct hold *B = acquire_hold(a, "B", "stranger", -1);
     redis_ok("SET stranger thief PX 1500");
     EXPECT("A lost ENOTHELD");
-    drop(A);
+    free_hold(A);
     assert_string_equal(redis_text("GET stranger"), "thief");
     assert_int_equal(B->result, PENDING);
     EXPECT("B granted");
@@ -55,11 +55,11 @@ static void max_hold_counts_from_each_one_s_own_grant(void **state)
         *asking(.wait_ms = -1, .lease_ms = 5000, .max_hold_ms = 700);
 
     (void)state;
-    struct hold *A = ask_with(a, "A", "x", &options);
+    struct hold *A = acquire_hold_with(a, "A", "x", &options);
     EXPECT("A granted");
-    struct hold *B = ask_with(a, "B", "x", &options);
+    struct hold *B = acquire_hold_with(a, "B", "x", &options);
     stage_run_for(400);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK; B granted");
     assert_int_in_range(lw_lock_remaining_ms(B->lock), 1, 700);
     EXPECT("B lost ETIMEOUT");
@@ -72,13 +72,13 @@ static void max_hold_s_end_releases_and_does_not_pass(void **state)
     struct peer *a = turning("a"), *b = turning("b");
 
     (void)state;
-    ask_with(a, "A", "x", asking(.max_hold_ms = 300));
+    acquire_hold_with(a, "A", "x", asking(.max_hold_ms = 300));
     EXPECT("A granted");
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
-    ask(a, "C", "x", -1); /* later than B */
+    acquire_hold(a, "C", "x", -1); /* later than B */
     EXPECT("A lost ETIMEOUT; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; C granted");
 }
 
@@ -87,15 +87,17 @@ static void successor_has_its_own_lease_renewed(void **state)
     struct peer *a = turning("a");
 
     (void)state;
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1500));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 1500));
     EXPECT("A granted");
-    struct hold *B = ask_with(a, "B", "x", asking(.wait_ms = -1, .lease_ms = 20000));
-    struct hold *C = ask_with(a, "C", "x", asking(.wait_ms = -1, .lease_ms = 1000));
-    let_go(A);
+    struct hold *B =
+        acquire_hold_with(a, "B", "x", asking(.wait_ms = -1, .lease_ms = 20000));
+    struct hold *C =
+        acquire_hold_with(a, "C", "x", asking(.wait_ms = -1, .lease_ms = 1000));
+    release_hold(A);
     EXPECT("A released OK; B granted");
     UNTIL(lw_lock_remaining_ms(B->lock) > 10000);
     assert_held_by_redis(B);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK; C granted");
     assert_held_by_redis(C);
     stage_forget_lag();
@@ -109,12 +111,12 @@ static void successor_without_renewal_gets_a_whole_lease(void **state)
     struct peer *a = turning("a");
 
     (void)state;
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1500));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 1500));
     EXPECT("A granted");
-    struct hold *B = ask_with(
+    struct hold *B = acquire_hold_with(
         a, "B", "x", asking(.wait_ms = -1, .lease_ms = 20000, .flags = LW_NO_RENEW));
     stage_run_for(300);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK; B granted");
     assert_int_in_range(lw_lock_remaining_ms(B->lock), 10000, 20000);
     assert_held_by_redis(B);
@@ -126,10 +128,11 @@ static void grant_of_another_s_lease_is_made_whole(void **state)
     struct peer *a = turning("a");
 
     (void)state;
-    struct hold *A = ask_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 2000));
-    struct hold *B = ask_with(
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 2000));
+    struct hold *B = acquire_hold_with(
         a, "B", "x", asking(.wait_ms = -1, .lease_ms = 20000, .flags = LW_NO_RENEW));
-    drop(A);
+    free_hold(A);
     EXPECT("B granted");
     UNTIL(lw_lock_remaining_ms(B->lock) > 10000);
     assert_held_by_redis(B);
@@ -140,11 +143,12 @@ static void lock_passes_only_before_the_deadline(void **state)
     struct peer *a = turning("a");
 
     (void)state;
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 400, .flags = LW_NO_RENEW));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.lease_ms = 400, .flags = LW_NO_RENEW));
     EXPECT("A granted");
-    ask(a, "B", "x", -1);
+    acquire_hold(a, "B", "x", -1);
     stage_stall(500); /* past the deadline, before `lost` is called */
-    let_go(A);
+    release_hold(A);
     UNTIL(A->released != PENDING && stage_has("B granted")); /* B by a grant of its own */
     stage_clear_trace();
 }

@@ -20,8 +20,8 @@ static struct hold *B, *C;
 
 static struct hold *unrenewed(const char *label)
 {
-    return ask_with(a, label, "x",
-                    asking(.wait_ms = -1, .lease_ms = LEASE_MS, .flags = LW_NO_RENEW));
+    return acquire_hold_with(
+        a, label, "x", asking(.wait_ms = -1, .lease_ms = LEASE_MS, .flags = LW_NO_RENEW));
 }
 
 /* Starts the client. From here on the server knows the scripts, so that no command is
@@ -31,12 +31,12 @@ static void start_turning(void)
     proxy = proxy_start(stage.server.path, false);
     a = peer_start_at("a", proxy->url, client_of(.local_turns = 16, .backoff_min_ms = 1));
     peer_wait_ready(a);
-    struct hold *V = take(a, "V", "w"), *W = ask(a, "W", "w", -1);
-    let_go(V);
+    struct hold *V = acquire_and_wait(a, "V", "w"), *W = acquire_hold(a, "W", "w", -1);
+    release_hold(V);
     EXPECT("V granted; V released OK; W granted");
-    extend(W, 0);
+    renew_hold(W, 0);
     EXPECT("W renewed OK");
-    let_go(W);
+    release_hold(W);
     EXPECT("W released OK");
 }
 
@@ -44,9 +44,9 @@ static void start_turning(void)
 static void b_holds_and_c_waits(uint32_t lease_of_B)
 {
     start_turning();
-    struct hold *A = take(a, "A", "x");
-    B = ask_with(a, "B", "x", asking(.wait_ms = -1, .lease_ms = lease_of_B));
-    let_go(A);
+    struct hold *A = acquire_and_wait(a, "A", "x");
+    B = acquire_hold_with(a, "B", "x", asking(.wait_ms = -1, .lease_ms = lease_of_B));
+    release_hold(A);
     EXPECT("A granted; A released OK; B granted");
     C = unrenewed("C");
 }
@@ -59,20 +59,20 @@ static void what_is_left_of_a_lease_is_not_passed(void **state)
 
     (void)state;
     start_turning();
-    struct hold *A = take(a, "A", "x");
-    B = ask_with(a, "B", "x",
-                 asking(.wait_ms = -1, .lease_ms = 4000, .flags = LW_NO_RENEW));
-    let_go(A);
+    struct hold *A = acquire_and_wait(a, "A", "x");
+    B = acquire_hold_with(a, "B", "x",
+                          asking(.wait_ms = -1, .lease_ms = 4000, .flags = LW_NO_RENEW));
+    release_hold(A);
     EXPECT("A granted; A released OK; B granted");
-    C = ask(a, "C", "x", -1);
+    C = acquire_hold(a, "C", "x", -1);
     UNTIL(lw_lock_remaining_ms(B->lock) < 450);
     stage_skip_if_lag(300);
     passed = peer_stats(a).passed;
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK; C granted");
     assert_int_equal(peer_stats(a).passed, passed);
     assert_true(lw_lock_remaining_ms(C->lock) > 4000);
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
 }
 
@@ -82,7 +82,7 @@ static void who_is_not_renewed_gets_a_whole_lease_first(void **state)
     b_holds_and_c_waits(6000);
     stage_run_for(300);
     monitor_start();
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK; C granted");
     assert_int_in_range(lw_lock_remaining_ms(C->lock), LEASE_MS / 2, LEASE_MS);
     assert_true(C->fence == B->fence + 1);
@@ -96,8 +96,8 @@ static void who_gives_up_before_that_leaves_it_to_nobody(void **state)
 {
     (void)state;
     b_holds_and_c_waits(LEASE_MS);
-    let_go(B);
-    drop(C);
+    release_hold(B);
+    free_hold(C);
     EXPECT("B released OK");
     UNTIL(redis_int("EXISTS x") == 0);
 }
@@ -107,7 +107,7 @@ static void hold_back_the_renewal(void)
     long long sent = proxy->bytes[COMMANDS][TO_SERVER];
 
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     UNTIL(proxy->bytes[COMMANDS][TO_SERVER] > sent);
 }
@@ -117,7 +117,7 @@ static void who_gives_up_during_that_leaves_it_to_nobody(void **state)
     (void)state;
     b_holds_and_c_waits(LEASE_MS);
     hold_back_the_renewal();
-    drop(C);
+    free_hold(C);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     UNTIL(redis_int("EXISTS x") == 0);
     stage_expect_nothing(50);
@@ -127,9 +127,9 @@ static void who_gives_up_during_that_leaves_it_to_the_next(void **state)
 {
     (void)state;
     b_holds_and_c_waits(LEASE_MS);
-    struct hold *D = ask(a, "D", "x", -1);
+    struct hold *D = acquire_hold(a, "D", "x", -1);
     hold_back_the_renewal();
-    drop(C);
+    free_hold(C);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     EXPECT("D granted");
     assert_held_by_redis(D);
@@ -141,11 +141,11 @@ static void a_next_one_for_whom_it_is_too_short_gets_a_grant_of_its_own(void **s
 {
     (void)state;
     b_holds_and_c_waits(LEASE_MS);
-    struct hold *D = ask_with(
+    struct hold *D = acquire_hold_with(
         a, "D", "x",
         asking(.wait_ms = -1, .lease_ms = 3 * LEASE_MS, .margin_ms = LEASE_MS + 1000));
     hold_back_the_renewal();
-    drop(C);
+    free_hold(C);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     EXPECT("D granted");
     assert_held_by_redis(D);
@@ -170,7 +170,7 @@ static void a_lock_that_is_gone_makes_it_a_grant_of_its_own(void **state)
     (void)state;
     b_holds_and_c_waits(LEASE_MS);
     redis_ok("DEL x");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK; C granted");
     assert_held_by_redis(C);
     assert_true(C->fence > B->fence);
@@ -184,13 +184,13 @@ static struct hold *the_server_loses_all(void)
     struct hold *D;
 
     b_holds_and_c_waits(LEASE_MS);
-    drop(C);
-    C = ask(a, "C", "x", -1); /* it is renewed, and so needs no command first */
+    free_hold(C);
+    C = acquire_hold(a, "C", "x", -1); /* it is renewed, and so needs no command first */
     proxy_refuse(proxy, true);
     server_kill(&stage.server);
     UNTIL(!a->up);
     server_restart(&stage.server);
-    D = take(peer_ready("d", NULL), "D", "x");
+    D = acquire_and_wait(peer_ready("d", NULL), "D", "x");
     EXPECT("D granted");
     assert_true(D->fence > B->fence);
     return D;
@@ -199,7 +199,7 @@ static struct hold *the_server_loses_all(void)
 static void let_B_go(struct peer *peer)
 {
     if (peer->up) {
-        let_go(B);
+        release_hold(B);
     }
 }
 
@@ -213,7 +213,7 @@ static void numbers_of_a_lost_server_are_not_passed(void **state)
     proxy_refuse(proxy, false);
     EXPECT("B released ENOTHELD");
     stage_expect_nothing(50);
-    let_go(D);
+    release_hold(D);
     EXPECT_SET("D released OK; C granted");
     assert_true(C->fence > D->fence);
 }
@@ -224,11 +224,11 @@ static void numbers_are_not_passed_while_there_is_no_server(void **state)
 
     (void)state;
     D = the_server_loses_all();
-    let_go(B);
+    release_hold(B);
     stage_expect_nothing(50);
     proxy_refuse(proxy, false);
     EXPECT("B released ENOTHELD");
-    let_go(D);
+    release_hold(D);
     EXPECT_SET("D released OK; C granted");
     assert_true(C->fence > D->fence);
 }
@@ -241,7 +241,7 @@ static void a_renewal_in_flight_makes_it_a_grant_of_its_own(void **state)
     long long sent = proxy->bytes[COMMANDS][TO_SERVER];
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     UNTIL(proxy->bytes[COMMANDS][TO_SERVER] > sent);
-    let_go(B);
+    release_hold(B);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     EXPECT("B released OK; C granted");
     assert_held_by_redis(C);
@@ -257,21 +257,21 @@ static void a_hand_over_to_a_turn_that_nobody_wants_is_let_go(void **state)
     (void)state;
     start_turning();
     struct peer *c = peer_ready("c", NULL);
-    struct hold *Y = take(c, "Y", "y"), *A = take(a, "A", "x");
-    ask(a, "E", "y", 0); /* its reply has the server's time */
+    struct hold *Y = acquire_and_wait(c, "Y", "y"), *A = acquire_and_wait(a, "A", "x");
+    acquire_hold(a, "E", "y", 0); /* its reply has the server's time */
     EXPECT("Y granted; A granted; E EBUSY");
-    struct hold *X = ask(c, "X", "x", -1), *W = ask(a, "W", "x", -1);
+    struct hold *X = acquire_hold(c, "X", "x", -1), *W = acquire_hold(a, "W", "x", -1);
     wait_queued("x", 1);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
-    let_go(A);
+    release_hold(A);
     EXPECT("X granted");
     wait_queued("x", 1); /* the re-acquire */
     proxy_refuse(proxy, true);
     proxy_cut(proxy, COMMANDS);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     UNTIL(!a->up);
-    drop(W);
-    let_go(X);
+    free_hold(W);
+    release_hold(X);
     EXPECT("X released OK");
     proxy_refuse(proxy, false);
     EXPECT("A released OK");
@@ -290,24 +290,24 @@ static void a_late_message_gives_back_nothing_that_a_turn_ends(void **state)
     a = peer_start_at("a", proxy->url, client_of(.local_turns = 2));
     peer_wait_ready(a);
     struct peer *c = peer_ready("c", NULL);
-    struct hold *X = ask_with(c, "X", "x", asking(.lease_ms = 600)),
-                *Y = take(c, "Y", "y");
-    struct hold *W = ask(a, "W", "x", -1), *V = ask(a, "V", "x", -1);
-    ask(a, "U", "x", -1);
-    ask(a, "E", "y", -1);
+    struct hold *X = acquire_hold_with(c, "X", "x", asking(.lease_ms = 600)),
+                *Y = acquire_and_wait(c, "Y", "y");
+    struct hold *W = acquire_hold(a, "W", "x", -1), *V = acquire_hold(a, "V", "x", -1);
+    acquire_hold(a, "U", "x", -1);
+    acquire_hold(a, "E", "y", -1);
     wait_queued("x", 1);
     wait_queued("y", 1);
     proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, true);
     EXPECT("X granted; Y granted");
-    let_go(X);
+    release_hold(X);
     EXPECT("X released OK; W granted"); /* by its own poll */
-    let_go(W);
+    release_hold(W);
     EXPECT("W released OK; V granted"); /* the second of its two local turns */
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     long long sent = proxy->bytes[COMMANDS][TO_SERVER];
-    let_go(V);
+    release_hold(V);
     UNTIL(proxy->bytes[COMMANDS][TO_SERVER] > sent);
-    let_go(Y);
+    release_hold(Y);
     EXPECT("Y released OK");
     proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, false);
     EXPECT("E granted"); /* by a message behind the late one */

@@ -18,14 +18,14 @@ static void uncontended_lock_costs_no_script(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    let_go(take(a, "first", "x"));
+    release_hold(acquire_and_wait(a, "first", "x"));
     EXPECT("first granted; first released OK");
     monitor_start();
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     assert_int_equal(monitor_count("set"), 1);
     assert_int_equal(monitor_count("incr"), 1);
     assert_int_equal(monitor_count("evalsha") + monitor_count("eval"), 0);
-    let_go(A);
+    release_hold(A);
     EXPECT("A granted; A released OK");
     assert_int_in_range(monitor_count(""), 3, 4); /* a script may be new to the server */
 }
@@ -42,7 +42,7 @@ static void a_try_without_an_answer_is_asked_for_by_the_same_token(void **state)
     (void)state;
     peer_wait_ready(a);
     proxy_swallow(way, COMMANDS, TO_CLIENT, true);
-    A = ask_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 600000));
+    A = acquire_hold_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 600000));
     UNTIL(redis_int("EXISTS x") == 1);
     (void)snprintf(token, sizeof(token), "%s", redis_text("GET x"));
     proxy_swallow(way, COMMANDS, TO_CLIENT, false);
@@ -50,7 +50,7 @@ static void a_try_without_an_answer_is_asked_for_by_the_same_token(void **state)
     EXPECT("A granted");
     assert_string_equal(lw_lock_owner(A->lock), token);
     assert_string_equal(redis_text("GET x"), token);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 
@@ -59,15 +59,15 @@ static void a_try_without_an_answer_is_asked_for_by_the_same_token(void **state)
 static void who_queues_after_its_try_has_a_long_token(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     EXPECT("A granted");
     assert_true(strlen(redis_text("GET x")) <= 64);
-    ask(b, "B", "x", -1);
+    acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     assert_string_equal(redis_text("OBJECT ENCODING %s", queue_of("x")), "skiplist");
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
 }
 
@@ -76,33 +76,33 @@ static void who_queues_after_its_try_has_a_long_token(void **state)
 static void first_who_joins_has_the_queue_live_on(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     EXPECT("A granted");
-    ask(b, "B", "x", 0);
+    acquire_hold(b, "B", "x", 0);
     EXPECT("B EBUSY");
-    ask(b, "B", "x", 0); /* by script: the name is known as contended */
+    acquire_hold(b, "B", "x", 0); /* by script: the name is known as contended */
     EXPECT("B EBUSY");
     monitor_start();
-    ask(b, "B", "x", -1);
+    acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     assert_true(monitor_saw("\"kf "));
-    ask(b, "C", "x", -1);
+    acquire_hold(b, "C", "x", -1);
     wait_queued("x", 2);
     assert_true(monitor_saw("\"jf "));
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
 }
 
 static void try_once_ends_busy_and_tells_the_remaining_lease(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 20000));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 20000));
 
     (void)state;
     EXPECT("A granted");
-    struct hold *B = ask(b, "B", "x", 0);
+    struct hold *B = acquire_hold(b, "B", "x", 0);
     EXPECT("B EBUSY");
     assert_int_in_range(lw_lock_retry_ms(B->lock), 1, 20000);
     assert_int_equal(redis_int("EXISTS %s", queue_of("x")), 0);
@@ -113,13 +113,13 @@ static void try_once_ends_busy_and_tells_the_remaining_lease(void **state)
 static void release_grants_the_waiter(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(b, "B", "x", -1);
 
     (void)state;
     EXPECT("A granted");
     wait_queued("x", 1);
     stage_expect_nothing(100);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_held_by_redis(B);
     assert_true(B->fence > A->fence);
@@ -128,13 +128,13 @@ static void release_grants_the_waiter(void **state)
 static void siblings_wait_for_each_other_without_turns(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x"), *B = ask(a, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(a, "B", "x", -1);
 
     (void)state;
-    ask(a, "C", "x", 0);
+    acquire_hold(a, "C", "x", 0);
     EXPECT("A granted; C EBUSY");
     wait_queued("x", 1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_held_by_redis(B);
 }
@@ -144,59 +144,59 @@ static void siblings_wait_for_each_other_without_turns(void **state)
 static void siblings_asked_for_at_once_keep_their_order(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *H = take(a, "H", "x"), *waiting[3];
+    struct hold *H = acquire_and_wait(a, "H", "x"), *waiting[3];
     static const char *const labels[] = {"B1", "B2", "B3"};
 
     (void)state;
     EXPECT("H granted");
     for (int i = 0; i < 3; i++) {
-        waiting[i] = ask(b, labels[i], "x", -1);
+        waiting[i] = acquire_hold(b, labels[i], "x", -1);
     }
     wait_queued("x", 3);
-    let_go(H);
+    release_hold(H);
     EXPECT_SET("H released OK; B1 granted");
-    let_go(waiting[0]);
+    release_hold(waiting[0]);
     EXPECT_SET("B1 released OK; B2 granted");
-    let_go(waiting[1]);
+    release_hold(waiting[1]);
     EXPECT_SET("B2 released OK; B3 granted");
-    let_go(waiting[2]);
+    release_hold(waiting[2]);
     EXPECT("B3 released OK");
 }
 
 static void first_try_grants_and_siblings_queue(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = ask(a, "A", "x", -1), *B = ask(a, "B", "x", -1);
+    struct hold *A = acquire_hold(a, "A", "x", -1), *B = acquire_hold(a, "B", "x", -1);
 
     (void)state;
-    ask(a, "C", "x", 0);
+    acquire_hold(a, "C", "x", 0);
     EXPECT_SET("A granted; C EBUSY");
     wait_queued("x", 1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 
 static void order_of_arrival_over_two_clients(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x"), *waiting[4];
+    struct hold *A = acquire_and_wait(a, "A", "x"), *waiting[4];
     static const char *const labels[] = {"B1", "A1", "B2", "A2"};
 
     (void)state;
     EXPECT("A granted");
     for (int i = 0; i < 4; i++) {
-        waiting[i] = ask(i % 2 ? a : b, labels[i], "x", -1);
+        waiting[i] = acquire_hold(i % 2 ? a : b, labels[i], "x", -1);
         wait_queued("x", i + 1);
     }
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B1 granted");
-    let_go(waiting[0]);
+    release_hold(waiting[0]);
     EXPECT_SET("B1 released OK; A1 granted");
-    let_go(waiting[1]);
+    release_hold(waiting[1]);
     EXPECT_SET("A1 released OK; B2 granted");
-    let_go(waiting[2]);
+    release_hold(waiting[2]);
     EXPECT_SET("B2 released OK; A2 granted");
     assert_held_by_redis(waiting[3]);
 }
@@ -215,11 +215,11 @@ static void ask_again(struct hold *hold, enum moment moment)
         }
         at_once--;
         grants++;
-        let_go(hold);
+        release_hold(hold);
     } else if (moment == AT_RELEASED) {
-        drop(hold);
+        free_hold(hold);
         if (grants < grants_wanted) {
-            ask(hold->peer, hold->label, "x", -1)->then = ask_again;
+            acquire_hold(hold->peer, hold->label, "x", -1)->then = ask_again;
         }
     }
 }
@@ -233,7 +233,7 @@ static void run_ring(struct peer **ring, int peers_count, int each, int wanted)
     for (int i = 0; i < peers_count * each; i++) {
         (void)snprintf(label, sizeof(label), "%c%d", 'A' + i % peers_count,
                        i / peers_count);
-        ask(ring[i % peers_count], label, "x", -1)->then = ask_again;
+        acquire_hold(ring[i % peers_count], label, "x", -1)->then = ask_again;
     }
     UNTIL(grants >= wanted);
     UNTIL(redis_int("EXISTS x %s", queue_of("x")) == 0);
@@ -274,18 +274,18 @@ static void I4_cost_does_not_grow_with_the_number_of_waiters(void **state)
 static void two_hundred_waiters_are_served_in_order(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *holder = take(a, "A", "x"), *waiting[200];
+    struct hold *holder = acquire_and_wait(a, "A", "x"), *waiting[200];
     char label[16], line[64];
 
     (void)state;
     EXPECT("A granted");
     for (int i = 0; i < 200; i++) {
         (void)snprintf(label, sizeof(label), "w%d", i);
-        waiting[i] = ask(i % 2 ? a : b, label, "x", -1);
+        waiting[i] = acquire_hold(i % 2 ? a : b, label, "x", -1);
         wait_queued("x", i + 1); /* so that the other client's next one comes later */
     }
     for (int i = 0; i < 200; i++) {
-        let_go(holder);
+        release_hold(holder);
         (void)snprintf(line, sizeof(line), "%s released OK; w%d granted", holder->label,
                        i);
         EXPECT_SET(line);
@@ -301,11 +301,11 @@ static void wait_ends_on_time(void **state)
     struct hold *waiting[3];
 
     (void)state;
-    take(a, "A", "x");
+    acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
-    waiting[0] = ask(b, "B300", "x", 300);
-    waiting[1] = ask(b, "B100", "x", 100);
-    waiting[2] = ask(b, "B200", "x", 200);
+    waiting[0] = acquire_hold(b, "B300", "x", 300);
+    waiting[1] = acquire_hold(b, "B100", "x", 100);
+    waiting[2] = acquire_hold(b, "B200", "x", 200);
     EXPECT("B100 ETIMEOUT; B200 ETIMEOUT; B300 ETIMEOUT");
     stage_skip_if_lag(50);
     for (int i = 0; i < 3; i++) {
@@ -319,17 +319,17 @@ static void wait_ends_on_time(void **state)
 static void time_out_leaves_the_queue_to_the_next(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     EXPECT("A granted");
-    ask(b, "B", "x", 300);
+    acquire_hold(b, "B", "x", 300);
     wait_queued("x", 1);
-    struct hold *C = ask(b, "C", "x", -1);
+    struct hold *C = acquire_hold(b, "C", "x", -1);
     wait_queued("x", 2);
     EXPECT("B ETIMEOUT");
     wait_queued("x", 1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; C granted");
     assert_held_by_redis(C);
 }
@@ -337,14 +337,14 @@ static void time_out_leaves_the_queue_to_the_next(void **state)
 static void rule3_free_while_waiting_leaves_the_queue(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(b, "B", "x", -1);
 
     (void)state;
     EXPECT("A granted");
     wait_queued("x", 1);
-    drop(B);
+    free_hold(B);
     UNTIL(redis_int("EXISTS %s", queue_of("x")) == 0);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
 }
@@ -354,8 +354,8 @@ static void rule3_free_before_anything_was_sent(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    drop(ask(a, "A", "x", -1));
-    drop(ask(a, "B", "x", 0));
+    free_hold(acquire_hold(a, "A", "x", -1));
+    free_hold(acquire_hold(a, "B", "x", 0));
     stage_expect_nothing(100);
     UNTIL(redis_int("EXISTS x") == 0);
 }
@@ -366,15 +366,15 @@ static void I6_grant_that_comes_after_a_free_is_given_back(void **state)
 
     (void)state;
     for (int i = 0; i < 30; i++) { /* freed at every stage of the request */
-        struct hold *A = ask(a, "A", "x", -1);
+        struct hold *A = acquire_hold(a, "A", "x", -1);
         for (int turns = 0; turns < i % 10; turns++) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
         }
-        drop(A);
-        struct hold *B = take(b, "B", "x");
-        let_go(B);
+        free_hold(A);
+        struct hold *B = acquire_and_wait(b, "B", "x");
+        release_hold(B);
         UNTIL(B->released == LW_OK);
-        drop(B);
+        free_hold(B);
     }
     stage_clear_trace();
     UNTIL(redis_int("EXISTS x %s", queue_of("x")) == 0);
@@ -383,15 +383,15 @@ static void I6_grant_that_comes_after_a_free_is_given_back(void **state)
 static void wait_for_ever_outlasts_several_holders(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 500));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 500));
 
     (void)state;
     EXPECT("A granted");
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     stage_run_for(1800); /* several leases of the holder */
     stage_skip_if_lag(100);
     assert_int_equal(B->result, PENDING);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
 }
 
@@ -403,14 +403,14 @@ static void waiting_begins_before_the_first_connection(void **state)
     (void)state;
     server_absent(&late);
     struct peer *a = peer_start_at("a", late.url, &options);
-    struct hold *A = ask(a, "A", "x", -1);
-    ask(a, "C", "y", 200);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
+    acquire_hold(a, "C", "y", 200);
     EXPECT("C ETIMEOUT");
     assert_true(a->downs >= 1);
     server_restart(&late);
     EXPECT("A granted");
     assert_int_equal(lw_lock_state(A->lock), LW_HELD);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     peer_close(a);
     EXPECT("a closed");

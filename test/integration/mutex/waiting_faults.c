@@ -19,18 +19,18 @@ static void I5_waiter_that_died_is_skipped_at_once(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
     struct process *dead = process_start("P", client_of(.claim_ms = 20000));
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     process_tell(dead, "acquire D x -1 30000");
     wait_queued("x", 1);
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 2);
     process_kill(dead);
     UNTIL(redis_info("pubsub_channels") == 4);
     EXPECT("A granted");
     int64_t before = now_ms();
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_int_in_range(B->result_ms - before, 0,
                         15000); /* not its claim window of 20 s */
@@ -39,7 +39,7 @@ static void I5_waiter_that_died_is_skipped_at_once(void **state)
 static void I5_forty_dead_waiters_are_skipped(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     /* More waiters than one script inspects, written as their clients would. */
@@ -48,11 +48,11 @@ static void I5_forty_dead_waiters_are_skipped(void **state)
                  queue_of("x"), 1000 + i, i + 1);
     }
     redis_ok("PEXPIRE %s 120000", queue_of("x"));
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 41);
     EXPECT("A granted");
     int64_t before = now_ms();
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_int_in_range(B->result_ms - before, 0, 20000);
 }
@@ -61,17 +61,17 @@ static void I5_hung_waiter_costs_its_claim_window(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
     struct process *hung = process_start("P", client_of(.claim_ms = 1000));
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     process_tell(hung, "acquire D x -1 30000");
     wait_queued("x", 1);
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 2);
     process_signal(hung, SIGSTOP);
     EXPECT("A granted");
     int64_t before = now_ms();
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK; B granted");
     assert_true(B->result_ms - before >= 950);
     if (B->result_ms - before > 1050 + 3 * stage.worst_lag_ms + 300) {
@@ -82,7 +82,7 @@ static void I5_hung_waiter_costs_its_claim_window(void **state)
     wait_queued("x", 1);
     stage_expect_nothing(100);
     assert_held_by_redis(B);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; P: D granted");
     process_tell(hung, "release D");
     EXPECT("P: D released OK");
@@ -101,7 +101,7 @@ static void holder_and_head_die_together(void **state)
     EXPECT("H: A granted");
     process_tell(head, "acquire D x -1 1000");
     wait_queued("x", 1);
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 2);
     int64_t before = now_ms();
     process_kill(holder);
@@ -120,11 +120,12 @@ static void I3_lost_message_is_found_by_asking(void **state)
     (void)state;
     b = peer_start_at("b", proxy->url, client_of(.local_turns = 1, .claim_ms = 1000));
     peer_wait_ready(b);
-    struct hold *A = take(a, "A", "x"), *B = ask_with(b, "B", "x", asking(.wait_ms = -1));
+    struct hold *A = acquire_and_wait(a, "A", "x"),
+                *B = acquire_hold_with(b, "B", "x", asking(.wait_ms = -1));
     wait_queued("x", 1);
     EXPECT("A granted");
     proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, true);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     EXPECT("B granted");
     assert_held_by_redis(B);
@@ -139,11 +140,12 @@ static void I3_message_lost_but_the_window_is_long(void **state)
     (void)state;
     b = peer_start_at("b", proxy->url, client_of(.local_turns = 1, .claim_ms = 60000));
     peer_wait_ready(b);
-    struct hold *A = take(a, "A", "x"), *B = ask_with(b, "B", "x", asking(.wait_ms = -1));
+    struct hold *A = acquire_and_wait(a, "A", "x"),
+                *B = acquire_hold_with(b, "B", "x", asking(.wait_ms = -1));
     wait_queued("x", 1);
     EXPECT("A granted");
     proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, true);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     UNTIL(redis_int("EXISTS x") == 1); /* handed over: the key has B's token already */
     EXPECT("B granted");
@@ -159,14 +161,15 @@ static void I3_subscription_killed_at_the_release(void **state)
 
     (void)state;
     for (int i = 0; i < 5; i++) {
-        struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+        struct hold *A = acquire_and_wait(a, "A", "x"),
+                    *B = acquire_hold(b, "B", "x", -1);
         wait_queued("x", 1);
         redis_ok("CLIENT KILL ID %lld", peer_link_id(b, true));
-        let_go(A);
+        release_hold(A);
         UNTIL(B->result != PENDING && A->released != PENDING);
         assert_int_equal(B->result, LW_OK);
         assert_held_by_redis(B);
-        let_go(B);
+        release_hold(B);
         UNTIL(B->released == LW_OK);
         peer_wait_ready(b);
     }
@@ -177,19 +180,19 @@ static void place_is_kept(bool subscription)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
     struct peer *c = peer_ready("c", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     long long id = peer_link_id(b, subscription);
 
     EXPECT("A granted");
-    ask(b, "B", "x", -1);
+    acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
-    ask(c, "C", "x", -1);
+    acquire_hold(c, "C", "x", -1);
     wait_queued("x", 2);
     redis_ok("CLIENT KILL ID %lld", id);
     UNTIL(peer_link_id(b, subscription) != 0 && peer_link_id(b, subscription) != id);
     peer_wait_ready(b);
     wait_queued("x", 2);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
 }
 
@@ -216,14 +219,14 @@ static void who_waits_asks_once_when_the_command_link_comes_up_again(void **stat
     (void)state;
     for (int i = 0; i < 20; i++) {
         (void)snprintf(names[i], sizeof(names[i]), "n%d", i);
-        take(a, names[i], names[i]);
-        ask(b, names[i], names[i], -1);
+        acquire_and_wait(a, names[i], names[i]);
+        acquire_hold(b, names[i], names[i], -1);
         wait_queued(names[i], 1);
     }
     monitor_start();
     redis_ok("CLIENT KILL ID %lld", id);
     UNTIL(monitor_count("evalsha") >= 1 + 20); /* and the counter's seed */
-    ask(b, "N", "another", 0);
+    acquire_hold(b, "N", "another", 0);
     UNTIL(monitor_saw("another"));
     assert_int_equal(monitor_count("evalsha"), 1 + 20);
     stage_clear_trace();
@@ -240,9 +243,9 @@ static void a_server_that_takes_no_writes_for_a_while_costs_no_waiter_its_place(
 
     (void)state;
     redis_ok("SET x foreign PX 3000");
-    struct hold *A = ask(a, "A", "x", -1);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
     wait_queued("x", 1);
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 2);
     redis_ok("CLIENT PAUSE 20000 WRITE");
     UNTIL(a->downs >= 2 && b->downs >= 2);
@@ -251,10 +254,10 @@ static void a_server_that_takes_no_writes_for_a_while_costs_no_waiter_its_place(
     redis_ok("CLIENT UNPAUSE");
     EXPECT("A granted");
     assert_held_by_redis(A);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_held_by_redis(B);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 
@@ -262,19 +265,19 @@ static void lost_queue_is_rebuilt_in_the_old_order(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
     struct peer *c = peer_ready("c", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1500)), *B;
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 1500)), *B;
 
     (void)state;
     EXPECT("A granted");
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
-    ask(c, "C", "x", -1);
+    acquire_hold(c, "C", "x", -1);
     wait_queued("x", 2);
     redis_ok("DEL %s", queue_of("x"));
     wait_queued("x", 2); /* each sends its request again by itself, with its old ticket */
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; C granted");
 }
 
@@ -311,17 +314,17 @@ static void without_channels_waiters_poll_and_the_log_says_so_once(void **state)
     stage_run_for(200);
     long long connections = redis_info("total_connections_received");
     struct lw_acquire_options options = *asking(.wait_ms = -1, .lease_ms = 1500);
-    struct hold *A = ask_with(a, "A", "x", &options);
+    struct hold *A = acquire_hold_with(a, "A", "x", &options);
     EXPECT("A granted");
-    struct hold *B = ask_with(b, "B", "x", &options),
-                *C = ask_with(b, "C", "x", &options);
+    struct hold *B = acquire_hold_with(b, "B", "x", &options),
+                *C = acquire_hold_with(b, "C", "x", &options);
     stage_expect_nothing(300);
     assert_int_equal(redis_int("EXISTS %s", queue_of("x")), 0);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     UNTIL(B->result != PENDING || C->result != PENDING);
     struct hold *first = B->result == LW_OK ? B : C, *second = first == B ? C : B;
-    let_go(first);
+    release_hold(first);
     UNTIL(second->result != PENDING);
     assert_int_equal(second->result, LW_OK);
     stage_clear_trace();
@@ -335,10 +338,10 @@ static void who_may_not_publish_leaves_the_waiters_in_place(void **state)
     (void)state;
     redis_ok("ACL SETUSER app reset on >secret +@all -publish ~* &*");
     struct peer *a = start_user("a"), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(b, "B", "x", -1);
     EXPECT("A granted");
     wait_queued("x", 1);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     EXPECT("B granted"); /* by its own poll */
     assert_held_by_redis(B);
@@ -349,19 +352,19 @@ static void stranger_who_hears_everything_makes_nobody_look_alive(void **state)
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
     struct process *dead = process_start("P", client_of(.claim_ms = 20000));
     redisContext *stranger = redisConnectUnix(stage.server.path);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     freeReplyObject(redisCommand(stranger, "PSUBSCRIBE *"));
     process_tell(dead, "acquire D x -1 30000");
     wait_queued("x", 1);
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 2);
     process_kill(dead);
     UNTIL(redis_info("pubsub_channels") == 4);
     EXPECT("A granted");
     int64_t before = now_ms();
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_int_in_range(B->result_ms - before, 0,
                         15000); /* not its claim window of 20 s */

@@ -31,7 +31,7 @@ static void in_its_turn(struct hold *hold, enum moment moment)
         stage_complain("%s was granted as number %d", hold->label, granted);
     }
     if (hold->result == LW_OK) {
-        let_go(hold);
+        release_hold(hold);
     }
 }
 
@@ -42,7 +42,8 @@ static void ask_for(enum lw_mode mode, int first, int last)
 
     for (int i = first; i <= last; i++) {
         (void)snprintf(label, sizeof(label), "n%d", i);
-        struct hold *hold = ask_with(a, label, "x", asking(.mode = mode, .wait_ms = -1));
+        struct hold *hold =
+            acquire_hold_with(a, label, "x", asking(.mode = mode, .wait_ms = -1));
         hold->aim = &((char *)NULL)[i];
         hold->then = in_its_turn;
     }
@@ -52,7 +53,8 @@ static void ask_for(enum lw_mode mode, int first, int last)
 static void open_the_scene(enum lw_mode mode, uint32_t max_inflight)
 {
     way = proxy_start(stage.server.path, false);
-    holder = ask_with(peer_ready("b", NULL), "holder", "x", asking(.mode = mode));
+    holder =
+        acquire_hold_with(peer_ready("b", NULL), "holder", "x", asking(.mode = mode));
     EXPECT("holder granted");
     granted = 0;
     proxy_hold(way, SUBSCRIPTION, TO_CLIENT, true);
@@ -66,7 +68,7 @@ static void all_are_granted_in_order(enum lw_mode mode, int count)
                                          : "lockwire:2:rwqueue:{x}";
 
     UNTIL(redis_int("ZCARD %s", queue) == count);
-    let_go(holder);
+    release_hold(holder);
     UNTIL(granted == count || stage.broken);
     UNTIL(redis_int("EXISTS x") == 0);
     assert_int_equal(granted, count);
@@ -117,7 +119,7 @@ static void who_comes_while_the_first_are_unanswered_goes_last(void **state)
     (void)state;
     open_the_scene(LW_MUTEX, 20);
     UNTIL(a->up);
-    ask(a, "W", "x", 0); /* so the name is known as contended */
+    acquire_hold(a, "W", "x", 0); /* so the name is known as contended */
     EXPECT("W EBUSY");
     they_may_join_while_the_first_are_unanswered();
 }

@@ -20,15 +20,15 @@ static void foreign_holder_excludes_and_is_excluded(void **state)
 
     (void)state;
     redis_ok("SET %s theirs NX PX 60000", NAME);
-    struct hold *A = ask(a, "A", NAME, 0);
+    struct hold *A = acquire_hold(a, "A", NAME, 0);
     EXPECT("A EBUSY");
     assert_int_in_range(lw_lock_retry_ms(A->lock), 50000, 60000);
     assert_string_equal(redis_text("GET %s", NAME), "theirs");
     redis_ok("DEL %s", NAME);
-    struct hold *B = take(a, "B", NAME);
+    struct hold *B = acquire_and_wait(a, "B", NAME);
     assert_string_equal(redis_text("SET %s theirs NX PX 60000", NAME), "");
     assert_held_by_redis(B);
-    let_go(B);
+    release_hold(B);
     EXPECT("B granted; B released OK");
     assert_string_equal(redis_text("SET %s theirs NX PX 60000", NAME), "OK");
 }
@@ -40,7 +40,7 @@ static void foreign_lease_that_ends_grants_the_waiter(void **state)
     (void)state;
     redis_ok("SET %s theirs NX PX 700", NAME);
     int64_t before = now_ms();
-    struct hold *A = ask(a, "A", NAME, -1);
+    struct hold *A = acquire_hold(a, "A", NAME, -1);
     EXPECT("A granted");
     assert_true(A->result_ms - before >= 690);
     stage_skip_if_lag(50);
@@ -55,13 +55,13 @@ static void several_waiters_behind_a_foreign_lease_keep_their_order(void **state
 
     (void)state;
     redis_ok("SET %s theirs NX PX 500", NAME);
-    A = ask(a, "A", NAME, -1);
+    A = acquire_hold(a, "A", NAME, -1);
     wait_queued(NAME, 1);
-    B = ask(b, "B", NAME, -1);
+    B = acquire_hold(b, "B", NAME, -1);
     EXPECT("A granted");
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 
@@ -71,7 +71,7 @@ static void foreign_holder_without_ttl_is_waited_for(void **state)
 
     (void)state;
     redis_ok("SET %s theirs", NAME);
-    struct hold *A = ask(a, "A", NAME, 0), *B = ask(a, "B", NAME, -1);
+    struct hold *A = acquire_hold(a, "A", NAME, 0), *B = acquire_hold(a, "B", NAME, -1);
     EXPECT("A EBUSY");
     assert_int_equal(lw_lock_retry_ms(A->lock), -1);
     stage_expect_nothing(300);
@@ -95,14 +95,14 @@ static void a_foreign_lease_of_ages_is_a_lease(void **state)
     for (int i = 0; i < 6; i++) {
         redis_ok("SET %s %s", NAME, values[i % 2]);
         redis_int("PEXPIREAT %s %s", NAME, ends[i / 2]);
-        struct hold *A = ask(a, "A", NAME, 0);
+        struct hold *A = acquire_hold(a, "A", NAME, 0);
         EXPECT("A EBUSY");
         assert_true(lw_lock_retry_ms(A->lock) > 100000000000000);
-        drop(A);
-        struct hold *B = ask(a, "B", NAME, -1);
+        free_hold(A);
+        struct hold *B = acquire_hold(a, "B", NAME, -1);
         wait_queued(NAME, 1);
         redis_ok("DEL %s %s", NAME, queue_of(NAME));
-        drop(B);
+        free_hold(B);
     }
     assert_int_equal(peer_stats(a).reconnects, 0);
     assert_int_equal(peer_stats(a).resent, 0);
@@ -114,7 +114,7 @@ static void foreign_release_is_found_by_asking(void **state)
 
     (void)state;
     redis_ok("SET %s theirs NX PX 900", NAME);
-    ask(a, "A", NAME, -1);
+    acquire_hold(a, "A", NAME, -1);
     wait_queued(NAME, 1);
     redis_ok("DEL %s", NAME);
     EXPECT("A granted");
@@ -136,7 +136,7 @@ static void of_another_type(const char *type, const char *command)
     redis_ok(command, NAME);
     redis_ok("PEXPIRE %s 1000", NAME);
     (void)snprintf(dump, sizeof(dump), "%s", dump_of(NAME));
-    struct hold *A = ask(a, "A", NAME, 0), *B = ask(a, "B", NAME, -1);
+    struct hold *A = acquire_hold(a, "A", NAME, 0), *B = acquire_hold(a, "B", NAME, -1);
     EXPECT("A EBUSY");
     assert_int_in_range(lw_lock_retry_ms(A->lock), 0, 1000);
     stage_run_for(300);
@@ -148,7 +148,7 @@ static void of_another_type(const char *type, const char *command)
     }
     EXPECT("B granted"); /* when the foreign key has expired by itself */
     assert_held_by_redis(B);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 
@@ -187,16 +187,16 @@ static void key_that_became_a_hash_while_held_is_lost_and_left_alone(void **stat
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    struct hold *A = ask_with(a, "A", NAME, asking(.lease_ms = 1500));
+    struct hold *A = acquire_hold_with(a, "A", NAME, asking(.lease_ms = 1500));
     EXPECT("A granted");
     redis_ok("DEL %s", NAME);
     redis_ok("HSET %s field value", NAME);
     EXPECT("A lost ENOTHELD");
     assert_int_equal(A->lost, LW_ENOTHELD);
-    drop(A);
-    struct hold *B = ask(a, "B", NAME, 0);
+    free_hold(A);
+    struct hold *B = acquire_hold(a, "B", NAME, 0);
     EXPECT("B EBUSY");
-    drop(B);
+    free_hold(B);
     assert_string_equal(redis_text("HGET %s field", NAME), "value");
 }
 
@@ -206,11 +206,11 @@ static void queue_of_the_wrong_type_leaves_no_grant_behind_an_error(void **state
 
     (void)state;
     redis_ok("SET %s wrong", queue_of(NAME));
-    struct hold *A = take(a, "A", NAME);
+    struct hold *A = acquire_and_wait(a, "A", NAME);
     EXPECT("A granted");
-    struct hold *B = ask(b, "B", NAME, 300);
+    struct hold *B = acquire_hold(b, "B", NAME, 300);
     EXPECT("B ETIMEOUT");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     assert_int_equal(redis_int("EXISTS %s", NAME), 0);
     assert_string_equal(redis_text("GET %s", queue_of(NAME)), "wrong");
@@ -222,17 +222,17 @@ static void fence_of_the_wrong_type_leaves_no_grant_behind_an_error(void **state
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    let_go(take(a, "A", NAME));
+    release_hold(acquire_and_wait(a, "A", NAME));
     EXPECT("A granted; A released OK");
     redis_ok("DEL lockwire:fence");
     redis_ok("HSET lockwire:fence field value");
-    struct hold *B = ask(a, "B", NAME, 2000);
+    struct hold *B = acquire_hold(a, "B", NAME, 2000);
     UNTIL(B->result != PENDING);
-    drop(B);
+    free_hold(B);
     UNTIL(redis_int("EXISTS %s", NAME) == 0);
     redis_ok("DEL lockwire:fence");
     stage_clear_trace();
-    struct hold *C = take(a, "C", NAME);
+    struct hold *C = acquire_and_wait(a, "C", NAME);
     assert_held_by_redis(C);
 }
 

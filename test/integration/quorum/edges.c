@@ -50,21 +50,21 @@ static void a_limit_ends_with_its_handle(void **state)
     a = turns_peer("a");
     b = turns_peer("b");
     first = quorum_take(b, "0", "x");
-    (void)ask(a, "C", "x", 0);
+    (void)acquire_hold(a, "C", "x", 0);
     EXPECT("C EBUSY"); /* so that the next grant has tokens for both */
-    let_go(first);
+    release_hold(first);
     EXPECT("0 released OK");
     part_counters();
-    A = ask_with(a, "A", "x", asking(.max_hold_ms = 3000));
+    A = acquire_hold_with(a, "A", "x", asking(.max_hold_ms = 3000));
     EXPECT("A granted");
-    B = ask(a, "B", "x", -1);
+    B = acquire_hold(a, "B", "x", -1);
     stage_run_for(300);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK; B granted");
     assert_int_equal(peer_stats(a).passed, 1);
     stage_expect_nothing(3500);
     assert_true(lw_lock_remaining_ms(B->lock) > 10000);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     UNTIL(quorum_count("x") == 0);
 }
@@ -82,16 +82,16 @@ static void a_shorter_lease_ends_no_votes(void **state)
     b = turns_peer("b");
     first = quorum_take(b, "0", "x");
     part_counters();
-    A = ask(a, "A", "x", -1);
-    B = ask_with(a, "B", "x", asking(.wait_ms = -1, .lease_ms = 1000));
+    A = acquire_hold(a, "A", "x", -1);
+    B = acquire_hold_with(a, "B", "x", asking(.wait_ms = -1, .lease_ms = 1000));
     UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1);
-    let_go(first);
+    release_hold(first);
     EXPECT_SET("0 released OK; A granted");
     UNTIL(lw_lock_remaining_ms(A->lock) > 15000);
     for (int i = 0; i < 3; i++) {
         proxy_swallow(quorum_proxy[i], COMMANDS, TO_SERVER, true);
     }
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK; B granted");
     stage_expect_nothing(1500);
     assert_true(lw_lock_remaining_ms(B->lock) > 10000);
@@ -109,17 +109,17 @@ static void a_lost_vote_is_not_counted_as_renewed(void **state)
     (void)state;
     quorum_start(3);
     a = quorum_peer("a", NULL);
-    A = ask_with(a, "A", "x", asking(.lease_ms = 4000, .margin_ms = 1900));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 4000, .margin_ms = 1900));
     EXPECT("A granted");
     UNTIL(quorum_count("x") == 3);
     proxy_swallow(quorum_proxy[0], COMMANDS, TO_SERVER, true);
     stage_expect_nothing(2600); /* its vote is lost after 2.1 s, and ends after 4 s */
     proxy_hold(quorum_proxy[1], COMMANDS, TO_SERVER, true);
-    extend(A, 0);
+    renew_hold(A, 0);
     stage_expect_nothing(300);
     proxy_hold(quorum_proxy[1], COMMANDS, TO_SERVER, false);
     EXPECT("A renewed OK");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 
@@ -135,7 +135,7 @@ static void a_hold_without_renewal_ends_with_its_lease(void **state)
     server_kill(&quorum_server[2]);
     a = quorum_peer("a", client_of(.local_turns = 1, .backoff_max_ms = 50));
     UNTIL(a->up && peer_stats(a).subscription_up);
-    A = ask_with(a, "A", "x", asking(.lease_ms = 3000, .flags = LW_NO_RENEW));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 3000, .flags = LW_NO_RENEW));
     EXPECT("A granted");
     stage_run_for(300);
     quorum_restart_empty(2);
@@ -161,14 +161,14 @@ static void a_useless_minority_costs_little(void **state)
     quorum_start(3);
     a = quorum_peer("a", NULL);
     say("SET x stranger PX 60000");
-    A = ask(a, "A", "x", -1);
+    A = acquire_hold(a, "A", "x", -1);
     UNTIL(*quorum_value(0, "x") != '\0');
     before = (long long)peer_stats(a).commands;
     stage_expect_nothing(3000);
     assert_int_in_range((long long)peer_stats(a).commands - before, 1, 200);
     say("DEL x");
     EXPECT("A granted");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     UNTIL(quorum_count("x") == 0);
 }
@@ -197,13 +197,13 @@ static void two_minorities_do_not_wait_for_each_other(void **state)
                     client_of(.username = "bob", .password = "b", .backoff_max_ms = 100));
     UNTIL(a->up && b->up);
     freeReplyObject(server_command(&quorum_server[0], "SET x stranger PX 60000"));
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(*quorum_value(1, "x") != '\0');
-    A = ask(a, "A", "x", -1);
+    A = acquire_hold(a, "A", "x", -1);
     UNTIL(quorum_queued(0, "x") == 1);
     freeReplyObject(server_command(&quorum_server[0], "DEL x"));
     UNTIL(A->result != PENDING || B->result != PENDING);
-    drop(A->result != PENDING ? A : B);
+    free_hold(A->result != PENDING ? A : B);
     UNTIL((A->lock == NULL || A->result != PENDING) &&
           (B->lock == NULL || B->result != PENDING));
     stage_clear_trace();
@@ -216,7 +216,7 @@ static int moment_to_act, act;
 static void drop_then(struct hold *hold, enum moment moment)
 {
     (void)moment;
-    drop(hold);
+    free_hold(hold);
 }
 
 static void act_then(struct hold *hold, enum moment moment)
@@ -226,7 +226,7 @@ static void act_then(struct hold *hold, enum moment moment)
     }
     switch (act) {
     case 0:
-        drop(hold);
+        free_hold(hold);
         break;
     case 1:
         peer_free(hold->peer);
@@ -236,10 +236,10 @@ static void act_then(struct hold *hold, enum moment moment)
         break;
     default:
         if (moment == AT_RESULT || moment == AT_RENEWED) {
-            let_go(hold);
+            release_hold(hold);
         } else {
-            ask(hold->peer, "D", "x", -1)->then = drop_then;
-            drop(hold);
+            acquire_hold(hold->peer, "D", "x", -1)->then = drop_then;
+            free_hold(hold);
         }
     }
 }
@@ -251,19 +251,19 @@ static void play_callback(enum moment moment, int what)
 
     moment_to_act = (int)moment;
     act = what;
-    A = ask_with(a, "A", "x", asking(.lease_ms = 600, .wait_ms = -1));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 600, .wait_ms = -1));
     A->then = act_then;
     if (moment != AT_RESULT) {
         UNTIL(A->result != PENDING);
     }
-    B = ask(b, "B", "x", -1);
-    C = ask(a, "C", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
+    C = acquire_hold(a, "C", "x", -1);
     C->then = drop_then;
     if (moment != AT_RESULT) {
         if (moment == AT_RENEWED) {
-            extend(A, 0);
+            renew_hold(A, 0);
         } else if (moment == AT_RELEASED) {
-            let_go(A);
+            release_hold(A);
         } else { /* lost */
             say("SET x stranger PX 60000");
             UNTIL(A->lost != PENDING);
@@ -271,7 +271,7 @@ static void play_callback(enum moment moment, int what)
         }
     }
     UNTIL(B->result != PENDING);
-    drop(B);
+    free_hold(B);
     peer_free(b);
     peer_free(a);
     stage_run_for(20);

@@ -12,18 +12,18 @@
 static void let_minority_die(void)
 {
     struct peer *a = quorum_peer("a", NULL), *b = quorum_peer("b", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 900)), *B;
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 900)), *B;
 
     EXPECT("A granted");
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(quorum_queued(1, "x") == 1 && quorum_queued(2, "x") == 1);
     server_kill(&quorum_server[0]);
     stage_expect_nothing(2500);
     assert_true(lw_lock_remaining_ms(A->lock) > 0);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_true(B->fence > A->fence);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     UNTIL(quorum_count("x") == 0);
 }
@@ -54,13 +54,13 @@ static void a_stopped_server_is_not_noticed(void **state)
     b = quorum_peer("b", NULL);
     server_pause(&quorum_server[1]);
     A = quorum_take(a, "A", "x");
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(2, "x") == 1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     server_resume(&quorum_server[1]);
     UNTIL(quorum_count("x") == 3); /* B still requests it */
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     UNTIL(quorum_count("x") == 0);
 }
@@ -79,17 +79,17 @@ static void a_server_that_restarts_empty_is_asked_again(void **state)
     UNTIL(quorum_count("x") == 3);
     (void)snprintf(first, sizeof(first), "%.36s", quorum_value(0, "x"));
     (void)snprintf(last, sizeof(last), "%.36s", quorum_value(2, "x"));
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1);
     quorum_restart_empty(0);
     UNTIL(strncmp(quorum_value(0, "x"), first, 36) == 0);
     quorum_restart_empty(2);
     UNTIL(strncmp(quorum_value(2, "x"), last, 36) == 0);
     stage_expect_nothing(200);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_true(B->fence > A->fence);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     UNTIL(quorum_count("x") == 0);
 }
@@ -118,7 +118,7 @@ static void a_majority_without_its_data_loses_the_lock(void **state)
     (void)state;
     quorum_start(3);
     a = quorum_peer("a", NULL);
-    (void)ask_with(a, "A", "x", asking(.lease_ms = 900));
+    (void)acquire_hold_with(a, "A", "x", asking(.lease_ms = 900));
     EXPECT("A granted");
     UNTIL(quorum_count("x") == 3);
     freeReplyObject(server_command(&quorum_server[0], "DEL x"));
@@ -143,7 +143,7 @@ static void without_a_majority_every_server_is_listed(void **state)
     server_kill(&quorum_server[2]);
     UNTIL(!a->up);
     UNTIL(strstr(a->why, "127.0.0.1:") != NULL);
-    A = ask(a, "A", "x", 0);
+    A = acquire_hold(a, "A", "x", 0);
     EXPECT("A ECONN");
     (void)snprintf(first, sizeof(first), "127.0.0.1:%d", quorum_proxy[0]->port);
     (void)snprintf(second, sizeof(second), "127.0.0.1:%d: connected",
@@ -152,7 +152,7 @@ static void without_a_majority_every_server_is_listed(void **state)
     quorum_says(A, second);
     assert_int_equal(lw_lock_error(A->lock), LW_ECONN);
     assert_int_equal(lw_client_error(a->client), LW_ECONN);
-    A = ask(a, "B", "x", 300);
+    A = acquire_hold(a, "B", "x", 300);
     EXPECT("B ETIMEOUT");
     quorum_says(A, first);
     UNTIL(quorum_count("x") == 0);
@@ -189,12 +189,12 @@ static void a_hold_without_a_majority_ends_with_its_deadline(void **state)
     a = quorum_peer("a", NULL);
     b = quorum_peer("b", client_of(.request_timeout_ms = 300, .backoff_max_ms = 100));
     UNTIL(b->up);
-    A = ask_with(a, "A", "x", asking(.lease_ms = 900));
-    B = ask_with(b, "B", "y", asking(.lease_ms = 20000));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 900));
+    B = acquire_hold_with(b, "B", "y", asking(.lease_ms = 20000));
     EXPECT_SET("A granted; B granted");
     server_kill(&quorum_server[0]);
     server_kill(&quorum_server[1]);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released EUNKNOWN; A lost ELOST");
     assert_true(A->lost_ms - A->result_ms >= 500);
     UNTIL(quorum_count("x") == 0);
@@ -211,13 +211,13 @@ static void waiters_outlast_the_absence_of_a_majority(void **state)
     server_kill(&quorum_server[0]);
     server_kill(&quorum_server[1]);
     UNTIL(!a->up);
-    A = ask(a, "A", "x", -1);
+    A = acquire_hold(a, "A", "x", -1);
     stage_expect_nothing(200);
     quorum_restart_empty(1);
     EXPECT("A granted");
     quorum_restart_empty(0);
     UNTIL(quorum_count("x") == 3);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     UNTIL(quorum_count("x") == 0);
 }
@@ -235,7 +235,7 @@ static void a_minority_is_given_back(void **state)
     UNTIL(a->up && peer_stats(a).subscription_up);
     server_pause(&quorum_server[1]);
     server_pause(&quorum_server[2]);
-    A = ask(a, "A", "x", -1);
+    A = acquire_hold(a, "A", "x", -1);
     UNTIL(*quorum_value(0, "x") != '\0');
     (void)snprintf(first, sizeof(first), "%s", quorum_value(0, "x"));
     UNTIL(strcmp(quorum_value(0, "x"), first) != 0);
@@ -243,7 +243,7 @@ static void a_minority_is_given_back(void **state)
     server_resume(&quorum_server[2]);
     EXPECT("A granted");
     UNTIL(quorum_count("x") == 3);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     UNTIL(quorum_count("x") == 0);
 }
@@ -261,11 +261,11 @@ static void new_servers_grant_nothing_for_the_guard_time(void **state)
         server_restart(&quorum_server[i]);
     }
     a = quorum_peer("a", NULL);
-    A = ask(a, "A", "x", 0);
+    A = acquire_hold(a, "A", "x", 0);
     EXPECT("A ECONN");
     quorum_says(A, "the server was restarted; no locks for ");
     assert_int_in_range(peer_stats(a).guard_left_ms, 20000, 46000);
-    A = ask(a, "B", "x", 300);
+    A = acquire_hold(a, "B", "x", 300);
     EXPECT("B ETIMEOUT");
     quorum_says(A, "the server was restarted; no locks for ");
     assert_int_equal(quorum_count("x"), 0);
@@ -289,7 +289,7 @@ static void keys_that_are_taken_at_once_are_told(void **state)
         }
         assert_int_equal(lw_renew(A->lock, 0, NULL, NULL), 0);
         EXPECT("A lost ENOTHELD");
-        drop(A);
+        free_hold(A);
         for (int at = 0; at < 3; at++) {
             freeReplyObject(server_command(&quorum_server[at], "DEL x"));
         }

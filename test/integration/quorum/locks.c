@@ -25,7 +25,7 @@ static void a_free_lock_is_granted_by_all_servers(void **state)
     UNTIL(quorum_count("x") == 3);
     assert_true(A->fence > 1ULL << 50);
     assert_int_in_range(lw_lock_remaining_ms(A->lock), 20000, 30000);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     UNTIL(quorum_count("x") == 0);
 }
@@ -40,14 +40,14 @@ static void a_held_lock_is_busy(void **state)
     a = quorum_peer("a", NULL);
     b = quorum_peer("b", NULL);
     A = quorum_take(a, "A", "x");
-    B = ask(b, "B", "x", 0);
+    B = acquire_hold(b, "B", "x", 0);
     EXPECT("B EBUSY");
     assert_int_in_range(lw_lock_retry_ms(B->lock), 1, 30000);
-    B = ask(b, "C", "x", 100);
+    B = acquire_hold(b, "C", "x", 100);
     EXPECT("C ETIMEOUT");
     assert_string_equal(lw_lock_errstr(B->lock), "");
     UNTIL(quorum_queued(0, "x") == 0 && quorum_queued(2, "x") == 0);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     UNTIL(quorum_count("x") == 0);
 }
@@ -66,20 +66,20 @@ static void waiters_are_served_in_their_order(void **state)
     b = quorum_peer("b", NULL);
     c = quorum_peer("c", NULL);
     A = quorum_take(a, "A", "x");
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(4, "x") == 1);
     stage_run_for(LATER_MS);
-    C = ask(c, "C", "x", -1);
+    C = acquire_hold(c, "C", "x", -1);
     UNTIL(quorum_queued(0, "x") == 2 && quorum_queued(4, "x") == 2);
     UNTIL(lw_lock_position(C->lock) == 1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_true(B->fence > A->fence);
     assert_true(peer_stats(b).handed_over >= 3);
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; C granted");
     assert_true(C->fence > B->fence);
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
     UNTIL(quorum_count("x") == 0);
 }
@@ -97,24 +97,24 @@ static void a_client_that_was_delayed_is_not_overtaken(void **state)
     c = quorum_peer("c", NULL);
     A = quorum_take(a, "A", "x");
     proxy_delay(quorum_proxy[0], COMMANDS, TO_SERVER, 1000);
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(quorum_queued(0, "x") == 1);
     proxy_delay(quorum_proxy[0], COMMANDS, TO_SERVER, 0);
-    drop(B);
+    free_hold(B);
     UNTIL(quorum_queued(0, "x") == 0 && quorum_queued(1, "x") == 0 &&
           quorum_queued(2, "x") == 0);
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1 &&
           quorum_queued(2, "x") == 1);
     stage_run_for(LATER_MS);
-    C = ask(c, "C", "x", -1);
+    C = acquire_hold(c, "C", "x", -1);
     UNTIL(quorum_queued(0, "x") == 2 && quorum_queued(1, "x") == 2 &&
           quorum_queued(2, "x") == 2);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; C granted");
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
 }
 
@@ -152,17 +152,17 @@ static void handles_of_one_client_take_turns(void **state)
     a = quorum_peer("a", NULL);
     b = quorum_peer("b", client_of(.local_turns = 16));
     A = quorum_take(a, "A", "x");
-    B = ask(b, "B", "x", -1);
-    C = ask(b, "C", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
+    C = acquire_hold(b, "C", "x", -1);
     UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1 &&
           quorum_queued(2, "x") == 1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK; C granted");
     assert_int_equal(peer_stats(b).passed, 1);
     assert_true(C->fence > B->fence);
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
 }
 
@@ -174,17 +174,17 @@ static void a_hold_is_renewed_and_shortened(void **state)
     (void)state;
     quorum_start(3);
     a = quorum_peer("a", NULL);
-    A = ask_with(a, "A", "x", asking(.lease_ms = 600));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 600));
     EXPECT("A granted");
     stage_expect_nothing(2000);
     assert_int_equal(quorum_count("x"), 3);
-    extend(A, 20000);
+    renew_hold(A, 20000);
     EXPECT("A renewed OK");
     UNTIL(lw_lock_remaining_ms(A->lock) > 10000);
-    extend(A, 1000);
+    renew_hold(A, 1000);
     assert_int_in_range(lw_lock_remaining_ms(A->lock), 0, 1000);
     EXPECT("A renewed OK");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     UNTIL(quorum_count("x") == 0);
 }
@@ -197,10 +197,10 @@ static void a_hold_that_is_not_renewed_is_lost(void **state)
     (void)state;
     quorum_start(3);
     a = quorum_peer("a", NULL);
-    (void)ask_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
+    (void)acquire_hold_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
     EXPECT("A granted; A lost ELOST");
     UNTIL(quorum_count("x") == 0);
-    (void)ask_with(a, "B", "x", asking(.max_hold_ms = 300));
+    (void)acquire_hold_with(a, "B", "x", asking(.max_hold_ms = 300));
     EXPECT("B granted; B lost ETIMEOUT");
     UNTIL(quorum_count("x") == 0);
 }
@@ -215,13 +215,13 @@ static void waiting_handles_leave_all_queues(void **state)
     a = quorum_peer("a", NULL);
     b = quorum_peer("b", NULL);
     A = quorum_take(a, "A", "x");
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1 &&
           quorum_queued(2, "x") == 1);
-    drop(B);
+    free_hold(B);
     UNTIL(quorum_queued(0, "x") == 0 && quorum_queued(1, "x") == 0 &&
           quorum_queued(2, "x") == 0);
-    drop(A);
+    free_hold(A);
     UNTIL(quorum_count("x") == 0);
 }
 
@@ -243,7 +243,7 @@ static void fencing_tokens_grow_whichever_servers_grant(void **state)
         A = quorum_take(a, "A", "x");
         assert_true(A->fence > last);
         last = A->fence;
-        let_go(A);
+        release_hold(A);
         EXPECT("A released OK");
         server_resume(&quorum_server[(i + 1) % 3]);
         UNTIL(quorum_count("x") == 0);
@@ -281,7 +281,7 @@ static void crowd_moves(struct hold *hold, enum moment moment)
         crowd.last = hold->fence;
         crowd.holders--;
         crowd.rounds[i]++;
-        drop(hold);
+        free_hold(hold);
         if (crowd.rounds[i] < ROUNDS) {
             crowd_ask(i);
         } else {
@@ -295,7 +295,7 @@ static void crowd_ask(int i)
     char label[16];
 
     (void)snprintf(label, sizeof(label), "H%d", i);
-    crowd.hold[i] = ask(crowd.peer[i], label, "x", -1);
+    crowd.hold[i] = acquire_hold(crowd.peer[i], label, "x", -1);
     crowd.hold[i]->aim = (void *)(intptr_t)i;
     crowd.hold[i]->then = crowd_moves;
 }
@@ -354,7 +354,7 @@ static void a_client_closes_with_all_its_members(void **state)
     a = quorum_peer("a", NULL);
     b = quorum_peer("b", NULL);
     A = quorum_take(a, "A", "x");
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(quorum_queued(2, "x") == 1);
     peer_close(b);
     EXPECT("B ECLOSED; b closed");
@@ -373,7 +373,7 @@ static void a_freed_client_releases_nothing(void **state)
     (void)state;
     quorum_start(3);
     a = quorum_peer("a", NULL);
-    (void)ask_with(a, "A", "x", asking(.lease_ms = 20000));
+    (void)acquire_hold_with(a, "A", "x", asking(.lease_ms = 20000));
     EXPECT("A granted");
     UNTIL(quorum_count("x") == 3);
     peer_free(a);
@@ -407,7 +407,7 @@ static void a_forked_child_is_inert(void **state)
     (void)state;
     quorum_start(3);
     a = quorum_peer("a", NULL);
-    A = ask_with(a, "A", "x", asking(.lease_ms = 1000));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 1000));
     EXPECT("A granted");
     UNTIL(quorum_count("x") == 3);
     for (int runs = 0; runs < 2; runs++) {
@@ -422,7 +422,7 @@ static void a_forked_child_is_inert(void **state)
         stage_expect_nothing(1500);
     }
     assert_int_equal(quorum_count("x"), 3);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     UNTIL(quorum_count("x") == 0);
 }

@@ -38,14 +38,14 @@ static void one_server_has_one_vote(void **state)
     proxy_lead(quorum_proxy[2], quorum_server[0].path, NULL);
     a = start();
     UNTIL(peer_logged(a, "the same server as 127.0.0.1:"));
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     assert_int_equal(quorum_count("x"), 2);
     stage_clear_trace();
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     server_kill(&quorum_server[1]);
     UNTIL(!a->up);
-    A = ask(a, "B", "x", 0);
+    A = acquire_hold(a, "B", "x", 0);
     EXPECT("B ECONN");
     quorum_says(A, "the same server as 127.0.0.1:");
 }
@@ -62,12 +62,12 @@ static bool replicates(int server)
 /* Tries the lock, and returns true if the reason has this text. */
 static bool is_said(struct peer *peer, const char *text)
 {
-    struct hold *hold = ask(peer, "A", "x", 0);
+    struct hold *hold = acquire_hold(peer, "A", "x", 0);
     bool said;
 
     EXPECT("A ECONN");
     said = strstr(lw_lock_errstr(hold->lock), text) != NULL;
-    drop(hold);
+    free_hold(hold);
     return said;
 }
 
@@ -86,7 +86,7 @@ static void replicas_and_their_masters_have_no_vote(void **state)
     wait_for_log(a, 0, "a master with replicas cannot be in a quorum");
     UNTIL(peer_logged(a, "READONLY") || peer_logged(a, "replica"));
     UNTIL(is_said(a, "connected"));
-    A = ask(a, "A", "x", 0);
+    A = acquire_hold(a, "A", "x", 0);
     EXPECT("A ECONN");
     quorum_says(A, "a master with replicas");
     quorum_says(A, "connected");
@@ -147,16 +147,16 @@ static void a_quorum_has_mutexes_alone(void **state)
     (void)state;
     quorum_start(3);
     a = start();
-    ask_refused(a, "x", asking(.mode = LW_EXCLUSIVE), LW_EINVAL, "by a quorum");
-    ask_refused(a, "x", asking(.mode = LW_SHARED), LW_EINVAL, "by a quorum");
-    ask_refused(a, "x", asking(.mode = LW_REDISSON), LW_EINVAL, "by a quorum");
-    ask_refused(a, "x", asking(.max_waiting = 1), LW_EINVAL, why);
-    ask_refused(a, "x", asking(.at_least_ms = 1), LW_EINVAL, why);
+    acquire_refused(a, "x", asking(.mode = LW_EXCLUSIVE), LW_EINVAL, "by a quorum");
+    acquire_refused(a, "x", asking(.mode = LW_SHARED), LW_EINVAL, "by a quorum");
+    acquire_refused(a, "x", asking(.mode = LW_REDISSON), LW_EINVAL, "by a quorum");
+    acquire_refused(a, "x", asking(.max_waiting = 1), LW_EINVAL, why);
+    acquire_refused(a, "x", asking(.at_least_ms = 1), LW_EINVAL, why);
     adopt_refused(a, "x", token, NULL, LW_EINVAL, "a lock of a quorum cannot be adopted");
     hold = quorum_take(a, "A", "x");
     detach_refused(hold, 0, LW_EINVAL, "a lock of a quorum cannot be detached");
     assert_string_equal(lw_lock_token(hold->lock), "");
-    drop(hold);
+    free_hold(hold);
     group_refused(a, names, 2, NULL, LW_EINVAL, why);
     assert_int_equal(lw_inspect(a->client, "x", inspected, NULL), LW_EINVAL);
     assert_string_equal(a->error,
@@ -173,10 +173,11 @@ static void leases_fit_the_guard(void **state)
     (void)state;
     quorum_start(3);
     a = start();
-    ask_refused(a, "x", asking(.lease_ms = 33001), LW_EINVAL,
-                "lease_ms 33001 is above 33000, the most that guard_ms 45000 allows");
+    acquire_refused(a, "x", asking(.lease_ms = 33001), LW_EINVAL,
+                    "lease_ms 33001 is above 33000, the most that guard_ms 45000 allows");
     b = quorum_peer("b", client_of(.guard_ms = 60000));
-    ask_refused(b, "x", asking(.lease_ms = 48001), LW_EINVAL, "guard_ms 60000 allows");
+    acquire_refused(b, "x", asking(.lease_ms = 48001), LW_EINVAL,
+                    "guard_ms 60000 allows");
 }
 
 static void a_bad_list_is_explained(void **state)

@@ -75,7 +75,7 @@ struct peer *quorum_peer(const char *label, const struct lw_client_options *opti
 
 struct hold *quorum_take(struct peer *peer, const char *label, const char *name)
 {
-    struct hold *hold = take(peer, label, name);
+    struct hold *hold = acquire_and_wait(peer, label, name);
 
     stage_clear_trace();
     return hold;

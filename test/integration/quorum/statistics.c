@@ -24,24 +24,24 @@ static void locks_count_once(void **state)
     a = quorum_peer("a", NULL);
     b = quorum_peer("b", NULL);
     expect_gauges(a, 0, 0);
-    A = ask(a, "A", "x", 0);
+    A = acquire_hold(a, "A", "x", 0);
     expect_gauges(a, 0, 1);
     EXPECT("A granted");
     expect_gauges(a, 1, 0);
     UNTIL(quorum_count("x") == 5);
     expect_gauges(a, 1, 0);
-    (void)ask(b, "B", "x", 0);
+    (void)acquire_hold(b, "B", "x", 0);
     EXPECT("B EBUSY");
-    (void)ask(b, "C", "x", 50);
+    (void)acquire_hold(b, "C", "x", 50);
     EXPECT("C ETIMEOUT");
-    B = ask(b, "D", "x", -1);
+    B = acquire_hold(b, "D", "x", -1);
     UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(4, "x") == 1);
     expect_gauges(b, 0, 1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; D granted");
     expect_gauges(a, 0, 0);
     expect_gauges(b, 1, 0);
-    let_go(B);
+    release_hold(B);
     EXPECT("D released OK");
     seen = peer_stats(a);
     assert_int_equal(seen.granted, 1);
@@ -62,7 +62,7 @@ static void renew_at_all_servers(struct hold *hold)
     for (int i = 0; i < 200; i++) {
         uint64_t before = peer_stats(hold->peer).renewed;
 
-        extend(hold, 0);
+        renew_hold(hold, 0);
         EXPECT("A renewed OK");
         stage_run_for(20);
         if (peer_stats(hold->peer).renewed >= before + 3) {
@@ -87,12 +87,12 @@ static void commands_are_those_of_all_servers(void **state)
     renew_at_all_servers(A); /* now the servers know the script */
     before = peer_stats(a);
     for (unsigned i = 1; i <= 20; i++) {
-        extend(A, 0);
+        renew_hold(A, 0);
         EXPECT("A renewed OK");
         UNTIL(peer_stats(a).renewed - before.renewed >= i * 3ULL);
     }
     assert_int_in_range(peer_stats(a).commands - before.commands, 60, 80);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 
@@ -147,13 +147,13 @@ static void the_guard_is_the_majority_s(void **state)
     UNTIL(peer_stats(a).guarded > 0); /* requests for the third vote */
     assert_int_equal(peer_stats(a).guard_left_ms, 0);
     assert_int_equal(quorum_count("x"), 2);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     begin_again(1, 20000); /* until it is connected the majority includes the first one */
     UNTIL(peer_stats(a).guard_left_ms > 0 && peer_stats(a).guard_left_ms <= 20000);
     begin_again(2, 30000);
     UNTIL(peer_stats(a).guard_left_ms > 20000 && peer_stats(a).guard_left_ms <= 30000);
-    A = ask(a, "B", "x", 0);
+    A = acquire_hold(a, "B", "x", 0);
     EXPECT("B ECONN");
     assert_int_equal(quorum_count("x"), 0);
     proxy_refuse(quorum_proxy[0], true);

@@ -37,7 +37,7 @@ static struct hold *short_hold_and_long_margin(struct hold **second)
     struct hold *first = anna("A", asking(.lease_ms = 60000));
 
     EXPECT("A granted");
-    extend(first, 5000);
+    renew_hold(first, 5000);
     EXPECT("A renewed OK");
     *second = anna("B", asking(.wait_ms = -1, .lease_ms = 20000, .margin_ms = 9000));
     return first;
@@ -52,9 +52,9 @@ static void who_needs_more_than_is_left_has_it_renewed_first(void **state)
     A = short_hold_and_long_margin(&B);
     EXPECT("B granted");
     assert_int_in_range(lw_lock_remaining_ms(B->lock), 9001, 20000);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released STILLHELD");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 
@@ -65,10 +65,10 @@ static void who_waits_for_more_gets_a_grant_of_its_own_if_the_lock_goes(void **s
     (void)state;
     start_here();
     A = short_hold_and_long_margin(&B);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_int_equal(redis_int("HLEN x"), 1);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
 }
@@ -81,8 +81,8 @@ static void who_waits_for_more_may_give_up(void **state)
     (void)state;
     start_here();
     A = short_hold_and_long_margin(&B);
-    drop(B);
-    let_go(A);
+    free_hold(B);
+    release_hold(A);
     EXPECT("A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
 }
@@ -96,8 +96,8 @@ static void renewals_keep_every_level(void **state)
     EXPECT("A granted; B granted");
     stage_run_for(4000); /* longer than the leases as of the grants */
     if (lw_lock_state(A->lock) == LW_HELD && lw_lock_state(B->lock) == LW_HELD) {
-        let_go(A);
-        let_go(B);
+        release_hold(A);
+        release_hold(B);
         EXPECT("A released STILLHELD; B released OK");
     } else {
         stage_skip_if_lag(200);
@@ -120,7 +120,7 @@ static void each_level_is_lost_at_its_own_margin(void **state)
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     EXPECT("B lost ELOST; A lost ELOST");
     assert_true(B->remaining_at_lost > 0);
-    let_go_refused(A, LW_ENOTHELD);
+    release_refused(A, LW_ENOTHELD);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     UNTIL(redis_int("EXISTS x") == 0);
 }
@@ -171,10 +171,10 @@ static void levels_not_told_yet_are_asked_for_again_when_it_is_lost(void **state
     start_here();
     struct hold *A = anna("A", asking(.lease_ms = 20000));
     UNTIL(A->result == LW_OK);
-    extend(A, 0); /* the server knows the script from now on */
+    renew_hold(A, 0); /* the server knows the script from now on */
     EXPECT("A granted; A renewed OK");
     redis_ok("DEL x");
-    extend(A, 0);
+    renew_hold(A, 0);
     event_base_loop(stage.base, EVLOOP_ONCE | EVLOOP_NONBLOCK); /* sends it, */
     stage_stall(50); /* and lets the server reply */
     for (int i = 0; i < MANY; i++) {
@@ -266,8 +266,8 @@ static void wait_for_many(struct hold **all, int from, int to)
     for (int i = from; i < to; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);
         java_holds(name, 1, HOUR_MS);
-        all[i] = ask_with(a, name, name,
-                          asking(.mode = LW_REDISSON, .wait_ms = -1, .lease_ms = 20000));
+        all[i] = acquire_hold_with(
+            a, name, name, asking(.mode = LW_REDISSON, .wait_ms = -1, .lease_ms = 20000));
     }
     UNTIL(CHANNELS("*") >= to - from);
 }
@@ -275,7 +275,7 @@ static void wait_for_many(struct hold **all, int from, int to)
 static void drop_many(struct hold **all, int from, int to)
 {
     for (int i = from; i < to; i++) {
-        drop(all[i]);
+        free_hold(all[i]);
     }
     for (int i = from; i < to; i++) {
         redis_ok("DEL n%d", i);
@@ -294,7 +294,8 @@ static void channels_that_nobody_waits_for_go_in_the_end(void **state)
     stage_run_for(50);
     assert_int_equal(CHANNELS("*"), MANY); /* unused channels stay subscribed */
     java_holds("n1024", 1, HOUR_MS);
-    all[MANY] = ask_with(a, "n1024", "n1024", asking(.mode = LW_REDISSON, .wait_ms = -1));
+    all[MANY] = acquire_hold_with(a, "n1024", "n1024",
+                                  asking(.mode = LW_REDISSON, .wait_ms = -1));
     UNTIL(CHANNELS("*") == 2 && CHANNELS("n0") == 1 && CHANNELS("n1024") == 1);
     java_unlocks("n0", "0");
     EXPECT("n0 granted");

@@ -25,9 +25,9 @@ static void both_have_the_long_lease(struct hold *A, struct hold *B)
     UNTIL(redis_int("PTTL x") > 20000);
     UNTIL(lw_lock_remaining_ms(A->lock) > 20000);
     assert_true(lw_lock_remaining_ms(B->lock) > 20000);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released STILLHELD");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 
@@ -62,7 +62,7 @@ static void who_comes_while_the_first_one_asks_has_its_lease(void **state)
     a = peer_ready("a", NULL);
     struct hold *A = anna("A", 1000, 0);
     EXPECT("A granted"); /* the server knows the script: later requests are sent once */
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     A = anna("A", 1000, 0);
     struct hold *B = anna("B", 30000, 0);
@@ -92,7 +92,7 @@ static void those_who_wait_ask_for_the_longest_lease(void **state)
 static void release_at_once(struct hold *hold, enum moment moment)
 {
     if (moment == AT_RESULT) {
-        let_go(hold);
+        release_hold(hold);
     }
 }
 
@@ -166,7 +166,7 @@ static void asking_is_handed_on(void (*leave)(struct hold *first))
     assert_int_equal(scripts_sent(), 1); /* the third waiter stays asleep */
     java_unlocks("x", "0");
     EXPECT("1 granted");
-    let_go(line[1]);
+    release_hold(line[1]);
     EXPECT_SET("1 released OK; 2 granted");
     monitor_stop();
 }
@@ -174,7 +174,7 @@ static void asking_is_handed_on(void (*leave)(struct hold *first))
 static void who_leaves_hands_the_asking_on(void **state)
 {
     (void)state;
-    asking_is_handed_on(drop);
+    asking_is_handed_on(free_hold);
 }
 
 static void who_gives_up_hands_the_asking_on(void **state)
@@ -205,13 +205,13 @@ static void who_leaves_while_asking_hands_the_asking_on(void **state)
     line_behind_java(line, 2);
     redis_ok("DEL x");
     redis_ok("CLIENT PAUSE 200 ALL");
-    drop(join_line(a, "C"));
-    drop(line[0]); /* its successor requests, */
+    free_hold(join_line(a, "C"));
+    free_hold(line[0]); /* its successor requests, */
     struct hold *D = join_line(a, "D");
-    drop(line[1]); /* and leaves at once */
+    free_hold(line[1]); /* and leaves at once */
     EXPECT("D granted");
     assert_int_equal(redis_int("HLEN x"), 1);
-    let_go(D);
+    release_hold(D);
     EXPECT("D released OK");
     monitor_stop();
 }
@@ -221,17 +221,17 @@ static void who_follows_one_who_left_while_asking_has_its_own_lease(void **state
 {
     (void)state;
     a = peer_ready("a", NULL);
-    let_go(take_as(a, "A", NULL)); /* the server knows the script from now on */
+    release_hold(take_as(a, "A", NULL)); /* the server knows the script from now on */
     EXPECT("A released OK");
     redis_ok("CLIENT PAUSE 200 ALL");
     struct hold *A = want(a, "A", asking(.lease_ms = 1000, .wait_ms = -1));
     stage_run_for(50);
     struct hold *B =
         want(a, "B", asking(.lease_ms = 30000, .wait_ms = -1, .flags = LW_NO_RENEW));
-    drop(A);
+    free_hold(A);
     EXPECT("B granted");
     UNTIL(lw_lock_remaining_ms(B->lock) > 20000);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 
@@ -245,7 +245,7 @@ static void a_try_beside_one_that_is_granted_is_busy(void **state)
     want(a, "C", asking(.owner = "bert"));
     EXPECT_SET("A granted; B EBUSY; C granted");
     assert_int_equal(redis_int("HLEN x"), 1);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released STILLHELD");
 }
 
@@ -271,7 +271,7 @@ static void a_try_that_joins_a_sleeper_has_it_sleep_on(void **state)
     monitor_stop();
     java_unlocks("x", "0");
     EXPECT("A granted");
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
 }
 
@@ -282,10 +282,10 @@ static void a_sibling_whose_release_never_comes_is_outlived(void **state)
     struct hold *A = anna("A", 1000, 0);
     struct hold *B = join_line(a, "B"), *C = join_line(a, "C");
     EXPECT("A granted; A lost ELOST; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT_SET("B released OK; C granted");
-    drop(A);
-    let_go(C);
+    free_hold(A);
+    release_hold(C);
     EXPECT("C released OK");
 }
 

@@ -33,7 +33,7 @@ static void one_field_of_value_1_with_the_lease_as_ttl(void **state)
     assert_int_in_range(redis_int("PTTL x"), 1, 20000);
     assert_int_equal(lw_lock_fence(A->lock), 0);
     assert_int_in_range(lw_lock_remaining_ms(A->lock), 1, redis_int("PTTL x"));
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
 }
@@ -50,9 +50,10 @@ static void a_release_tells_the_channel_of_the_name(void **state)
         redisContext *ear = redisConnectUnix(stage.server.path);
         assert_non_null(ear);
         freeReplyObject(redisCommand(ear, "SUBSCRIBE %s", cases[i].channel));
-        struct hold *A = ask_with(a, "A", cases[i].name, asking(.mode = LW_REDISSON));
+        struct hold *A =
+            acquire_hold_with(a, "A", cases[i].name, asking(.mode = LW_REDISSON));
         EXPECT("A granted");
-        let_go(A);
+        release_hold(A);
         EXPECT("A released OK");
         redisReply *message;
         assert_int_equal(redisGetReply(ear, (void **)&message), REDIS_OK);
@@ -60,7 +61,7 @@ static void a_release_tells_the_channel_of_the_name(void **state)
         assert_string_equal(message->element[2]->str, "0");
         freeReplyObject(message);
         redisFree(ear);
-        drop(A);
+        free_hold(A);
     }
 }
 
@@ -98,9 +99,9 @@ static void wakes_on(const char *message)
     EXPECT("A granted");
     assert_int_equal(monitor_count("evalsha"), 1);
     monitor_stop();
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
-    drop(A);
+    free_hold(A);
 }
 
 static void both_messages_wake(void **state)
@@ -141,8 +142,8 @@ static void what_was_freed_before_the_subscription_is_found_by_trying_again(void
         (void)snprintf(name, sizeof(name), "n%d", i);
         redis_ok("HSET %s foreign 1", name);
         redis_ok("PEXPIRE %s 3600000", name);
-        struct hold *A =
-            ask_with(a, "A", name, asking(.mode = LW_REDISSON, .wait_ms = 20000));
+        struct hold *A = acquire_hold_with(a, "A", name,
+                                           asking(.mode = LW_REDISSON, .wait_ms = 20000));
         int64_t at = now_ms();
         while (now_ms() - at < i / 4) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
@@ -151,7 +152,7 @@ static void what_was_freed_before_the_subscription_is_found_by_trying_again(void
         redis_ok("PUBLISH redisson_lock__channel:{%s} 0", name);
         EXPECT("A granted");
         assert_true(A->result_ms - A->asked_ms < 9000); /* no poll was needed */
-        drop(A);
+        free_hold(A);
     }
 }
 
@@ -175,9 +176,9 @@ static void clients_exclude_and_wake_each_other(void **state)
         want_as(b, "B", "anna", -1); /* an owner is known only to its client */
     UNTIL(listeners(CHANNEL) == 1);
     stage_expect_nothing(200);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     assert_string_equal(fields(), "");
 }
@@ -191,9 +192,9 @@ static void handles_without_an_owner_are_not_re_entrant(void **state)
     EXPECT("B EBUSY");
     struct hold *C = want_as(a, "C", NULL, -1);
     UNTIL(listeners(CHANNEL) == 1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; C granted");
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
 }
 
@@ -208,7 +209,8 @@ static void many_names_wait_on_one_link(void **state)
         (void)snprintf(name, sizeof(name), "m%d", i);
         redis_ok("HSET %s foreign 1", name);
         redis_ok("PEXPIRE %s 3600000", name);
-        waiters[i] = ask_with(a, name, name, asking(.mode = LW_REDISSON, .wait_ms = -1));
+        waiters[i] =
+            acquire_hold_with(a, name, name, asking(.mode = LW_REDISSON, .wait_ms = -1));
     }
     (void)snprintf(name, sizeof(name), "m29");
     UNTIL(listeners("redisson_lock__channel:{m29}") == 1);
@@ -243,9 +245,9 @@ static void the_link_comes_back_and_is_closed_when_idle(void **state)
     assert_int_equal(lw_lock_state(A->lock), LW_HELD);
     struct hold *B = want_as(a, "B", NULL, -1);
     UNTIL(listeners(CHANNEL) == 1); /* and opened again */
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 
@@ -258,7 +260,7 @@ static void who_may_not_subscribe_polls(void **state)
     struct hold *A = want_as(a, "A", NULL, -1);
     EXPECT("A granted");
     assert_true(peer_logged(a, "refused SUBSCRIBE"));
-    let_go(A); /* a client that may not publish can release all the same */
+    release_hold(A); /* a client that may not publish can release all the same */
     EXPECT("A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
 }
@@ -297,13 +299,13 @@ static void our_read_write_lock_is_a_stranger(void **state)
     for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
         char label[4] = {'p', (char)('0' + i), '\0'};
         struct peer *peer = peer_ready(label, NULL);
-        struct hold *A = ask_with(peer, "A", "x", asking(.mode = modes[i]));
+        struct hold *A = acquire_hold_with(peer, "A", "x", asking(.mode = modes[i]));
 
         EXPECT("A granted");
         want_as(peer, "B", NULL, 0);
         EXPECT("B EBUSY");
         assert_true(peer_logged(peer, "contains a hash"));
-        let_go(A);
+        release_hold(A);
         EXPECT("A released OK");
     }
 }
@@ -313,10 +315,10 @@ static void a_mutex_takes_it_for_a_stranger(void **state)
     (void)state;
     two_clients();
     struct hold *A = take_as(a, "A", NULL);
-    ask(b, "B", "x", 0);
+    acquire_hold(b, "B", "x", 0);
     EXPECT("B EBUSY");
     assert_true(peer_logged(b, "contains a hash"));
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 

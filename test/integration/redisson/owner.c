@@ -23,12 +23,12 @@ static void re_entry_costs_no_command_and_the_last_one_releases(void **state)
     EXPECT("B granted; C granted");
     assert_string_equal(lw_lock_owner(B->lock), "anna");
     assert_true(lw_lock_remaining_ms(C->lock) > 0);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released STILLHELD");
-    drop(C); /* no callback; one level less */
+    free_hold(C); /* no callback; one level less */
     assert_int_equal(monitor_count(""), 0);
     assert_string_equal(fields(), before);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     assert_int_equal(monitor_count("evalsha"), 1);
     monitor_stop();
@@ -44,9 +44,9 @@ static void another_owner_of_the_same_client_waits(void **state)
     EXPECT("B EBUSY");
     struct hold *C = want_as(a, "C", "bert", -1);
     UNTIL(listeners(CHANNEL) == 1);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; C granted");
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
 }
 
@@ -59,7 +59,7 @@ static void a_token_is_no_owner(void **state)
     struct hold *A = take_as(a, "A", NULL);
     want_as(a, "B", lw_lock_owner(A->lock), 0);
     EXPECT("B EBUSY");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 
@@ -73,12 +73,12 @@ static void those_who_wait_as_one_owner_enter_together(void **state)
     want_as(a, "C", "anna", 0);
     EXPECT("C EBUSY");
     struct hold *D = want_as(a, "D", "anna", 20000);
-    drop(D);
+    free_hold(D);
     java_unlocks("x", "0");
     EXPECT("A granted; B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released STILLHELD");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 
@@ -96,16 +96,16 @@ static void a_cap_ends_its_own_level_alone(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    struct hold *A = ask_with(
+    struct hold *A = acquire_hold_with(
         a, "A", "x", asking(.mode = LW_REDISSON, .owner = "anna", .max_hold_ms = 100));
     EXPECT("A granted");
     struct hold *B = take_as(a, "B", "anna");
     EXPECT("A lost ETIMEOUT");
     assert_int_equal(lw_lock_state(B->lock), LW_HELD);
-    let_go_refused(A, LW_ENOTHELD);
+    release_refused(A, LW_ENOTHELD);
     stage_expect_nothing(300);
     assert_int_equal(redis_int("HLEN x"), 1);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 
@@ -113,18 +113,18 @@ static void the_longest_lease_of_all_levels_counts(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x",
-                              asking(.mode = LW_REDISSON, .owner = "anna",
-                                     .lease_ms = 2000, .flags = LW_NO_RENEW));
+    struct hold *A = acquire_hold_with(a, "A", "x",
+                                       asking(.mode = LW_REDISSON, .owner = "anna",
+                                              .lease_ms = 2000, .flags = LW_NO_RENEW));
     EXPECT("A granted");
-    struct hold *B = ask_with(
+    struct hold *B = acquire_hold_with(
         a, "B", "x", asking(.mode = LW_REDISSON, .owner = "anna", .lease_ms = 60000));
     EXPECT("B granted");
     UNTIL(redis_int("PTTL x") > 50000);
     UNTIL(lw_lock_remaining_ms(A->lock) > 50000);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released STILLHELD");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 
@@ -134,14 +134,15 @@ static void it_is_renewed_until_released(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", asking(.mode = LW_REDISSON, .lease_ms = 3000));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.mode = LW_REDISSON, .lease_ms = 3000));
     EXPECT("A granted");
     UNTIL(peer_stats(a).renewed >= 2);
     assert_string_equal(stage.trace, "");
-    extend(A, 50000);
+    renew_hold(A, 50000);
     EXPECT("A renewed OK");
     assert_int_in_range(redis_int("PTTL x"), 40000, 50000);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 
@@ -152,21 +153,21 @@ static void what_was_re_entered_and_let_go_is_renewed_when_taken_again(void **st
 
     (void)state;
     a = peer_ready("a", NULL);
-    struct hold *A = ask_with(a, "A", "x", options);
+    struct hold *A = acquire_hold_with(a, "A", "x", options);
     EXPECT("A granted");
-    struct hold *B = ask_with(a, "B", "x", options);
+    struct hold *B = acquire_hold_with(a, "B", "x", options);
     EXPECT("B granted");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released STILLHELD");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
-    struct hold *C = ask_with(a, "C", "x", options);
+    struct hold *C = acquire_hold_with(a, "C", "x", options);
     EXPECT("C granted");
     uint64_t before = peer_stats(a).renewed;
     UNTIL(peer_stats(a).renewed >= before + 4); /* longer than its lease */
     assert_int_equal(lw_lock_state(C->lock), LW_HELD);
     assert_int_in_range(redis_int("PTTL x"), 1, 1500);
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
     UNTIL(redis_int("EXISTS x") == 0);
 }
@@ -177,10 +178,10 @@ static void a_deleted_lock_is_lost_by_all_levels(void **state)
     a = peer_ready("a", NULL);
     struct hold *A = take_as(a, "A", "anna"), *B = take_as(a, "B", "anna");
     redis_ok("DEL x");
-    extend(B, 0);
+    renew_hold(B, 0);
     EXPECT_SET("A lost ENOTHELD; B lost ENOTHELD; B renewed ELOST");
-    let_go_refused(A, LW_ENOTHELD);
-    let_go_refused(B, LW_ENOTHELD);
+    release_refused(A, LW_ENOTHELD);
+    release_refused(B, LW_ENOTHELD);
 }
 
 static void a_stolen_lock_is_not_released(void **state)
@@ -190,7 +191,7 @@ static void a_stolen_lock_is_not_released(void **state)
     struct hold *A = take_as(a, "A", "anna");
     redis_ok("DEL x");
     java_holds("x", 1, 20000);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released ENOTHELD");
     assert_string_equal(fields(), "4a0fc1f8-0000-4000-8000-1c6f654f1aaa:52 1");
     redis_ok("DEL x");
@@ -201,15 +202,15 @@ static void a_deadline_ends_all_levels(void **state)
     (void)state;
     a = peer_ready("a", NULL);
     for (int i = 0; i < 2; i++) {
-        ask_with(a, i == 0 ? "A" : "B", "x",
-                 asking(.mode = LW_REDISSON, .owner = "anna", .lease_ms = 1000,
-                        .flags = LW_NO_RENEW));
+        acquire_hold_with(a, i == 0 ? "A" : "B", "x",
+                          asking(.mode = LW_REDISSON, .owner = "anna", .lease_ms = 1000,
+                                 .flags = LW_NO_RENEW));
     }
     EXPECT("A granted; B granted");
     EXPECT_SET("A lost ELOST; B lost ELOST");
     struct hold *C = want_as(a, "C", "anna", -1); /* not a level of the lost hold */
     EXPECT("C granted");
-    let_go(C);
+    release_hold(C);
     EXPECT("C released OK");
 }
 

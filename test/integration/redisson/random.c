@@ -118,14 +118,14 @@ static void any_moment(struct hold *hold, enum moment moment)
     if (moment == AT_RESULT && hold->result == LW_OK) {
         one_owner_holds(hold);
         if (settling || below(3) == 0) {
-            let_go(hold);
+            release_hold(hold);
         } else if (below(6) == 0) {
-            drop(hold);
+            free_hold(hold);
         }
     } else if (settling) {
         return;
     } else if (below(3) == 0) {
-        drop(hold);
+        free_hold(hold);
     }
     if (!settling && below(3) == 0) {
         ask_for_any();
@@ -139,7 +139,7 @@ static struct hold **room(void)
 
         if (hold != NULL && hold->lock != NULL && lw_lock_state(hold->lock) >= LW_LOST &&
             hold->result != PENDING && !hold->releasing) {
-            drop(hold);
+            free_hold(hold);
         }
         if (hold == NULL || hold->lock == NULL) {
             return &live[i];
@@ -162,7 +162,7 @@ static void ask_for_any(void)
     }
     *place = NULL;
     (void)snprintf(label, sizeof(label), "%c%td", "abc"[who], place - live);
-    struct hold *hold = ask_with(
+    struct hold *hold = acquire_hold_with(
         all[who], label, want->name,
         asking(.mode = LW_REDISSON, .owner = want->owner, .lease_ms = leases[below(3)],
                .wait_ms = waits[below(6)], .margin_ms = below(4) ? 0 : 40,
@@ -199,11 +199,11 @@ static void step(void)
     if (what < 40) {
         ask_for_any();
     } else if (what < 52 && hold != NULL) {
-        let_go(hold);
+        release_hold(hold);
     } else if (what < 56 && hold != NULL) {
-        extend(hold, below(2) ? 200 : 1000);
+        renew_hold(hold, below(2) ? 200 : 1000);
     } else if (what < 75 && hold != NULL) {
-        drop(hold);
+        free_hold(hold);
     } else if (what >= 75 && what < 82) {
         java_comes_or_goes(names[below(NAMES)]);
     } else if (what == 99 && below(3) == 0) {
@@ -235,7 +235,7 @@ static void settle(void)
     for (int i = 0; i < LIVE; i++) {
         if (live[i] != NULL && live[i]->lock != NULL &&
             lw_lock_state(live[i]->lock) == LW_HELD) {
-            let_go(live[i]);
+            release_hold(live[i]);
         }
     }
     UNTIL((look(), is_over()));

@@ -36,7 +36,7 @@ static void turn_slot(struct hold *hold, enum moment moment)
     grants.count %= 1024;
     grants.who[grants.count] = hold->peer;
     grants.at_ms[grants.count++] = now_ms();
-    let_go(hold);
+    release_hold(hold);
 }
 
 static void open_slot(struct peer *peer)
@@ -93,7 +93,7 @@ static void a_release_leaves_the_name_to_others(void **state)
         B = join_line(a, "B");
         UNTIL(listeners(CHANNEL) == 2);
         stage_run_for(5); /* B is refused, and waits */
-        let_go(A);
+        release_hold(A);
         UNTIL(A->released == LW_OK);
         stage_run_for(3);
         if (redis_int("EXISTS x") == 0) {
@@ -168,14 +168,14 @@ static void a_release_that_finds_nothing_leaves_nothing_behind(void **state)
     java_unlocks("x", "0");
     EXPECT("0 granted");
     java_unlocks("x", "0"); /* forced: the RLock held nothing */
-    let_go(line[0]);
+    release_hold(line[0]);
     EXPECT_SET("0 released ENOTHELD; 1 granted");
     for (size_t i = 0; i < sizeof(a->client->cooldowns) / sizeof(*a->client->cooldowns);
          i++) {
         assert_false(a->client->cooldowns[i].message_before);
     }
     monitor_stop();
-    let_go(line[1]);
+    release_hold(line[1]);
     EXPECT("1 released OK");
 }
 
@@ -208,7 +208,7 @@ static void a_lease_is_asked_for_when_it_ends(void **state)
     assert_int_in_range(A->result_ms - ends_ms, 0, 150);
     assert_int_equal(scripts_sent(), 2);
     monitor_stop();
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 
@@ -226,7 +226,7 @@ static void a_link_that_hears_no_more_is_made_up_for_by_polling(void **state)
     redis_ok("ACL SETUSER default allchannels");
     stage_skip_if_lag(1000);
     assert_int_in_range(A->result_ms - freed_ms, 0, 4000);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 
@@ -276,7 +276,7 @@ static void in_cluster_mode_it_says_so_once_and_polls(void **state)
     EXPECT("A granted");
     stage_skip_if_lag(1000);
     assert_int_in_range(A->result_ms - freed_ms, 0, 4000);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     A = want(a, "A", asking(.wait_ms = 0));
     EXPECT("A granted");

@@ -16,7 +16,7 @@ struct hold *want(struct peer *peer, const char *label,
     if (his.lease_ms == 0) {
         his.lease_ms = 20000;
     }
-    return ask_with(peer, label, "x", &his);
+    return acquire_hold_with(peer, label, "x", &his);
 }
 
 struct hold *want_as(struct peer *peer, const char *label, const char *owner,

@@ -230,7 +230,7 @@ static struct hold *hold(uint32_t lease_ms)
 
     options.lease_ms = lease_ms;
     options.wait_ms = -1; /* an earlier release in the background may be pending */
-    struct hold *A = ask_with(a, "A", NAME, &options);
+    struct hold *A = acquire_hold_with(a, "A", NAME, &options);
     UNTIL(A->result == LW_OK);
     stage_clear_trace();
     return A;
@@ -241,7 +241,7 @@ static struct hold *want(struct peer *peer, const char *label, int64_t wait_ms)
     struct lw_acquire_options options = waiter;
 
     options.wait_ms = wait_ms;
-    return ask_with(peer, label, NAME, &options);
+    return acquire_hold_with(peer, label, NAME, &options);
 }
 
 /* A mutex has one queue entry for each client. */
@@ -259,9 +259,9 @@ static void wait_waiting(long long members)
 
 static void end(struct hold *held)
 {
-    let_go(held);
+    release_hold(held);
     UNTIL(held->released == LW_OK);
-    drop(held);
+    free_hold(held);
 }
 
 static void granted(struct hold *asked)
@@ -275,7 +275,7 @@ static void hand_over_and_take_turns(void)
     struct hold *A = hold(0), *B = want(b, "B", -1), *C = want(b, "C", -1);
 
     wait_waiting(1);
-    extend(A, 0);
+    renew_hold(A, 0);
     UNTIL(A->renewed == LW_OK);
     end(A);
     granted(B);
@@ -293,8 +293,8 @@ static void ask_in_vain(void)
     UNTIL(C->result == LW_ETIMEOUT);
     D = want(b, "D", -1);
     wait_waiting(1);
-    drop(D);
-    drop(A); /* while it is held */
+    free_hold(D);
+    free_hold(A); /* while it is held */
     A = hold(0);
     end(A);
 }
@@ -315,12 +315,12 @@ static void lose_by_the_clock_and_by_the_server(void)
     server_pause(&stage.server);
     UNTIL(A->lost == LW_ELOST);
     server_resume(&stage.server);
-    drop(A);
+    free_hold(A);
     A = hold(0);
     redis_ok("DEL " NAME);
-    extend(A, 0);
+    renew_hold(A, 0);
     UNTIL(A->lost == LW_ENOTHELD);
-    drop(A);
+    free_hold(A);
 }
 
 /* Ends either connection. The next command connection ends the previous one at the
@@ -350,9 +350,9 @@ static void look_and_break(void)
     if (stranger) {
         end(A);
     } else {
-        extend(A, 0);
+        renew_hold(A, 0);
         UNTIL(A->lost == LW_ENOTHELD);
-        drop(A);
+        free_hold(A);
     }
     granted(B);
     end(B);
@@ -465,8 +465,8 @@ static void a_permit(void **state)
 static struct hold *as(struct peer *peer, const char *label, enum lw_mode mode,
                        const char *owner)
 {
-    return ask_with(peer, label, NAME,
-                    asking(.mode = mode, .owner = owner, .wait_ms = -1));
+    return acquire_hold_with(peer, label, NAME,
+                             asking(.mode = mode, .owner = owner, .wait_ms = -1));
 }
 
 /* Covers re-entry, a waiting upgrade, and a second upgrade. */
@@ -488,9 +488,9 @@ static void an_upgrade(void **state)
     granted(W);
     struct hold *X = as(a, "X", LW_EXCLUSIVE, "anna");
     granted(X);
-    let_go(X);
+    release_hold(X);
     UNTIL(X->released == LW_STILLHELD);
-    let_go(R);
+    release_hold(R);
     UNTIL(R->released == LW_STILLHELD);
     end(W);
     close_and_account(NOTHING_OPTIONAL);

@@ -51,14 +51,14 @@ static struct peer *behind_a_balancer(const char *answer)
 static void who_listens_elsewhere_polls_and_does_not_queue(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = behind_a_balancer(NOBODY);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
-    ask_with(b, "B", "x", asking(.wait_ms = -1, .lease_ms = 1500));
+    acquire_hold_with(b, "B", "x", asking(.wait_ms = -1, .lease_ms = 1500));
     UNTIL(counts > 3);
     EXPECT("A granted");
     assert_int_equal(redis_int("EXISTS %s", queue_of("x")), 0);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     const char *said = strstr(b->log, "seem to reach different servers");
     if (said == NULL) {
@@ -71,16 +71,16 @@ static void who_listens_elsewhere_polls_and_does_not_queue(void **state)
 static void both_links_connect_anew_until_they_agree(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = behind_a_balancer(NOBODY);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     UNTIL(strstr(b->whys, "different server than the subscription connection") != NULL);
     assert_true(counts >= 3); /* at first the subscription reconnects alone */
-    ask(b, "B", "x", -1);
+    acquire_hold(b, "B", "x", -1);
     count = FAKE_REAL;
     wait_queued("x", 1);
     EXPECT("A granted");
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     stage.keys_may_stay = true;
 }
@@ -88,17 +88,17 @@ static void both_links_connect_anew_until_they_agree(void **state)
 static void heartbeat_finds_that_they_part(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = behind_a_balancer(FAKE_REAL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     UNTIL(counts > 0);
-    ask(b, "B", "x", -1);
+    acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     count = NOBODY;
     UNTIL(strstr(b->log, "seem to reach different servers") != NULL);
     count = FAKE_REAL;
     EXPECT("A granted");
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     stage.keys_may_stay = true;
 }
@@ -127,15 +127,15 @@ static void an_error_of_the_count_is_asked_about_again(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
     struct peer *b = behind_a_balancer("-ERR something is wrong\r\n");
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     UNTIL(counts > 0);
-    ask_with(b, "B", "x", asking(.wait_ms = -1));
+    acquire_hold_with(b, "B", "x", asking(.wait_ms = -1));
     count = "*2\r\n$1\r\nc\r\n:1\r\n";
     UNTIL(redis_int("EXISTS %s", queue_of("x")) == 1); /* a client that is bound queues */
     peer_free(b);
-    let_go(A);
+    release_hold(A);
     EXPECT("A granted; A released OK");
     stage.notes_may_stay = true;
 }
@@ -149,14 +149,14 @@ static void who_may_not_count_polls_and_the_log_says_so_once(void **state)
     struct peer *a = peer_ready("a", NULL);
     struct peer *b = peer_start("b", client_of(.username = "app", .password = "secret",
                                                .request_timeout_ms = 100));
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     redis_ok("ACL LOG RESET");
     UNTIL(peer_logged(b, "4 PUBSUB NUMSUB is not permitted"));
-    ask_with(b, "B", "x", asking(.wait_ms = -1, .lease_ms = 1500));
+    acquire_hold_with(b, "B", "x", asking(.wait_ms = -1, .lease_ms = 1500));
     EXPECT("A granted");
     stage_expect_nothing(350); /* time for heartbeats */
     assert_int_equal(redis_int("EXISTS %s", queue_of("x")), 0);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     const char *said = strstr(b->log, "NUMSUB");
     assert_null(strstr(said + 1, "NUMSUB"));
@@ -169,14 +169,14 @@ static void who_may_not_count_any_more_is_bound_no_more(void **state)
     struct peer *a = peer_ready("a", NULL);
     struct peer *b = peer_ready("b", client_of(.username = "app", .password = "secret",
                                                .request_timeout_ms = 100));
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     redis_ok("ACL SETUSER app -pubsub");
     UNTIL(peer_logged(b, "4 PUBSUB NUMSUB is not permitted"));
-    ask_with(b, "B", "x", asking(.wait_ms = -1, .lease_ms = 1500));
+    acquire_hold_with(b, "B", "x", asking(.wait_ms = -1, .lease_ms = 1500));
     EXPECT("A granted");
     stage_expect_nothing(100);
     assert_int_equal(redis_int("EXISTS %s", queue_of("x")), 0);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
 }
 
@@ -189,11 +189,11 @@ static void without_INFO_a_message_means_ask(void **state)
     struct lw_client_options options =
         *client_of(.username = "app", .password = "secret", .local_turns = 1);
     struct peer *a = peer_ready("a", &options), *b = peer_ready("b", &options);
-    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     EXPECT("A granted");
     monitor_start();
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_held_by_redis(B);
     /* the release, perhaps after a fast release; and the request of B */
@@ -204,13 +204,13 @@ static void without_INFO_a_message_means_ask(void **state)
 /* Hands over a mutex from a to b, and closes b. */
 static void hand_over_a_mutex(struct peer *a, struct peer *b)
 {
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
-    ask(b, "B", "x", -1);
+    acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A granted; A renewed OK");
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_int_equal(peer_stats(b).handed_over, 1);
     peer_close(b);
@@ -221,14 +221,14 @@ static void hand_over_a_mutex(struct peer *a, struct peer *b)
 static void hand_over_as(const struct lw_acquire_options *wanted, struct peer *a,
                          struct peer *c)
 {
-    struct hold *A = ask_with(a, "A", "x", wanted);
+    struct hold *A = acquire_hold_with(a, "A", "x", wanted);
 
     EXPECT("A granted");
-    ask_with(c, "C", "x", wanted);
+    acquire_hold_with(c, "C", "x", wanted);
     UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{x}") == 1);
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A renewed OK");
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; C granted");
     peer_close(c);
     EXPECT("c closed");
@@ -304,11 +304,11 @@ static void forge(const struct hold *A, const char *server)
 static void a_message_of_another_server_means_ask(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     static const char *const servers[] = {"", "0", "0123456789abcdef"};
 
     (void)state;
-    ask(b, "B", "x", -1);
+    acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     EXPECT("A granted");
     monitor_start();
@@ -319,7 +319,7 @@ static void a_message_of_another_server_means_ask(void **state)
         stage_expect_nothing(50);
         assert_held_by_redis(A);
     }
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_int_equal(peer_stats(b).handed_over, 1);
 }

@@ -148,12 +148,12 @@ static void job_at(int node, char *ret, size_t size)
 static void ask_in_vain(struct peer *peer, const char *name, const struct kind *kind)
 {
     for (int64_t wait_ms = 0; wait_ms <= 60; wait_ms += 60) {
-        struct hold *B = ask_with(
+        struct hold *B = acquire_hold_with(
             peer, "B", name,
             asking(.mode = kind->waiter, .wait_ms = wait_ms, .permits = kind->permits));
         UNTIL(B->result != PENDING);
         assert_int_equal(B->result, wait_ms ? LW_ETIMEOUT : LW_EBUSY);
-        drop(B);
+        free_hold(B);
     }
     stage_clear_trace();
 }
@@ -176,9 +176,9 @@ static void be_broken(struct peer *one, struct peer *other, const char *name,
     look_at(other, name);
     break_it(other, name, NULL, LW_OK);
     UNTIL(B->result == LW_OK);
-    extend(A, 0);
+    renew_hold(A, 0);
     UNTIL(A->lost == LW_ENOTHELD);
-    drop(A);
+    free_hold(A);
     end(B);
 }
 
@@ -193,14 +193,14 @@ static void be_moved(struct peer *one, struct peer *other, const char *name,
 
     cluster_begin(slot, to);
     cluster_carry_key(name, to);
-    extend(A, 0);
+    renew_hold(A, 0);
     UNTIL(A->renewals == 0);
-    let_go(A);
+    release_hold(A);
     UNTIL(A->released != PENDING);
     cluster_carry(slot, to, -1);
     cluster_end(slot, to);
     UNTIL(B->result == LW_OK);
-    drop(A);
+    free_hold(A);
     end(B);
 }
 
@@ -212,7 +212,7 @@ static void live(struct peer *one, struct peer *other, const char *name,
     ask_in_vain(other, name, kind);
     B = queue_behind(other, "B", A, kind);
     hand_over(A, B);
-    drop(A);
+    free_hold(A);
     end(B);
     be_renewed(one, name, kind);
     be_broken(one, other, name, kind);

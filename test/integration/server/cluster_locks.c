@@ -23,16 +23,17 @@ static void live(struct peer *one, struct peer *other, const char *name,
     struct hold *A = hold_of(one, "A", name, kind, 0), *B, *C;
 
     B = queue_behind(other, "B", A, kind);
-    extend(A, 0);
+    renew_hold(A, 0);
     UNTIL(A->renewed == LW_OK && A->renewals == 0);
     assert_held(A);
     hand_over(A, B);
-    drop(A);
-    C = ask_with(one, "C", name, asking(.mode = kind->holder, .permits = kind->permits));
+    free_hold(A);
+    C = acquire_hold_with(one, "C", name,
+                          asking(.mode = kind->holder, .permits = kind->permits));
     UNTIL(C->result != PENDING);
     assert_int_equal(C->result, LW_EBUSY);
     assert_true(lw_lock_retry_ms(C->lock) > 0);
-    drop(C);
+    free_hold(C);
     end(B);
 }
 
@@ -56,7 +57,8 @@ static void redissons_lock_is_refused(void **state)
 {
     (void)state;
     cluster_set(3, 0, "");
-    ask_refused(client("a"), "x", asking(.mode = LW_REDISSON), LW_EINVAL, "LW_REDISSON");
+    acquire_refused(client("a"), "x", asking(.mode = LW_REDISSON), LW_EINVAL,
+                    "LW_REDISSON");
 }
 
 static void a_semaphore_lets_in_as_many_as_it_has(void **state)
@@ -89,7 +91,8 @@ static void take_all(struct peer *peer, struct hold **held, const char *format)
 
     for (int i = 0; i < NAMES; i++) {
         (void)snprintf(name, sizeof(name), format, i);
-        held[i] = ask_with(peer, "A", name, asking(.wait_ms = -1, .lease_ms = 1500));
+        held[i] =
+            acquire_hold_with(peer, "A", name, asking(.wait_ms = -1, .lease_ms = 1500));
     }
     for (int i = 0; i < NAMES; i++) {
         UNTIL(held[i]->result != PENDING);
@@ -115,7 +118,7 @@ static void live_together(struct peer *peer, const char *format)
     be_renewed_thrice(peer);
     for (int i = 0; i < NAMES; i++) {
         assert_held(first[i]);
-        let_go(first[i]);
+        release_hold(first[i]);
     }
     take_all(peer, second, format);
     for (int i = 0; i < NAMES; i++) {
@@ -123,12 +126,12 @@ static void live_together(struct peer *peer, const char *format)
               PENDING); /* a hand-over message may overtake the reply to the release */
         assert_int_equal(first[i]->released, LW_OK);
         assert_true(second[i]->fence > first[i]->fence);
-        let_go(second[i]);
+        release_hold(second[i]);
     }
     for (int i = 0; i < NAMES; i++) {
         UNTIL(second[i]->released == LW_OK);
-        drop(first[i]);
-        drop(second[i]);
+        free_hold(first[i]);
+        free_hold(second[i]);
     }
     stage_clear_trace();
 }
@@ -229,9 +232,9 @@ static void it_is_looked_at_and_broken(void **state)
         FOUND("held by m - test-a; 1 m - test-b");
         break_it(other, lw_lock_name(A->lock), NULL, LW_OK);
         UNTIL(B->result == LW_OK);
-        extend(A, 0);
+        renew_hold(A, 0);
         UNTIL(A->lost == LW_ENOTHELD);
-        drop(A);
+        free_hold(A);
         end(B);
     }
 }
@@ -250,12 +253,12 @@ static void a_broken_holder_that_queued_is_told(void **state)
     A = hold_of(one, "A", name_at(0, 0), &kinds[0], 0);
     B = queue_behind(other, "B", A, &kinds[0]);
     hand_over(A, B);
-    drop(A);
-    extend(B, 600000);
+    free_hold(A);
+    renew_hold(B, 600000);
     UNTIL(B->renewals == 0);
     break_it(one, lw_lock_name(B->lock), NULL, LW_OK);
     UNTIL(B->lost == LW_ENOTHELD);
-    drop(B);
+    free_hold(B);
 }
 
 /* ---- slots that have moved ---- */
@@ -267,7 +270,7 @@ static int another(const struct hold *hold)
 
 static void renewed(struct hold *hold)
 {
-    extend(hold, 0);
+    renew_hold(hold, 0);
     UNTIL(hold->renewals == 0);
     if (hold->renewed != LW_OK) {
         stage_fail("%s: %s", status_name(hold->renewed), lw_lock_errstr(hold->lock));
@@ -294,7 +297,7 @@ static void what_has_moved_is_followed(void **state)
         assert_held(A);
         assert_true(peer_stats(one).redirects > before);
         pass_on(A, B);
-        drop(A);
+        free_hold(A);
         end(B);
         live(one, other, name_at(1, 0), &kinds[i]);
     }
@@ -342,8 +345,8 @@ static void locks_are_detached_and_adopted_at_each_master(void **state)
                     *C = pass_by_token(A, other, kind->holder, false);
 
         hand_over(C, B);
-        drop(A);
-        drop(C);
+        free_hold(A);
+        free_hold(C);
         end(B);
     }
 }
@@ -361,15 +364,16 @@ static void so_many_wait_at_each_master(void **state)
         const char *name = name_at(i % 3, i / 3);
         struct hold *A = hold_of(one, "A", name, kind, 0),
                     *B = queue_behind(other, "B", A, kind),
-                    *C = ask_with(one, "C", name,
-                                  asking(.mode = kind->waiter, .permits = kind->permits,
-                                         .wait_ms = -1, .max_waiting = 1));
+                    *C = acquire_hold_with(one, "C", name,
+                                           asking(.mode = kind->waiter,
+                                                  .permits = kind->permits, .wait_ms = -1,
+                                                  .max_waiting = 1));
 
         UNTIL(C->result != PENDING);
         assert_int_equal(C->result, LW_EBUSY);
         hand_over(A, B);
-        drop(A);
-        drop(C);
+        free_hold(A);
+        free_hold(C);
         end(B);
     }
 }
@@ -386,7 +390,7 @@ static void what_has_moved_is_detached_and_adopted(void **state)
         struct hold *A = hold_of(one, "A", name_at(0, i), &kinds[i], 0),
                     *C = pass_by_token(A, other, kinds[i].holder, true);
 
-        drop(A);
+        free_hold(A);
         end(C);
     }
 }
@@ -417,7 +421,7 @@ static void what_is_on_its_way_is_detached_and_then_adopted(void **state)
         UNTIL(C->result != PENDING);
         assert_int_equal(C->result, LW_OK);
         assert_held(C);
-        drop(A);
+        free_hold(A);
         end(C);
     }
 }
@@ -438,7 +442,7 @@ static void what_has_moved_and_back_is_handed_over(void **state)
         cluster_move(slot_of(A), i % 2 ? home : (home + 1) % 3);
         B = queue_behind(other, "B", A, &kinds[0]);
         hand_over(A, B);
-        drop(A);
+        free_hold(A);
         A = B;
         other = i % 2 ? two : one;
     }
@@ -464,7 +468,7 @@ static void what_has_moved_as_a_whole_is_followed(void **state)
         renewed(A);
         assert_held(A);
         pass_on(A, B);
-        drop(A);
+        free_hold(A);
         end(B);
     }
 }
@@ -512,7 +516,7 @@ static void a_silent_node_does_not_keep_the_others_of_a_set(void **state)
     G = group_ask(one, "G", asking(.lease_ms = 3000, .margin_ms = 500), names);
     UNTIL(G->result != PENDING);
     assert_int_equal(G->result, LW_OK);
-    B = ask(other, "B", name_at(1, 0), -1);
+    B = acquire_hold(other, "B", name_at(1, 0), -1);
     server_pause(cluster_server(0));
     UNTIL(G->lost != PENDING);
     assert_int_equal(G->lost, LW_ELOST);
@@ -626,13 +630,13 @@ static void held_and_released_on_its_way(struct peer *one, struct peer *other,
     cluster_carry(slot, to, carried);
     renewed(A);
     assert_int_equal(B->result, PENDING);
-    let_go(A);
+    release_hold(A);
     UNTIL(A->released != PENDING);
     if (A->released != LW_OK) {
         stage_fail("%s, %d keys are there: released %s, %s", kind->name, carried,
                    status_name(A->released), lw_lock_errstr(A->lock));
     }
-    drop(A);
+    free_hold(A);
     if (kind->waiter == LW_MUTEX) {
         UNTIL(B->result != PENDING); /* although the slot still moves */
         assert_int_equal(B->result, LW_OK);
@@ -718,7 +722,7 @@ static void who_closes_lets_go_on_its_way(void **state)
         UNTIL(B->result !=
               PENDING); /* the lease of A is as long as the limit of this wait */
         assert_int_equal(B->result, LW_OK);
-        drop(A);
+        free_hold(A);
         end(B);
     }
 }
@@ -746,20 +750,20 @@ static void who_was_handed_the_last_place_takes_it(void **state)
     A = hold_of(client("a"), "A", name_at(0, 0), &kinds[0], 0);
     slot = slot_of(A);
     to = another(A);
-    B = ask_with(client("b"), "B", lw_lock_name(A->lock),
-                 asking(.wait_ms = -1, .lease_ms = 10000, .margin_ms = 2500));
+    B = acquire_hold_with(client("b"), "B", lw_lock_name(A->lock),
+                          asking(.wait_ms = -1, .lease_ms = 10000, .margin_ms = 2500));
     cluster_ask_owner(slot);
     UNTIL(redis_int("ZCARD lockwire:2:queue:{%s}", lw_lock_name(A->lock)) == 1);
     cluster_begin(slot, to);
     sets = sets_so_far();
-    let_go(A);
+    release_hold(A);
     UNTIL(A->released != PENDING && B->result != PENDING);
     assert_int_equal(A->released, LW_OK);
     assert_int_equal(B->result, LW_OK);
     assert_in_range(sets_so_far() - sets, 1,
                     6); /* two of them are for its fencing tokens */
     assert_true(B->fence > A->fence);
-    drop(A);
+    free_hold(A);
     cluster_carry(slot, to, -1);
     cluster_end(slot, to);
     end(B);
@@ -776,7 +780,8 @@ static void turns_are_taken_on_its_way(void **state)
     cluster_set(3, 0, "");
     peer = peer_start_at("a", cluster_url(), client_of(.local_turns = 2));
     for (int i = 0; i < 3; i++) {
-        held[i] = ask_with(peer, "A", "x", asking(.wait_ms = -1, .lease_ms = 60000));
+        held[i] =
+            acquire_hold_with(peer, "A", "x", asking(.wait_ms = -1, .lease_ms = 60000));
     }
     UNTIL(held[0]->result == LW_OK);
     slot = slot_of(held[0]);
@@ -784,7 +789,7 @@ static void turns_are_taken_on_its_way(void **state)
     cluster_begin(slot, to);
     cluster_carry(slot, to, 1);
     for (int i = 0; i < 2; i++) {
-        let_go(held[i]);
+        release_hold(held[i]);
         UNTIL(held[i]->released != PENDING && held[i + 1]->result != PENDING);
         assert_int_equal(held[i]->released, LW_OK);
         assert_int_equal(held[i + 1]->result, LW_OK);
@@ -793,7 +798,7 @@ static void turns_are_taken_on_its_way(void **state)
     cluster_carry(slot, to, -1);
     cluster_end(slot, to);
     assert_held(held[2]);
-    let_go(held[2]);
+    release_hold(held[2]);
     UNTIL(held[2]->released != PENDING);
     assert_int_equal(held[2]->released, LW_OK);
     stage_clear_trace();

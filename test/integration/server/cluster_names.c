@@ -58,11 +58,11 @@ static void renewed(struct hold *hold)
 {
     uint64_t before = peer_stats(hold->peer).refreshes;
 
-    extend(hold, 0);
+    renew_hold(hold, 0);
     UNTIL(hold->renewals == 0);
     while (no_place_is_told && hold->renewed == LW_ECONN) {
         UNTIL(peer_stats(hold->peer).refreshes > before);
-        extend(hold, 0);
+        renew_hold(hold, 0);
         UNTIL(hold->renewals == 0);
     }
     if (hold->renewed != LW_OK) {
@@ -83,7 +83,7 @@ static void live(struct peer *one, struct peer *other, const struct kind *kind)
         renewed(A);
         hand_over(A, B);
         end(B);
-        drop(A);
+        free_hold(A);
     }
 }
 
@@ -98,7 +98,7 @@ static void follow(struct peer *one, struct peer *other, const struct kind *kind
     renewed(A);
     assert_true(no_place_is_told || peer_stats(one).redirects > before);
     pass_on(A, B);
-    drop(A);
+    free_hold(A);
     end(B);
     cluster_move(slot, 0);
 }

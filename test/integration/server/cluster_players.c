@@ -44,9 +44,10 @@ int slot_of(const struct hold *hold)
 static struct hold *ask_as(struct peer *peer, const char *label, const char *name,
                            enum lw_mode mode, uint32_t permits, uint32_t lease_ms)
 {
-    return ask_with(peer, label, name,
-                    asking(.mode = mode, .permits = mode == LW_SHARED ? permits : 0,
-                           .wait_ms = -1, .lease_ms = lease_ms));
+    return acquire_hold_with(peer, label, name,
+                             asking(.mode = mode,
+                                    .permits = mode == LW_SHARED ? permits : 0,
+                                    .wait_ms = -1, .lease_ms = lease_ms));
 }
 
 static void granted(struct hold *hold)
@@ -104,7 +105,7 @@ struct hold *queue_behind(struct peer *peer, const char *label, const struct hol
 void pass_on(struct hold *from, struct hold *to)
 {
     assert_int_equal(to->result, PENDING);
-    let_go(from);
+    release_hold(from);
     granted(to);
     UNTIL(from->released != PENDING);
     assert_int_equal(from->released, LW_OK);
@@ -123,10 +124,10 @@ void hand_over(struct hold *from, struct hold *to)
 
 void end(struct hold *hold)
 {
-    let_go(hold);
+    release_hold(hold);
     UNTIL(hold->released != PENDING);
     assert_int_equal(hold->released, LW_OK);
-    drop(hold);
+    free_hold(hold);
     stage_clear_trace();
 }
 

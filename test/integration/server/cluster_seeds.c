@@ -44,7 +44,8 @@ static void assert_has(const char *text, const char *part)
  * reason. */
 static void is_told(struct peer *peer, const char *name, int error, const char *why)
 {
-    struct hold *A = ask(peer, "A", name, 0), *B = ask(peer, "B", name, 200);
+    struct hold *A = acquire_hold(peer, "A", name, 0),
+                *B = acquire_hold(peer, "B", name, 200);
 
     UNTIL(A->result != PENDING && B->result != PENDING);
     if (A->result != error || B->result != LW_ETIMEOUT) {
@@ -53,8 +54,8 @@ static void is_told(struct peer *peer, const char *name, int error, const char *
     }
     assert_has(lw_lock_errstr(A->lock), why);
     assert_has(lw_lock_errstr(B->lock), why);
-    drop(A);
-    drop(B);
+    free_hold(A);
+    free_hold(B);
     stage_clear_trace();
 }
 
@@ -195,7 +196,7 @@ static void slots_that_nobody_has_lead_nowhere(void **state)
     b = client("b");
     is_told(b, lost, LW_ECONN, "no node of the cluster serves the slot");
     serves(b, other);
-    B = ask(b, "B", lost, -1);
+    B = acquire_hold(b, "B", lost, -1);
     freeReplyObject(
         server_command(cluster_server(2), "CLUSTER ADDSLOTSRANGE 10922 16383"));
     UNTIL(B->result != PENDING);
@@ -230,7 +231,7 @@ static void a_cluster_that_calls_itself_down_says_so(void **state)
     is_told(a, other, LW_ECONN, "CLUSTERDOWN");
     b = client("b");
     is_told(b, other, LW_ECONN, "CLUSTERDOWN");
-    B = ask(b, "B", other, -1);
+    B = acquire_hold(b, "B", other, -1);
     server_restart(cluster_server(2));
     UNTIL(B->result != PENDING);
     assert_int_equal(B->result, LW_OK);
@@ -324,14 +325,14 @@ static void an_address_that_went_to_another_cluster_is_not_used(void **state)
     UNTIL(calls_itself_well(added));
     freeReplyObject(server_command(cluster_server(added), "CLIENT KILL TYPE normal"));
     UNTIL(peer_logged(a, ": this is node "));
-    struct hold *B = ask(a, "B", name, 1000);
+    struct hold *B = acquire_hold(a, "B", name, 1000);
     UNTIL(B->result != PENDING);
     assert_int_equal(B->result, LW_ETIMEOUT);
     reply = server_command(cluster_server(added), "DBSIZE");
     assert_int_equal(reply->integer, 0);
     freeReplyObject(reply);
-    drop(A);
-    drop(B);
+    free_hold(A);
+    free_hold(B);
     stage_clear_trace();
     resume_all_but(added);
     serves(a, name_at(1, 0));
@@ -350,7 +351,7 @@ static void a_node_behind_the_url_of_one_server_says_which(void **state)
     a = start("a", "redis://127.0.0.1:%d", cluster_port(0));
     UNTIL(a->up);
     assert_true(peer_logged(a, "redis-cluster://"));
-    struct hold *B = ask(a, "B", there, 0);
+    struct hold *B = acquire_hold(a, "B", there, 0);
     UNTIL(B->result != PENDING);
     assert_int_equal(B->result, LW_EREDIS);
     assert_has(lw_lock_errstr(B->lock), "MOVED");

@@ -46,7 +46,7 @@ static void name_that_does_not_exist_is_told(void **state)
     struct peer *a =
         peer_start_at("a", "redis://no-such-host.invalid:6379",
                       client_of(.connect_timeout_ms = 500, .backoff_max_ms = 100));
-    ask(a, "A", "x", 0);
+    acquire_hold(a, "A", "x", 0);
     EXPECT("A ECONN");
     UNTIL(a->downs >= 1);
     assert_true(a->why[0] != '\0');
@@ -76,8 +76,8 @@ static void server_that_comes_later(void **state)
     assert_true(a->why[0] != '\0');
     server_restart(&late);
     UNTIL(a->up);
-    struct hold *A = take(a, "A", "x");
-    let_go(A);
+    struct hold *A = acquire_and_wait(a, "A", "x");
+    release_hold(A);
     EXPECT("A granted; A released OK");
     peer_free(a);
     server_stop(&late);
@@ -187,7 +187,7 @@ static void request_time_out_on_a_stopped_server(void **state)
     (void)state;
     server_pause(&stage.server);
     int64_t before = now_ms();
-    struct hold *A = ask(a, "A", "x", 0);
+    struct hold *A = acquire_hold(a, "A", "x", 0);
     UNTIL(!a->up);
     assert_true(a->linked_ms[1] - before >= 390);
     assert_true(a->linked_ms[1] - before <= 400 + 100 + 3 * stage.worst_lag_ms);
@@ -208,11 +208,11 @@ static void request_time_out_is_of_the_oldest_request(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     proxy_swallow(proxy, COMMANDS, TO_CLIENT, true);
     int64_t before = now_ms();
     while (a->up && now_ms() - before < 20000) {
-        extend(A, 0); /* one more request each time */
+        renew_hold(A, 0); /* one more request each time */
         stage_run_for(30);
     }
     assert_false(a->up);
@@ -261,8 +261,9 @@ static void reconnect_verifies_holds_at_once(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x"); /* 30 s: its own renewal would come in ten */
-    take(a, "B", "y");
+    struct hold *A =
+        acquire_and_wait(a, "A", "x"); /* 30 s: its own renewal would come in ten */
+    acquire_and_wait(a, "B", "y");
     EXPECT("A granted; B granted");
     proxy_refuse(proxy, true);
     proxy_cut(proxy, COMMANDS);
@@ -281,7 +282,7 @@ static void server_killed_and_restarted_empty(void **state)
     struct peer *a = peer_ready("a", client_of(.backoff_max_ms = 100)), *b;
 
     (void)state;
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     server_kill(&stage.server);
     UNTIL(!a->up);
@@ -289,7 +290,7 @@ static void server_killed_and_restarted_empty(void **state)
     server_restart(&stage.server);
     EXPECT("A lost ENOTHELD");
     b = peer_ready("b", NULL);
-    struct hold *B = take(b, "B", "x");
+    struct hold *B = acquire_and_wait(b, "B", "x");
     assert_true(B->fence > A->fence); /* I2: also after an empty restart */
 }
 
@@ -300,13 +301,13 @@ static void server_killed_and_restarted_with_its_data(void **state)
     (void)state;
     server_start(&keeping, "--appendonly yes --appendfsync always");
     struct peer *a = peer_start_at("a", keeping.url, client_of(.backoff_max_ms = 100));
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     server_restart(&keeping);
     UNTIL(a->ups == 2);
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A renewed OK");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     peer_free(a);
     server_stop(&keeping);
@@ -322,13 +323,13 @@ static void I8_no_SIGPIPE_when_the_server_dies(void **state)
         peer_wait_ready(a);
         struct hold *all[10];
         for (int j = 0; j < 10; j++) {
-            all[j] = ask(a, "A", "x", -1);
+            all[j] = acquire_hold(a, "A", "x", -1);
         }
         event_base_loop(stage.base, EVLOOP_NONBLOCK);
         proxy_cut(proxy, COMMANDS);
         proxy_cut(proxy, SUBSCRIPTION);
         for (int j = 0; j < 10; j++) {
-            drop(all[j]); /* writes into the dead connection */
+            free_hold(all[j]); /* writes into the dead connection */
         }
         UNTIL(!a->up || i % 2);
     }

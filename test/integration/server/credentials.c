@@ -138,7 +138,7 @@ static void a_rotated_password_is_used_by_the_next_connection(void **state)
     peer_wait_ready(b);
     for (int subscription = 0; subscription <= 1; subscription++) {
         static const char *const next[] = {"second", "third"};
-        struct hold *A = take(a, "A", "x"), *B;
+        struct hold *A = acquire_and_wait(a, "A", "x"), *B;
         int calls = answer.calls;
 
         EXPECT("A granted");
@@ -149,12 +149,12 @@ static void a_rotated_password_is_used_by_the_next_connection(void **state)
         peer_wait_ready(a);
         peer_wait_ready(b);
         assert_int_equal(answer.calls, calls + 2);
-        B = ask(b, "B", "x", -1);
+        B = acquire_hold(b, "B", "x", -1);
         wait_queued("x", 1);
-        let_go(A);
+        release_hold(A);
         EXPECT_SET("A released OK; B granted");
         assert_int_equal(A->lost, PENDING);
-        let_go(B);
+        release_hold(B);
         EXPECT("B released OK");
     }
     assert_int_equal(a->downs, 1);
@@ -170,11 +170,11 @@ static void redissons_listener_asks_as_well(void **state)
     peer_wait_ready(a);
     peer_wait_ready(b);
     assert_int_equal(answer.calls, 4);
-    struct hold *A = ask_with(a, "A", "x", asking(.mode = LW_REDISSON));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.mode = LW_REDISSON));
     EXPECT("A granted");
-    ask_with(b, "B", "x", asking(.mode = LW_REDISSON, .wait_ms = -1));
+    acquire_hold_with(b, "B", "x", asking(.mode = LW_REDISSON, .wait_ms = -1));
     UNTIL(answer.calls == 5);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
 }
 
@@ -281,7 +281,7 @@ static void the_client_may_be_freed_there(void **state)
     give("app", "hunter2");
     answer.also = free_at_the_second; /* at the subscription's call; B is pending */
     b = start("b");
-    ask(b, "B", "x", -1);
+    acquire_hold(b, "B", "x", -1);
     UNTIL(b->client == NULL);
     stage_clear_trace();
     stage_expect_nothing(20);
@@ -302,7 +302,7 @@ static void the_client_may_be_closed_there(void **state)
     give("app", "hunter2");
     answer.also = close_it;
     struct peer *a = start("a");
-    ask(a, "A", "x", -1);
+    acquire_hold(a, "A", "x", -1);
     EXPECT("A ECLOSED; a closed");
     assert_int_equal(answer.calls, 1);
 }
@@ -351,7 +351,7 @@ static void a_loss_comes_before_the_next_question(void **state)
     give("app", "hunter2");
     struct peer *a = start("a");
     peer_wait_ready(a);
-    ask_with(a, "A", "x", asking(.lease_ms = 1000));
+    acquire_hold_with(a, "A", "x", asking(.lease_ms = 1000));
     EXPECT("A granted");
     give("app", "hunter2");
     answer.also = stall_at_first;

@@ -19,8 +19,8 @@ static void NOAUTH_counts_as_link_down_with_the_reason(void **state)
     (void)state;
     redis_ok("CONFIG SET requirepass secret");
     struct peer *a = peer_start("a", client_of(.local_turns = 1, .backoff_max_ms = 100));
-    struct hold *A = ask(a, "A", "x", -1);
-    ask(a, "B", "y", 0);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
+    acquire_hold(a, "B", "y", 0);
     EXPECT("B ECONN");
     assert_non_null(strstr(a->whys, "NOAUTH"));
     assert_int_equal(a->ups, 0);
@@ -47,10 +47,10 @@ static void NOPERM_on_a_command_ends_any_wait_at_once(void **state)
     struct peer *a = user("-set"), *b = peer_ready("b", NULL);
 
     (void)state;
-    take(b, "T", "theirs");
+    acquire_and_wait(b, "T", "theirs");
     EXPECT("T granted");
-    struct hold *A = ask(a, "A", "x", -1), *B = ask(a, "B", "x", 0);
-    struct hold *C = ask(a, "C", "x", 60000);
+    struct hold *A = acquire_hold(a, "A", "x", -1), *B = acquire_hold(a, "B", "x", 0);
+    struct hold *C = acquire_hold(a, "C", "x", 60000);
     EXPECT_SET("A EREDIS; B EREDIS; C EREDIS");
     assert_says(A, "script"); /* a script's own words, of Redis or of Valkey */
     assert_says(B, "script");
@@ -64,9 +64,9 @@ static void NOPERM_on_scripts_ends_a_wait_at_once(void **state)
     struct peer *b = peer_ready("b", NULL), *a = user("-eval -evalsha");
 
     (void)state;
-    take(b, "T", "x");
+    acquire_and_wait(b, "T", "x");
     EXPECT("T granted");
-    struct hold *A = ask(a, "A", "x", -1);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
     EXPECT("A EREDIS");
     assert_says(A, "NOPERM");
 }
@@ -76,10 +76,10 @@ static void NOPERM_on_a_key_ends_any_wait_at_once(void **state)
     struct peer *a = user("resetkeys ~mine* ~lockwire:*");
 
     (void)state;
-    struct hold *A = ask(a, "A", "theirs", -1);
+    struct hold *A = acquire_hold(a, "A", "theirs", -1);
     EXPECT("A EREDIS");
     assert_says(A, "NOPERM");
-    struct hold *B = ask(a, "B", "mine", -1);
+    struct hold *B = acquire_hold(a, "B", "mine", -1);
     EXPECT("B granted");
     assert_held_by_redis(B);
 }
@@ -89,9 +89,9 @@ static void NOPERM_comes_while_it_waits(void **state)
     struct peer *b = peer_ready("b", NULL), *a = user("");
 
     (void)state;
-    struct hold *T = ask_with(b, "T", "x", asking(.lease_ms = 1000));
+    struct hold *T = acquire_hold_with(b, "T", "x", asking(.lease_ms = 1000));
     EXPECT("T granted");
-    struct hold *A = ask(a, "A", "x", -1);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
     wait_queued("x", 1);
     redis_ok("ACL SETUSER app -evalsha -eval");
     EXPECT("A EREDIS"); /* at its next request */
@@ -139,8 +139,8 @@ static void a_refused_release_is_told(void **state)
     for (size_t mode = 0; mode < 3; mode++) {
         for (size_t rule = 0; rule < 3; rule++) {
             struct peer *a = user("");
-            struct hold *A =
-                ask_with(a, "A", "x", asking(.mode = modes[mode], .lease_ms = 2000));
+            struct hold *A = acquire_hold_with(
+                a, "A", "x", asking(.mode = modes[mode], .lease_ms = 2000));
             const char *denied = rule == 0 ? guards[mode] : rules[rule];
             char line[80];
 
@@ -149,7 +149,7 @@ static void a_refused_release_is_told(void **state)
                            rule == 1 && mode == 2 ? "-hdel" : denied);
             redis_ok(line);
             stage_run_for(50); /* so that the release is not a fast one */
-            let_go(A);
+            release_hold(A);
             EXPECT("A released EREDIS");
             if (!quotes(lw_lock_errstr(A->lock))) {
                 stage_fail("%s: \"%s\"", line, lw_lock_errstr(A->lock));
@@ -160,7 +160,7 @@ static void a_refused_release_is_told(void **state)
                     a,
                     "release of x refused; the lock stays held until its lease expires"),
                 1);
-            drop(A);
+            free_hold(A);
             peer_free(a);
             redis_ok("DEL x");
         }
@@ -176,10 +176,10 @@ static void a_refused_release_without_a_look_is_told(void **state)
 
     (void)state;
     for (int i = 0; i < 20; i++) { /* one release in 32 is not a fast one */
-        A = ask_with(a, "A", "x", asking(.lease_ms = 60000));
+        A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 60000));
         EXPECT("A granted");
         redis_ok("ACL SETUSER app -get");
-        let_go(A);
+        release_hold(A);
         UNTIL(A->released != PENDING);
         stage_clear_trace();
         if (A->released == LW_OK) {
@@ -189,7 +189,7 @@ static void a_refused_release_without_a_look_is_told(void **state)
             redis_ok("DEL x");
         }
         redis_ok("ACL SETUSER app +@all");
-        drop(A);
+        free_hold(A);
     }
 }
 
@@ -203,7 +203,7 @@ static void a_refused_renewal_is_told_at_the_loss(void **state)
     for (size_t mode = 0; mode < 3; mode++) {
         struct peer *a = user("");
         struct hold *A =
-            ask_with(a, "A", "x", asking(.mode = modes[mode], .lease_ms = 1000));
+            acquire_hold_with(a, "A", "x", asking(.mode = modes[mode], .lease_ms = 1000));
         char line[80];
 
         EXPECT("A granted");
@@ -218,7 +218,7 @@ static void a_refused_renewal_is_told_at_the_loss(void **state)
                                          "retrying until their leases expire"),
                          1);
         redis_ok("ACL SETUSER app +@all");
-        drop(A);
+        free_hold(A);
         peer_free(a);
         redis_ok("DEL x");
     }

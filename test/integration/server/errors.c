@@ -43,9 +43,9 @@ static void LOADING_counts_as_link_down_and_is_ridden_out(void **state)
     (void)state;
     fake->count = 1;
     struct peer *a = quick_peer("a", fake->url);
-    struct hold *A = ask(a, "A", "x", -1);
-    ask(a, "B", "y", 0);
-    ask(a, "C", "z", 300);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
+    acquire_hold(a, "B", "y", 0);
+    acquire_hold(a, "C", "z", 300);
     EXPECT_SET("B ECONN; C ETIMEOUT");
     assert_int_equal(a->ups, 0);
     assert_true(a->downs > 0);
@@ -64,7 +64,7 @@ static void LOADING_on_a_link_that_was_up_takes_it_down(void **state)
     struct peer *a = quick_peer("a", fake->url);
     UNTIL(a->up);
     fake->count = 1;
-    struct hold *A = ask(a, "A", "x", -1);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
     UNTIL(!a->up);
     assert_non_null(strstr(a->why, "LOADING"));
     fake->count = 0;
@@ -112,9 +112,9 @@ static void what_was_turned_down_is_not_given_back(void **state)
         UNTIL(a->up);
         fake->count = 1;
         undone = cases[i].error;
-        ask_with(a, "A", "x", asking(.wait_ms = 0, .lease_ms = 3600000));
+        acquire_hold_with(a, "A", "x", asking(.wait_ms = 0, .lease_ms = 3600000));
         EXPECT(cases[i].once);
-        ask_with(a, "B", "x", asking(.wait_ms = 200, .lease_ms = 3600000));
+        acquire_hold_with(a, "B", "x", asking(.wait_ms = 200, .lease_ms = 3600000));
         EXPECT(cases[i].later);
         peer_close(a);
         EXPECT("a closed");
@@ -143,12 +143,12 @@ static void what_was_never_answered_is_not_busy(void **state)
     stage.keys_may_stay = true; /* it cannot leave the queue: no reply comes */
     UNTIL(a->up);
     redis_ok("SET y theirs PX 600000");
-    struct hold *A = ask(a, "A", "y", 300);
+    struct hold *A = acquire_hold(a, "A", "y", 300);
     EXPECT("A ETIMEOUT");
     assert_int_equal(lw_lock_error(A->lock), LW_OK);
     assert_says_nothing(A);
     fake->count = 1;
-    struct hold *B = ask(a, "B", "x", 300);
+    struct hold *B = acquire_hold(a, "B", "x", 300);
     EXPECT("B ETIMEOUT");
     assert_int_equal(lw_lock_error(B->lock), LW_ECONN);
     assert_says(B, "no reply in time");
@@ -177,7 +177,7 @@ static void a_lost_connection_is_no_longer_told_once_there_is_another(void **sta
     (void)state;
     UNTIL(a->up);
     fake->count = 1;
-    struct hold *A = ask(a, "A", "x", -1);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
     UNTIL(!a->up);
     assert_says(A, "closed");
     UNTIL(a->up);
@@ -195,8 +195,8 @@ static void READONLY_is_ridden_out_by_who_waits(void **state)
     struct peer *a = quick_peer("a", stage.server.url);
     peer_wait_ready(a);
     redis_ok("REPLICAOF 127.0.0.1 1");
-    struct hold *A = ask(a, "A", "x", -1);
-    struct hold *B = ask(a, "B", "y", 500);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
+    struct hold *B = acquire_hold(a, "B", "y", 500);
     EXPECT("B ETIMEOUT");
     assert_int_equal(A->result, PENDING);
     assert_true(strstr(a->whys, "READONLY") != NULL ||
@@ -211,7 +211,7 @@ static void READONLY_leaves_a_holder_its_lease(void **state)
     (void)state;
     struct peer *a = quick_peer("a", stage.server.url);
     peer_wait_ready(a);
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1200));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 1200));
     EXPECT("A granted");
     redis_ok("REPLICAOF 127.0.0.1 1");
     EXPECT("A lost ELOST");
@@ -234,10 +234,10 @@ static void a_replica_is_down_until_it_is_promoted(void **state)
     assert_non_null(strstr(a->why, "READONLY"));
     redis_ok("REPLICAOF NO ONE");
     UNTIL(a->up);
-    take(a, "A", "x");
+    acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     redis_ok("REPLICAOF 127.0.0.1 1");
-    ask(a, "B", "y", -1);
+    acquire_hold(a, "B", "y", -1);
     UNTIL(!a->up);
     downs = a->downs;
     UNTIL(a->downs >= downs + 4);
@@ -254,15 +254,15 @@ static void OOM_lets_a_holder_renew_and_release(void **state)
     struct peer *a = peer_ready("a", NULL);
 
     (void)state;
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1200));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 1200));
     EXPECT("A granted");
     redis_ok("CONFIG SET maxmemory 1");
     stage_run_for(2500);
     stage_skip_if_lag(400);
     assert_held_by_redis(A);
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A renewed OK");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
     redis_ok("CONFIG SET maxmemory 0");
@@ -274,8 +274,8 @@ static void OOM_is_ridden_out_by_who_waits(void **state)
 
     (void)state;
     redis_ok("CONFIG SET maxmemory 1");
-    struct hold *A = ask(a, "A", "x", -1), *B = ask(a, "B", "y", 400);
-    struct hold *C = ask(a, "C", "z", 0);
+    struct hold *A = acquire_hold(a, "A", "x", -1), *B = acquire_hold(a, "B", "y", 400);
+    struct hold *C = acquire_hold(a, "C", "z", 0);
     EXPECT_SET("B ETIMEOUT; C EREDIS");
     assert_says(B, "OOM");
     assert_says(C, "OOM");
@@ -295,7 +295,7 @@ static void OOM_is_no_longer_told_once_it_has_passed(void **state)
     (void)state;
     redis_ok("SET x theirs PX 600000");
     redis_ok("CONFIG SET maxmemory 1");
-    struct hold *A = ask(a, "A", "x", -1), *B = ask(a, "B", "y", -1);
+    struct hold *A = acquire_hold(a, "A", "x", -1), *B = acquire_hold(a, "B", "y", -1);
     UNTIL(*lw_lock_errstr(A->lock) && *lw_lock_errstr(B->lock));
     assert_says(A, "OOM");
     redis_ok("CONFIG SET maxmemory 0");
@@ -309,13 +309,13 @@ static void OOM_is_no_longer_told_once_it_has_passed(void **state)
 static void OOM_hands_over_to_who_queued_before(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(b, "B", "x", -1);
 
     (void)state;
     EXPECT("A granted");
     wait_queued("x", 1);
     redis_ok("CONFIG SET maxmemory 1");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     stage_run_for(200);
     redis_ok("CONFIG SET maxmemory 0");
@@ -330,12 +330,12 @@ static void NOREPLICAS_makes_a_release_unknown_and_a_holder_keep_its_lease(void 
     (void)state;
     struct peer *a = quick_peer("a", stage.server.url);
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x");
-    struct hold *B = ask_with(a, "B", "y", asking(.lease_ms = 1500));
+    struct hold *A = acquire_and_wait(a, "A", "x");
+    struct hold *B = acquire_hold_with(a, "B", "y", asking(.lease_ms = 1500));
     EXPECT("A granted; B granted");
     redis_ok("CONFIG SET min-replicas-to-write 1");
-    let_go(A);
-    ask(a, "C", "z", 300);
+    release_hold(A);
+    acquire_hold(a, "C", "z", 300);
     EXPECT_SET("C ETIMEOUT; A released EUNKNOWN; B lost ELOST");
     stage_skip_if_lag(300);
     assert_true(B->lost_ms - B->asked_ms >= 1300);
@@ -359,12 +359,12 @@ static void NOREPLICAS_is_logged_once_as_waiting_for_replicas(void **state)
         redis_ok("CONFIG SET min-replicas-to-write 1");
         assert_int_equal(redis_int("CLIENT KILL ID %lld", peer_link_id(a, false)), 1);
         UNTIL(a->ups > ups);
-        ask(a, "W", "w", 0);
+        acquire_hold(a, "W", "w", 0);
         EXPECT("W EREDIS");
         redis_ok("CONFIG SET min-replicas-to-write 0");
-        A = ask(a, "A", "x", -1);
+        A = acquire_hold(a, "A", "x", -1);
         EXPECT("A granted");
-        let_go(A);
+        release_hold(A);
         EXPECT("A released OK");
     }
     for (const char *at = a->log; (at = strstr(at, "waiting for replicas")); at++) {
@@ -388,7 +388,7 @@ static bool is_busy(void)
 static void BUSY_is_ridden_out(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     int done = 0;
 
     (void)state;
@@ -399,8 +399,8 @@ static void BUSY_is_ridden_out(void **state)
         redisBufferWrite(runaway, &done);
     }
     UNTIL(is_busy());
-    struct hold *B = ask(a, "B", "y", -1);
-    let_go(A);
+    struct hold *B = acquire_hold(a, "B", "y", -1);
+    release_hold(A);
     stage_run_for(300);
     assert_int_equal(B->result, PENDING);
     freeReplyObject(server_try(&stage.server, "SCRIPT KILL"));
@@ -419,21 +419,21 @@ static void NOSCRIPT_never_surfaces(void **state)
     (void)state;
     for (int i = 0; i < 10; i++) {
         redis_ok("SCRIPT FLUSH");
-        struct hold *A = take(a, "A", "x");
+        struct hold *A = acquire_and_wait(a, "A", "x");
         redis_ok("SCRIPT FLUSH");
-        struct hold *B = ask(b, "B", "x", -1);
+        struct hold *B = acquire_hold(b, "B", "x", -1);
         wait_queued("x", 1);
         redis_ok("SCRIPT FLUSH");
-        extend(A, 0);
+        renew_hold(A, 0);
         UNTIL(A->renewals == 0);
         assert_int_equal(A->renewed, LW_OK);
         redis_ok("SCRIPT FLUSH");
-        let_go(A);
+        release_hold(A);
         UNTIL(A->released != PENDING && B->result != PENDING);
         assert_int_equal(A->released, LW_OK);
         assert_int_equal(B->result, LW_OK);
         redis_ok("SCRIPT FLUSH");
-        let_go(B);
+        release_hold(B);
         UNTIL(B->released == LW_OK);
         assert_string_equal(lw_lock_errstr(A->lock), "");
         assert_string_equal(lw_lock_errstr(B->lock), "");
@@ -447,18 +447,18 @@ static void NOSCRIPT_never_surfaces(void **state)
 static void too_many_clients_is_told_and_ridden_out(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     EXPECT("A granted");
     redis_ok("CONFIG SET maxclients 1");
     struct peer *b = quick_peer("b", stage.server.url);
-    ask(b, "B", "y", 300);
+    acquire_hold(b, "B", "y", 300);
     EXPECT("B ETIMEOUT");
     assert_non_null(strstr(b->whys, "max number of clients"));
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A renewed OK"); /* a connection that is up is unaffected */
-    struct hold *C = ask(b, "C", "y", -1);
+    struct hold *C = acquire_hold(b, "C", "y", -1);
     redis_ok("CONFIG SET maxclients 10000");
     EXPECT("C granted");
     assert_held_by_redis(C);

@@ -258,9 +258,9 @@ static void a_lease_that_ends_before_the_old_master_stops_is_not_extended(void *
     promote();
     guard_record_open_in(&stage.server, LONG_GUARD_MS, 0);
     a = long_guarded("a");
-    A = ask_with(a, "A", "x", asking(.lease_ms = 30000));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 30000));
     EXPECT("A granted");
-    B = ask_with(a, "B", "y", asking(.lease_ms = 6000));
+    B = acquire_hold_with(a, "B", "y", asking(.lease_ms = 6000));
     EXPECT("B granted");
     stage_run_for(1000);
     ups = a->ups;
@@ -269,9 +269,9 @@ static void a_lease_that_ends_before_the_old_master_stops_is_not_extended(void *
     UNTIL(a->ups > ups);
     UNTIL(lw_lock_remaining_ms(A->lock) > 29200); /* of 30000, less the drift */
     assert_true(lw_lock_remaining_ms(B->lock) <= 5000);
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A renewed OK");
-    extend(B, 0);
+    renew_hold(B, 0);
     EXPECT("B renewed ECONN");
     assert_says(B, text);
     assert_int_equal(lw_lock_error(B->lock), LW_ECONN);
@@ -296,11 +296,11 @@ static void nor_by_a_detach(void **state)
     promote();
     guard_record_open_in(&stage.server, LONG_GUARD_MS, 0);
     a = long_guarded("a");
-    A = ask_with(a, "A", "v", asking(.lease_ms = 30000));
-    B = ask_with(a, "B", "w", asking(.lease_ms = 6000));
-    C = ask_with(a, "C", "x", asking(.lease_ms = 6000, .mode = LW_SHARED));
-    D = ask_with(a, "D", "y", asking(.lease_ms = 6000));
-    E = ask_with(a, "E", "z", asking(.lease_ms = 6000));
+    A = acquire_hold_with(a, "A", "v", asking(.lease_ms = 30000));
+    B = acquire_hold_with(a, "B", "w", asking(.lease_ms = 6000));
+    C = acquire_hold_with(a, "C", "x", asking(.lease_ms = 6000, .mode = LW_SHARED));
+    D = acquire_hold_with(a, "D", "y", asking(.lease_ms = 6000));
+    E = acquire_hold_with(a, "E", "z", asking(.lease_ms = 6000));
     EXPECT_SET("A granted; B granted; C granted; D granted; E granted");
     detach_refused(A, LONG_GUARD_MS - 12000 + 1, LW_EINVAL,
                    "keep_ms 33001 is not between");
@@ -338,17 +338,17 @@ static void a_lack_of_replicas_is_over_with_the_next_retry(void **state)
     promote();
     guard_record_open_in(&stage.server, LONG_GUARD_MS, 0);
     a = long_guarded("a");
-    A = ask_with(a, "A", "x", asking(.lease_ms = 30000));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 30000));
     EXPECT("A granted");
     ups = a->ups;
     redis_ok("DEL " GUARD_RECORD); /* as if this were another server */
     redis_ok("CONFIG SET min-replicas-to-write 1");
     redis_ok("CLIENT KILL TYPE normal");
     UNTIL(a->ups > ups);
-    B = ask_with(a, "T", "y", asking(.lease_ms = 30000));
+    B = acquire_hold_with(a, "T", "y", asking(.lease_ms = 30000));
     EXPECT("T EREDIS");
     assert_says(B, "NOREPLICAS");
-    B = ask_with(a, "B", "y", asking(.wait_ms = -1, .lease_ms = 30000));
+    B = acquire_hold_with(a, "B", "y", asking(.wait_ms = -1, .lease_ms = 30000));
     stage_expect_nothing(1500); /* A is verified again and again */
     assert_int_equal(peer_stats(a).guard_left_ms, 1);
     redis_ok("CONFIG SET min-replicas-to-write 0");
@@ -375,7 +375,7 @@ static void a_hold_is_renewed_when_the_server_is_known(void **state)
     promote();
     guard_record_open_in(&stage.server, LONG_GUARD_MS, 0);
     a = long_guarded("a");
-    A = ask_with(a, "A", "x", asking(.lease_ms = 30000));
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 30000));
     EXPECT("A granted");
     ups = a->ups;
     redis_ok("DEL " GUARD_RECORD);
@@ -385,7 +385,8 @@ static void a_hold_is_renewed_when_the_server_is_known(void **state)
     stage_expect_nothing(1000);
     assert_held_by_redis(A);
     redis_ok("DEL " GUARD_RECORD);
-    ask_with(a, "T", "y", asking(.lease_ms = 30000)); /* it has the client ask again */
+    acquire_hold_with(a, "T", "y",
+                      asking(.lease_ms = 30000)); /* it has the client ask again */
     UNTIL(lw_lock_remaining_ms(A->lock) > 29200);
 }
 
@@ -446,7 +447,7 @@ static void a_restart_closes_and_holders_renew_or_lose(void **state)
     assert_open();
     assert_true(B->result_ms - killed_ms > GUARD_MS - 1000); /* INFO counts in seconds */
     UNTIL(guard_record_left_us(&other) < 0);
-    let_go(C);
+    release_hold(C);
     EXPECT_SET("C released OK; D granted");
     assert_true(D->fence > C->fence);
     assert_true(A->lost_ms - killed_ms < LEASE_MS);
@@ -518,7 +519,7 @@ static void a_lost_release_that_is_sent_again_hands_over_to_nobody(void **state)
     T = take_guarded(w, "T", "n"); /* X is handed the lock: its release reads the queue */
     X = ask_guarded(x, "X", "n", -1);
     wait_queued("n", 1);
-    let_go(T);
+    release_hold(T);
     EXPECT_SET("T released OK; X granted");
     H = ask_guarded(h, "H", "n", -1);
     wait_queued("n", 1);
@@ -528,7 +529,7 @@ static void a_lost_release_that_is_sent_again_hands_over_to_nobody(void **state)
     UNTIL(has_written(&other));
     size = size_of_writes(&other);
     proxy_swallow(to_x, COMMANDS, TO_CLIENT, true);
-    let_go(X);
+    release_hold(X);
     EXPECT("H granted");
     proxy_black_hole(to_h, true);
     proxy_refuse(to_x, true);

@@ -156,9 +156,9 @@ static void a_mutex_is_released_and_handed_to_no_waiter(void **state)
     B = ask_guarded(b, "B", "x", -1);
     wait_queued("x", 1);
     close_to(a, b);
-    extend(A, LEASE_MS);
+    renew_hold(A, LEASE_MS);
     EXPECT("A renewed OK");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
     assert_int_equal(redis_int("ZCARD %s", queue_of("x")), 1);
@@ -184,7 +184,7 @@ static void handles_of_one_client_do_not_re_acquire(void **state)
     A = take_guarded(a, "A", "x");
     ask_guarded(a, "N", "x", -1);
     close_to(a, b);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
     stage_expect_nothing(CLOSED_MS / 4);
@@ -211,7 +211,7 @@ static void a_re_acquire_is_not_repeated(void **state)
     A = take_guarded(a, "A", "x");
     N = ask_guarded(a, "N", "x", -1);
     proxy_swallow(proxy, COMMANDS, TO_CLIENT, true);
-    let_go(A);
+    release_hold(A);
     UNTIL(strstr(redis_text("GET x"), ":1:") == NULL); /* it is the next token's */
     redis_ok("DEL x");                                 /* the write is lost */
     close_for(CLOSED_MS);
@@ -239,7 +239,7 @@ static void a_waiter_that_leaves_serves_no_queue(void **state)
     A = take_guarded(a, "A", "x");
     L = ask_guarded(a, "L", "y", -1);
     EXPECT("L granted");
-    drop(L);
+    free_hold(L);
     B = ask_guarded(b, "B", "x", -1);
     wait_queued("x", 1);
     struct peer *c = guarded("c");
@@ -247,7 +247,7 @@ static void a_waiter_that_leaves_serves_no_queue(void **state)
     wait_queued("x", 2);
     close_to(b, c);
     redis_ok("DEL x"); /* the lease of A expires */
-    drop(L);
+    free_hold(L);
     UNTIL(redis_int("ZCARD %s", queue_of("x")) == 1);
     assert_closed();
     assert_int_equal(redis_int("EXISTS x"), 0);
@@ -302,9 +302,9 @@ static void queue_up(long long members)
 
 static struct hold *ask_mode(struct peer *peer, const char *label, enum lw_mode mode)
 {
-    return ask_with(peer, label, "x",
-                    asking(.wait_ms = -1, .lease_ms = LEASE_MS, .mode = mode,
-                           .permits = mode == LW_SHARED ? 2 : 0));
+    return acquire_hold_with(peer, label, "x",
+                             asking(.wait_ms = -1, .lease_ms = LEASE_MS, .mode = mode,
+                                    .permits = mode == LW_SHARED ? 2 : 0));
 }
 
 static void a_read_write_lock_is_released_to_no_waiter(void **state)
@@ -321,7 +321,7 @@ static void a_read_write_lock_is_released_to_no_waiter(void **state)
     B = ask_mode(b, "B", LW_SHARED);
     queue_up(1);
     close_to(a, b);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     stage_expect_nothing(CLOSED_MS / 4);
     assert_closed();
@@ -369,7 +369,7 @@ static void a_token_is_adopted_when_the_gate_opens(void **state)
         assert_open();
         assert_true(B->fence > A->fence);
         assert_held_by_redis(B);
-        let_go(B);
+        release_hold(B);
         EXPECT("B released OK");
     }
 }
@@ -395,7 +395,8 @@ static void a_renewal_lets_in_no_waiter(void **state)
     dead = peer_ready("d", NULL);
     A = ask_mode(a, "A", LW_SHARED);
     EXPECT("A granted");
-    ask_with(dead, "D", "x", asking(.lease_ms = 1000, .mode = LW_SHARED, .permits = 2));
+    acquire_hold_with(dead, "D", "x",
+                      asking(.lease_ms = 1000, .mode = LW_SHARED, .permits = 2));
     EXPECT("D granted");
     B = ask_mode(b, "B", LW_SHARED);
     queue_up(1);
@@ -431,7 +432,7 @@ static void a_hand_over_is_believed_when_the_gate_opens(void **state)
     B = ask_guarded(b, "B", "x", -1);
     wait_queued("x", 1);
     close_to(a, b);
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     UNTIL(redis_int("ZCARD %s", queue_of("x")) == 0);
     stage_expect_nothing(CLOSED_MS / 4);
@@ -462,7 +463,7 @@ static void assert_refused_with(struct peer *peer, const char *text)
     EXPECT("R EREDIS");
     assert_says(hold, text);
     assert_true(peer_stats(peer).guard_left_ms > 0);
-    drop(hold);
+    free_hold(hold);
 }
 
 static int asked_times(void)
@@ -502,7 +503,7 @@ static void two_guard_times_exclude_each_other(void **state)
     grow_old();
     redis_ok("DEL " GUARD_RECORD);
     UNTIL(peer_stats(b).guard_left_ms == 0);
-    ask_with(b, "C", "x", asking(.lease_ms = LEASE_MS));
+    acquire_hold_with(b, "C", "x", asking(.lease_ms = LEASE_MS));
     EXPECT("C granted");
     assert_open();
 }
@@ -524,8 +525,8 @@ static void serves_when_permitted(struct peer *peer)
     redis_ok("ACL SETUSER app +@all allkeys");
     grow_old();
     UNTIL(peer->up && peer_stats(peer).guard_left_ms == 0); /* at a heartbeat */
-    ask_with(peer, "B", "x",
-             asking(.wait_ms = -1, .lease_ms = LEASE_MS, .flags = LW_NO_FENCE));
+    acquire_hold_with(peer, "B", "x",
+                      asking(.wait_ms = -1, .lease_ms = LEASE_MS, .flags = LW_NO_FENCE));
     EXPECT("B granted");
     assert_open();
 }
@@ -748,26 +749,26 @@ static void leases_are_bounded_by_the_guard_time(void **state)
     (void)state;
     close_for(0);
     a = guarded("a");
-    ask_refused(a, "x", asking(.lease_ms = 3001), LW_EINVAL, text);
-    ask_refused(a, "x", NULL, LW_EINVAL,
-                "lease_ms 30000 is above 3000, the most that guard_ms 15000 allows");
+    acquire_refused(a, "x", asking(.lease_ms = 3001), LW_EINVAL, text);
+    acquire_refused(a, "x", NULL, LW_EINVAL,
+                    "lease_ms 30000 is above 3000, the most that guard_ms 15000 allows");
     keeper_refused(a, "x", asking(.lease_ms = 3001), LW_EINVAL, text);
     group_refused(a, names, 2, asking(.lease_ms = 3001), LW_EINVAL, text);
     adopt_refused(a, "x", "3f1c0a9b-7d5e-4468-8a1b-0123456789ab:7:2000-",
                   asking(.lease_ms = 3001), LW_EINVAL, text);
-    ask_refused(a, "x", asking(.lease_ms = 3000, .at_least_ms = 3001), LW_EINVAL,
-                "at_least_ms 3001 is above 3000, the longest lease");
-    ask_refused(a, "x", asking(.lease_ms = 3000, .mode = LW_REDISSON), LW_EINVAL,
-                "LW_REDISSON is not supported with guard_ms 15000");
-    A = ask_with(a, "A", "x", asking(.lease_ms = 3000));
+    acquire_refused(a, "x", asking(.lease_ms = 3000, .at_least_ms = 3001), LW_EINVAL,
+                    "at_least_ms 3001 is above 3000, the longest lease");
+    acquire_refused(a, "x", asking(.lease_ms = 3000, .mode = LW_REDISSON), LW_EINVAL,
+                    "LW_REDISSON is not supported with guard_ms 15000");
+    A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 3000));
     EXPECT("A granted");
-    extend_refused(A, 3001, LW_EINVAL);
-    extend(A, 3000);
+    renew_refused(A, 3001, LW_EINVAL);
+    renew_hold(A, 3000);
     EXPECT("A renewed OK");
     slow = peer_ready("s",
                       client_of(.guard_ms = GUARD_MS + 1000, .request_timeout_ms = 7000));
-    ask_refused(slow, "y", asking(.lease_ms = 2001), LW_EINVAL,
-                "lease_ms 2001 is above 2000, the most that guard_ms 16000 allows");
+    acquire_refused(slow, "y", asking(.lease_ms = 2001), LW_EINVAL,
+                    "lease_ms 2001 is above 2000, the most that guard_ms 16000 allows");
 }
 
 int main(void)

@@ -42,7 +42,8 @@ struct peer *guarded(const char *label)
 struct hold *ask_guarded(struct peer *peer, const char *label, const char *name,
                          int64_t wait_ms)
 {
-    return ask_with(peer, label, name, asking(.wait_ms = wait_ms, .lease_ms = LEASE_MS));
+    return acquire_hold_with(peer, label, name,
+                             asking(.wait_ms = wait_ms, .lease_ms = LEASE_MS));
 }
 
 struct hold *take_guarded(struct peer *peer, const char *label, const char *name)
@@ -63,7 +64,7 @@ void open_at_once(struct peer *peer)
     assert_int_equal(peer_stats(peer).guard_left_ms, 0);
     assert_int_equal(peer_stats(peer).guarded, 0);
     assert_false(peer_logged(peer, "no locks are granted"));
-    let_go(hold);
+    release_hold(hold);
     EXPECT("O released OK");
-    drop(hold);
+    free_hold(hold);
 }

@@ -29,11 +29,11 @@ static void a_client_comes_up_again_with_any_limit(void **state)
 
         for (int again = 0; again < 2; again++) {
             int ups = a->ups;
-            struct hold *A = take(a, "A", "x");
+            struct hold *A = acquire_and_wait(a, "A", "x");
 
             redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
             UNTIL(a->ups > ups);
-            let_go(A);
+            release_hold(A);
             EXPECT("A granted; A released OK");
         }
         peer_close(a);
@@ -54,7 +54,7 @@ static void no_more_than_the_limit_are_unanswered(void **state)
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     for (int i = 0; i < 10; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);
-        ask_with(a, name, name, asking(.flags = LW_NO_FENCE));
+        acquire_hold_with(a, name, name, asking(.flags = LW_NO_FENCE));
     }
     UNTIL(monitor_count("set") == 2);
     stage_expect_nothing(100);
@@ -91,7 +91,8 @@ static void ask_for_many(struct peer *a)
     proxy_delay(slow_way, COMMANDS, TO_SERVER, 20);
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);
-        many[i] = ask_with(a, name, name, asking(.wait_ms = -1, .flags = LW_NO_FENCE));
+        many[i] =
+            acquire_hold_with(a, name, name, asking(.wait_ms = -1, .flags = LW_NO_FENCE));
     }
 }
 
@@ -105,7 +106,7 @@ static void many_are_granted(void)
 static void a_lease_outlives_many_who_ask_in_one_turn(void **state)
 {
     struct peer *a = slow_peer();
-    struct hold *A = ask_with(a, "A", "x", asking(.lease_ms = 1000));
+    struct hold *A = acquire_hold_with(a, "A", "x", asking(.lease_ms = 1000));
 
     (void)state;
     EXPECT("A granted");
@@ -118,15 +119,16 @@ static void a_lease_outlives_many_who_ask_in_one_turn(void **state)
 static void a_release_does_not_wait_for_those_who_ask(void **state)
 {
     struct peer *a = slow_peer();
-    struct hold *A = take(a, "A", "x"), *B = take(a, "B", "y"), *C;
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_and_wait(a, "B", "y"),
+                *C;
 
     (void)state;
-    C = ask(a, "C", "x", -1);
+    C = acquire_hold(a, "C", "x", -1);
     wait_queued("x", 1);
     ask_for_many(a);
-    extend(B, 0);
-    let_go(A);
-    drop(C);
+    renew_hold(B, 0);
+    release_hold(A);
+    free_hold(C);
     UNTIL(A->released == LW_OK && B->renewed == LW_OK);
     UNTIL(redis_int("EXISTS x %s", queue_of("x")) == 0);
     assert_int_equal(many[MANY - 1]->result, PENDING);
@@ -141,7 +143,7 @@ static void who_waits_asks_again_before_those_who_ask(void **state)
 
     (void)state;
     redis_ok("SET x stranger PX 300");
-    A = ask(a, "A", "x", -1);
+    A = acquire_hold(a, "A", "x", -1);
     wait_queued("x", 1);
     ask_for_many(a);
     UNTIL(A->result == LW_OK);
@@ -212,7 +214,7 @@ static void turns_of_many_names_keep_nobody_out(void **state)
         churn_ask(names[i % 6]);
     }
     UNTIL(churn.grants > 1000);
-    struct hold *L = ask(a, "L", "lonely", 0);
+    struct hold *L = acquire_hold(a, "L", "lonely", 0);
     long before = churn.grants;
     UNTIL(L->result != PENDING || churn.grants > before + 50000);
     assert_int_equal(L->result, LW_OK);
@@ -226,30 +228,30 @@ static void turns_of_many_names_keep_nobody_out(void **state)
 static void an_answer_that_nobody_waits_for_makes_room(void **state)
 {
     struct peer *a = narrow(1);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
-    extend(A, 0);
-    let_go(A);
+    renew_hold(A, 0);
+    release_hold(A);
     EXPECT("A granted; A renewed ECANCELED; A released OK");
-    A = take(a, "B", "x");
-    extend(A, 0);
-    drop(A);
+    A = acquire_and_wait(a, "B", "x");
+    renew_hold(A, 0);
+    free_hold(A);
     EXPECT("B granted");
-    take(a, "C", "x");
+    acquire_and_wait(a, "C", "x");
     EXPECT("C granted");
 }
 
 static void what_was_not_sent_yet_is_never_sent(void **state)
 {
     struct peer *a = narrow(1);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     (void)state;
     monitor_start();
-    extend(A, 40000);
-    extend(A, 50000);
-    let_go(A);
+    renew_hold(A, 40000);
+    renew_hold(A, 50000);
+    release_hold(A);
     EXPECT("A granted; A renewed ECANCELED; A renewed ECANCELED; A released OK");
     assert_true(monitor_saw("40000"));
     assert_false(monitor_saw("50000"));

@@ -47,7 +47,8 @@ static struct peer *quick_peer(const char *label, const char *url)
 /* Acquires, extends and releases the lock, whatever the replies in between. */
 static void hold_once(struct peer *a, const char *what)
 {
-    struct hold *A = ask_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 20000));
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.wait_ms = -1, .lease_ms = 20000));
 
     UNTIL(A->result != PENDING);
     if (A->result != LW_OK) {
@@ -55,14 +56,14 @@ static void hold_once(struct peer *a, const char *what)
     }
     if (lw_lock_state(A->lock) == LW_HELD) {
         assert_held_by_redis(A);
-        extend(A, 0);
+        renew_hold(A, 0);
         UNTIL(A->renewals == 0);
     }
     if (lw_lock_state(A->lock) == LW_HELD) {
-        let_go(A);
+        release_hold(A);
         UNTIL(A->released != PENDING);
     }
-    drop(A);
+    free_hold(A);
 }
 
 /* Holds the lock twice: the first fencing token of a connection comes without an INCR. */
@@ -198,7 +199,7 @@ static void I6_reply_lost_at_every_command(void **state)
         struct proxy *proxy = proxy_start(stage.server.path, false);
         struct peer *a = quick_peer("a", proxy->url), *b = peer_ready("b", NULL);
         peer_wait_ready(a);
-        struct hold *A = ask(a, "A", "x", -1), *B = NULL;
+        struct hold *A = acquire_hold(a, "A", "x", -1), *B = NULL;
         for (int turns = 0; turns < i; turns++) {
             event_base_loop(stage.base, EVLOOP_NONBLOCK);
         }
@@ -209,10 +210,10 @@ static void I6_reply_lost_at_every_command(void **state)
         UNTIL(A->result != PENDING);
         assert_int_equal(A->result, LW_OK);
         assert_held_by_redis(A);
-        B = ask(b, "B", "x", -1);
+        B = acquire_hold(b, "B", "x", -1);
         wait_queued("x", 1);
         proxy_swallow(proxy, COMMANDS, TO_CLIENT, true);
-        let_go(A);
+        release_hold(A);
         stage_run_for(10);
         proxy_cut(proxy, COMMANDS);
         proxy_swallow(proxy, COMMANDS, TO_CLIENT, false);
@@ -220,7 +221,7 @@ static void I6_reply_lost_at_every_command(void **state)
         assert_int_equal(A->released, LW_OK);
         assert_int_equal(B->result, LW_OK);
         assert_held_by_redis(B); /* the repeated release did not affect the next owner */
-        drop(B);
+        free_hold(B);
         UNTIL(redis_int("EXISTS x") == 0);
         peer_free(a);
         peer_free(b);
@@ -275,7 +276,8 @@ static const char *const strange_texts[] = {
 static void stranger_s_messages_on_our_channel_are_ignored(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
-    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1), *H = take(b, "H", "h");
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(b, "B", "x", -1),
+                *H = acquire_and_wait(b, "H", "h");
     char uuid[64], token[128], waiting[128];
 
     (void)state;
@@ -295,7 +297,7 @@ static void stranger_s_messages_on_our_channel_are_ignored(void **state)
     assert_int_equal(peer_count_logged(b, "unknown message ignored"), 1);
     assert_held_by_redis(A);
     assert_held_by_redis(H);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_held_by_redis(B);
 }
@@ -303,7 +305,7 @@ static void stranger_s_messages_on_our_channel_are_ignored(void **state)
 static void long_message_on_our_channel_is_ignored(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     static char text[100000];
     char uuid[40];
 

@@ -87,13 +87,13 @@ static void wrong_password_is_told_and_tried_again(void **state)
     redis_ok("ACL SETUSER app reset on >right +@all ~* &*");
     struct peer *a = peer_start(
         "a", client_of(.username = "app", .password = "hunter2", .backoff_max_ms = 100));
-    ask(a, "B", "y", 0);
+    acquire_hold(a, "B", "y", 0);
     EXPECT("B ECONN");
     UNTIL(a->downs >= 3);
     assert_non_null(strstr(a->why, "WRONGPASS"));
     assert_int_equal(a->ups, 0);
     assert_silent_about(a, "hunter2");
-    struct hold *A = ask(a, "A", "x", -1);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
     redis_ok("ACL SETUSER app >hunter2"); /* as in a rotation */
     EXPECT("A granted");
     assert_held_by_redis(A);
@@ -107,16 +107,16 @@ static void database_is_selected(void **state)
     (void)state;
     (void)snprintf(url, sizeof(url), "%s?db=7", stage.server.url);
     struct peer *a = peer_start_at("a", url, NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     assert_int_equal(redis_int("EXISTS x"), 0);
     redis_ok("SELECT 7");
     assert_string_equal(redis_text("GET x"), lw_lock_owner(A->lock));
-    let_go(A);
+    release_hold(A);
     EXPECT("A granted; A released OK");
     assert_int_equal(redis_int("EXISTS x"), 0);
     redis_ok("SELECT 0");
     struct peer *b = peer_start_at("b", url, client_of(.db = 3)); /* options override */
-    take(b, "B", "x");
+    acquire_and_wait(b, "B", "x");
     redis_ok("SELECT 3");
     assert_int_equal(redis_int("EXISTS x"), 1);
     redis_ok("SELECT 0");

@@ -168,11 +168,11 @@ static void the_master_is_found_and_what_it_lacks_is_told(void **state)
     watch();
 
     struct peer *a = start("a");
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     EXPECT("A granted");
     UNTIL(peer_logged(a, "min-replicas-to-write"));
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     assert_int_equal(peer_stats(a).failovers, 0);
     assert_true(followed_for(a, master_port) >= 0);
@@ -203,7 +203,7 @@ static void a_failover_by_order_is_followed_by_both_links(void **state)
     watch();
 
     struct peer *a = start("a"), *b = start("b");
-    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(b, "B", "x", -1);
 
     EXPECT("A granted");
     wait_queued("x", 1);
@@ -211,7 +211,7 @@ static void a_failover_by_order_is_followed_by_both_links(void **state)
     sentinel_fail_over(&sentinel);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     stage_expect_nothing(300);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_true(B->fence > A->fence);
     assert_int_equal(peer_stats(a).failovers, 1);
@@ -232,7 +232,7 @@ static void a_detached_lock_is_adopted_at_the_new_master(void **state)
     a = start("a");
     b = start("b");
     for (int i = 0; i < 3; i++) {
-        old[i] = ask_with(a, labels[i], names[i], asking(.mode = modes[i]));
+        old[i] = acquire_hold_with(a, labels[i], names[i], asking(.mode = modes[i]));
         UNTIL(old[i]->result == LW_OK);
         detach_hold(old[i], 600000);
         UNTIL(old[i]->released == LW_OK);
@@ -248,7 +248,7 @@ static void a_detached_lock_is_adopted_at_the_new_master(void **state)
         UNTIL(adopted[i]->result != PENDING);
         assert_int_equal(adopted[i]->result, LW_OK);
         assert_true(adopted[i]->fence > old[i]->fence);
-        let_go(adopted[i]);
+        release_hold(adopted[i]);
         UNTIL(adopted[i]->released == LW_OK);
     }
     late = adopt_hold(b, "L", "x", lw_lock_token(old[0]->lock), asking(.wait_ms = -1));
@@ -278,11 +278,11 @@ static void a_limit_goes_on_at_the_new_master(void **state)
     watch();
 
     struct peer *a = start("a"), *b = start("b");
-    struct hold *A = take(a, "A", "x"), *B;
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B;
     const char *queue = queue_of("x");
 
     EXPECT("A granted");
-    B = ask_with(b, "B", "x", asking(.wait_ms = -1, .max_waiting = 1));
+    B = acquire_hold_with(b, "B", "x", asking(.wait_ms = -1, .max_waiting = 1));
     wait_queued("x", 1);
     replicate();
     freeReplyObject(server_command(&replica, "CONFIG SET replica-read-only no"));
@@ -296,9 +296,9 @@ static void a_limit_goes_on_at_the_new_master(void **state)
     server_kill(&stage.server);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     UNTIL(count_waiters() == 2);
-    ask_with(a, "E", "x", asking(.wait_ms = -1, .max_waiting = 2));
+    acquire_hold_with(a, "E", "x", asking(.wait_ms = -1, .max_waiting = 2));
     EXPECT("E EBUSY");
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_true(B->fence > A->fence);
 }
@@ -309,14 +309,14 @@ static void the_master_dies_and_its_replica_goes_on(void **state)
     watch();
 
     struct peer *a = start("a"), *b = start("b");
-    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(b, "B", "x", -1);
 
     EXPECT("A granted");
     wait_queued("x", 1);
     replicate();
     server_kill(&stage.server);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_true(B->fence > A->fence);
     assert_int_equal(peer_stats(a).failovers, 1);
@@ -329,7 +329,7 @@ static void a_hold_that_the_new_master_does_not_know_is_lost(void **state)
     watch();
 
     struct peer *a = start("a"), *b = start("b");
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     EXPECT("A granted");
     replicate();
@@ -339,7 +339,7 @@ static void a_hold_that_the_new_master_does_not_know_is_lost(void **state)
     EXPECT("A lost ENOTHELD");
     UNTIL(is_at_the_replica(b));
 
-    struct hold *B = take(b, "B", "x");
+    struct hold *B = acquire_and_wait(b, "B", "x");
 
     EXPECT("B granted");
     assert_true(B->fence > A->fence);
@@ -353,7 +353,7 @@ static void a_master_that_stood_still_is_left_though_it_lives_on(void **state)
     watch();
 
     struct peer *a = start("a"), *b = start("b");
-    struct hold *A = take(a, "A", "x"), *B = ask(b, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_hold(b, "B", "x", -1);
 
     EXPECT("A granted");
     wait_queued("x", 1);
@@ -361,7 +361,7 @@ static void a_master_that_stood_still_is_left_though_it_lives_on(void **state)
     server_pause(&stage.server);
     UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
     server_resume(&stage.server);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_true(B->fence > A->fence);
     assert_true(is_at_the_replica(a) && is_at_the_replica(b));
@@ -375,17 +375,17 @@ static void who_waits_as_redisson_does_is_woken_at_the_new_master(void **state)
 
     struct peer *a = start("a"), *b = start("b");
     struct hold *A =
-        ask_with(a, "A", "x", asking(.mode = LW_REDISSON, .lease_ms = 60000));
+        acquire_hold_with(a, "A", "x", asking(.mode = LW_REDISSON, .lease_ms = 60000));
 
     EXPECT("A granted");
-    ask_with(b, "B", "x", asking(.mode = LW_REDISSON, .wait_ms = -1));
+    acquire_hold_with(b, "B", "x", asking(.mode = LW_REDISSON, .wait_ms = -1));
     UNTIL(redis_int("EVAL %s 0", "return redis.call('PUBSUB', 'NUMSUB', "
                                  "'redisson_lock__channel:{x}')[2]") == 1);
     replicate();
     sentinel_fail_over(&sentinel);
     UNTIL(a->up && replica_says("CLIENT LIST", " name=test-b ") == 3);
     UNTIL(replica_says("CLIENT LIST", " name=test-a ") == 2);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
 }
 
@@ -607,13 +607,13 @@ static void stays_at_the_master(struct peer *a)
     redis_ok("CLIENT KILL TYPE pubsub");
     UNTIL(!a->up);
     UNTIL(a->up);
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     b = peer_start_at("b", sentinel.url, client_of(.local_turns = 1));
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     assert_false(peer_logged(b, "is now"));
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_true(B->fence > 0);
     (void)followed_for(a, master_port);
@@ -657,14 +657,14 @@ static void what_a_learnt_one_says_is_proved_at_the_new_master(void **state)
     watch();
 
     struct peer *a = learn_the_second("", NULL);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
 
     EXPECT("A granted");
     replicate();
     sentinel_pause(&sentinel);
     sentinel_fail_over(&second);
     UNTIL(is_at_the_replica(a));
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     assert_int_equal(peer_stats(a).failovers, 1);
 }
@@ -694,14 +694,14 @@ static void the_id_of_a_master_that_had_no_replica_is_asked_for_again(void **sta
     UNTIL(strcmp(sentinel_says(&second, "REPLICAS", "master-link-status"), "ok") == 0);
     monitor_start();
     UNTIL(monitor_saw("replication"));
-    A = take(a, "A", "x"); /* its reply comes after that one */
+    A = acquire_and_wait(a, "A", "x"); /* its reply comes after that one */
     EXPECT("A granted");
     monitor_stop();
     replicate();
     sentinel_pause(&sentinel);
     sentinel_fail_over(&second);
     UNTIL(is_at_the_replica(a));
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     assert_int_equal(peer_stats(a).failovers, 1);
 }

@@ -93,15 +93,15 @@ static void live_for(const char *url, uint32_t wait_ms)
     look.then = NULL;
     heard[0] = '\0';
     UNTIL(a->ups + a->downs > 0);
-    A = ask_with(a, "A", "x", asking(.wait_ms = wait_ms, .lease_ms = 20000));
-    B = ask_with(a, "B", "x", asking(.wait_ms = 200));
+    A = acquire_hold_with(a, "A", "x", asking(.wait_ms = wait_ms, .lease_ms = 20000));
+    B = acquire_hold_with(a, "B", "x", asking(.wait_ms = 200));
     UNTIL(A->result != PENDING && B->result != PENDING);
     hear(lw_lock_errstr(A->lock));
     if (lw_lock_state(A->lock) == LW_HELD) {
-        extend(A, 0);
+        renew_hold(A, 0);
         UNTIL(A->renewals == 0);
         hear(lw_lock_errstr(A->lock));
-        let_go(A);
+        release_hold(A);
         UNTIL(A->released != PENDING);
     }
     assert_told_harmlessly(A);
@@ -219,9 +219,9 @@ static void a_stranger_s_type_is_told_without_control_bytes(void **state)
     redis_ok("SET x theirs");
     lie = refusal;
     lie_to = "EVALSHA";
-    ask(a, "A", "x", 0);
+    acquire_hold(a, "A", "x", 0);
     EXPECT("A EBUSY");
-    ask(a, "B", "x", 0);
+    acquire_hold(a, "B", "x", 0);
     EXPECT("B EBUSY");
     assert_int_equal(
         peer_count_logged(a, "contains a " TOLD " not written by this kind of lock"), 1);
@@ -241,7 +241,7 @@ static void what_nobody_asked_for_is_told_without_control_bytes(void **state)
     UNTIL(a->up);
     lie = VILE_ERROR VILE_ERROR VILE_ERROR VILE_ERROR; /* more replies than requests */
     lie_to = "SET";
-    ask_with(a, "A", "x", asking(.flags = LW_NO_FENCE));
+    acquire_hold_with(a, "A", "x", asking(.flags = LW_NO_FENCE));
     EXPECT("A EREDIS");
     UNTIL(a->downs > 0);
     assert_non_null(strstr(a->whys, TOLD));
@@ -285,7 +285,7 @@ static void a_code_in_a_name_is_no_code(void **state)
     struct peer *a = start(other.url);
     freeReplyObject(server_command(&other, "SET job:LOADING theirs"));
     UNTIL(a->up);
-    ask_with(a, "A", "job:LOADING", asking(.flags = LW_NO_FENCE, .wait_ms = -1));
+    acquire_hold_with(a, "A", "job:LOADING", asking(.flags = LW_NO_FENCE, .wait_ms = -1));
     EXPECT("A EREDIS");
     assert_non_null(strstr(lw_lock_errstr(holds->lock), "unknown command"));
     assert_int_equal(a->downs, 0);

@@ -89,7 +89,7 @@ static void a_node_of_another_name(void **state)
     name = name_at(2, 0);
     a = start("a", client_of(.tls_ca = tls_file("ca.pem")));
     UNTIL(a->up);
-    A = ask(a, "A", name, 0);
+    A = acquire_hold(a, "A", name, 0);
     UNTIL(A->result != PENDING);
     assert_int_equal(A->result, LW_ECONN);
     (void)snprintf(wanted, sizeof(wanted),
@@ -98,7 +98,7 @@ static void a_node_of_another_name(void **state)
     if (strstr(lw_lock_errstr(A->lock), reason) == NULL || !peer_logged(a, reason)) {
         stage_fail("\"%s\" does not say %s", lw_lock_errstr(A->lock), reason);
     }
-    drop(A);
+    free_hold(A);
     stage_clear_trace();
     serves(a, 0);
     shows(2, "server.pem");
@@ -118,7 +118,7 @@ static void one_name_for_all(void **state)
     UNTIL(a->up);
     A = hold_of(a, "A", name_at(0, 0), &kinds[0], 0);
     cluster_move(slot_of(A), 1);
-    extend(A, 0);
+    renew_hold(A, 0);
     UNTIL(A->renewed == LW_OK && A->renewals == 0);
     end(A);
     serves(a, 1);

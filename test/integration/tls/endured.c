@@ -51,7 +51,7 @@ static void ask_many(struct front *front, struct peer *a)
     front_read(front, false);
     for (int i = 0; i < 1000; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);
-        many[i] = ask(a, "N", name, -1);
+        many[i] = acquire_hold(a, "N", name, -1);
     }
     stage_run_for(5);
 }
@@ -61,7 +61,7 @@ static void serve_many(struct front *front)
     front_read(front, true);
     for (int i = 0; i < 1000; i++) {
         UNTIL(many[i]->result == LW_OK);
-        let_go(many[i]);
+        release_hold(many[i]);
     }
     for (int i = 0; i < 1000; i++) {
         UNTIL(many[i]->released == LW_OK);
@@ -97,7 +97,7 @@ static void new_keys_twice_while_nothing_can_be_written(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     ask_many(front, a);
     for (int i = 0; i < 2; i++) {
         front_update_keys(front);
@@ -135,7 +135,7 @@ static void another_handshake_is_refused(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     load_begin(a);
     for (int round = 0; round < 5; round++) {
         int before = a->downs;
@@ -195,30 +195,30 @@ static void end_half_way(const struct ending *ending)
 
     peer_wait_ready(a);
     peer_wait_ready(b);
-    A = take(a, "A", "x");
-    B = ask(b, "B", "x", -1);
+    A = acquire_and_wait(a, "A", "x");
+    B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     EXPECT("A granted");
     accepted = front->accepted;
     front->ends = ending->ends;
     front->half = ending->half;
     front->left = ending->left;
-    extend(A, 0);
+    renew_hold(A, 0);
     UNTIL(a->downs + b->downs > 0);
     front->half = front->left = -1;
     UNTIL(a->up && b->up && front->accepted > accepted);
     UNTIL(A->renewals ==
           0); /* its reply was lost if it was on the connection that ended */
-    extend(A, 0);
+    renew_hold(A, 0);
     UNTIL(A->renewals == 0);
     assert_int_equal(A->renewed, LW_OK);
     assert_held_by_redis(A);
     assert_int_equal(A->lost, PENDING);
     stage_clear_trace();
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_true(B->fence > A->fence);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     peer_free(a);
     peer_free(b);
@@ -304,11 +304,11 @@ static void silence_of_a_connection_that_is_up(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     stage_forget_lag();
     front->hole = true;
     asked = now_ms();
-    extend(A, 0);
+    renew_hold(A, 0);
     UNTIL(a->downs == 1);
     assert_loop_turned();
     assert_non_null(strstr(a->why, "no reply from 127.0.0.1:"));

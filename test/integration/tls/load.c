@@ -31,7 +31,7 @@ static void on_enough(evutil_socket_t fd, short what, void *arg)
 
     (void)fd, (void)what;
     load.names[name_of(hold)].held = false;
-    let_go(hold);
+    release_hold(hold);
 }
 
 static void granted(struct hold *hold, int name)
@@ -62,7 +62,7 @@ static void released(struct hold *hold, int name)
     if (!load.ending) {
         ask_again(hold->peer, name);
     }
-    drop(hold);
+    free_hold(hold);
 }
 
 static void then(struct hold *hold, enum moment moment)
@@ -86,7 +86,7 @@ static void ask_again(struct peer *peer, int name)
     (void)snprintf(label, sizeof(label), "L%d", name);
     (void)snprintf(lock, sizeof(lock), "load%d", name);
     load.busy++;
-    ask(peer, label, lock, -1)->then = then;
+    acquire_hold(peer, label, lock, -1)->then = then;
 }
 
 static void forget(bool in_good_order)

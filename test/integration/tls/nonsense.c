@@ -21,7 +21,7 @@ static void survives(struct peer *a, struct hold *A, const char *told)
         stage_fail("why: \"%s\" does not say %s", a->why, told);
     }
     UNTIL(a->up);
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A granted; A renewed OK");
     assert_held_by_redis(A);
 }
@@ -56,11 +56,11 @@ static void nonsense_after_the_handshake(void **state)
         struct hold *A;
 
         peer_wait_ready(a);
-        A = take(a, "A", "x");
+        A = acquire_and_wait(a, "A", "x");
         (said[i].raw ? front_say_raw : front_say)(front, said[i].bytes, said[i].length);
         survives(a, A, said[i].told);
         assert_null(strstr(a->whys, "redis://")); /* no hint: the server uses TLS */
-        let_go(A);
+        release_hold(A);
         EXPECT("A released OK");
         peer_free(a);
     }

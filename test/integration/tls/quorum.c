@@ -102,16 +102,16 @@ static void live(const char *cert, const char *key)
     struct hold *A, *B;
 
     UNTIL(peer_stats(a).subscription_up && peer_stats(b).subscription_up);
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     UNTIL(count("x") == SERVERS);
-    B = ask(b, "B", "x", -1);
+    B = acquire_hold(b, "B", "x", -1);
     UNTIL(is_queued("x"));
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A granted; A renewed OK");
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A released OK; B granted");
     assert_true(B->fence > A->fence);
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
     UNTIL(count("x") == 0);
 }
@@ -140,13 +140,13 @@ static void one_certificate_that_is_refused_is_not_noticed(void **state)
     a = client("a", NULL, NULL);
     UNTIL(is_refused(a, 1, "certificate has expired"));
     UNTIL(a->up);
-    A = take(a, "A", "x");
+    A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     assert_int_equal(count("x"), 2);
     assert_int_equal(a->downs, 0);
     tls_show(&servers[1], "server", false);
     UNTIL(count("x") == SERVERS); /* the held lock is requested there as well */
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
     UNTIL(count("x") == 0);
 }
@@ -167,7 +167,7 @@ static void a_majority_of_refused_certificates_is_told_apart(void **state)
     UNTIL(strstr(a->why, connected) != NULL);
     assert_non_null(strstr(a->why, "certificate has expired"));
     assert_non_null(strstr(a->why, "IP address mismatch (127.0.0.1)"));
-    A = ask(a, "A", "x", 0);
+    A = acquire_hold(a, "A", "x", 0);
     UNTIL(A->result != PENDING);
     stage_clear_trace();
     assert_int_equal(A->result, LW_ECONN);
@@ -176,9 +176,9 @@ static void a_majority_of_refused_certificates_is_told_apart(void **state)
     assert_int_equal(count("x"), 0);
     tls_show(&servers[2], "server", false);
     UNTIL(a->up);
-    A = take(a, "B", "x");
+    A = acquire_and_wait(a, "B", "x");
     EXPECT("B granted");
-    let_go(A);
+    release_hold(A);
     EXPECT("B released OK");
 }
 

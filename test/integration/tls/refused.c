@@ -214,7 +214,7 @@ static void certificates_are_renewed_under_a_client(void **state)
     struct relay *relay = relay_start(tls_listen("server", false));
     struct peer *a = tls_start("a", relay->port, client_of(.tls_ca = trusted));
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     relay->target = tls_listen("renewed", false);
     relay_cut(relay);
     UNTIL(!a->up);

@@ -87,7 +87,7 @@ static void begin(void)
     for (int i = 0; i < CLIENTS; i++) {
         peer_wait_ready(clients[i]);
     }
-    held = take(clients[0], "A", "x");
+    held = acquire_and_wait(clients[0], "A", "x");
     for (int i = 0; i < CLIENTS; i++) {
         load_begin(clients[i]);
     }
@@ -100,7 +100,7 @@ static void finish(void)
     load_end();
     assert_held_by_redis(held);
     assert_int_equal(held->lost, PENDING);
-    extend(held, 0);
+    renew_hold(held, 0);
     UNTIL(held->renewals == 0);
     assert_int_equal(held->renewed, LW_OK);
     stage_clear_trace();

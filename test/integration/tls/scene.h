@@ -12,9 +12,9 @@
 /* Returns the path of a certificate, a key or a folder, valid until the fourth next
  * call. */
 const char *tls_file(const char *name);
-/* Makes the stage's server show this certificate ("server"), and with `ask` require one
- * of the client, on a port of 127.0.0.1, which is returned. Skips the test if the server
- * has no TLS. */
+/* Makes the stage's server show this certificate ("server"), and with `acquire_hold`
+ * require one of the client, on a port of 127.0.0.1, which is returned. Skips the test if
+ * the server has no TLS. */
 int tls_listen(const char *certificate, bool ask);
 /* The same in two steps, for any server. */
 void tls_show(struct server *server, const char *certificate, bool ask);

@@ -24,16 +24,16 @@ static void a_lock_is_handed_over_from_client_to_client(void **state)
     (void)state;
     peer_wait_ready(a);
     peer_wait_ready(b);
-    struct hold *A = take(a, "A", "x");
-    struct hold *B = ask(b, "B", "x", -1);
+    struct hold *A = acquire_and_wait(a, "A", "x");
+    struct hold *B = acquire_hold(b, "B", "x", -1);
     wait_queued("x", 1);
     assert_held_by_redis(A);
-    let_go(A);
+    release_hold(A);
     EXPECT_SET("A granted; A released OK; B granted");
     assert_true(B->fence > A->fence);
-    extend(B, 0);
+    renew_hold(B, 0);
     EXPECT("B renewed OK");
-    let_go(B);
+    release_hold(B);
     EXPECT("B released OK");
 }
 
@@ -43,9 +43,9 @@ static void what_is_lost_is_told(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     redis_ok("DEL x");
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A granted; A lost ENOTHELD; A renewed ELOST");
 }
 
@@ -67,12 +67,12 @@ static void a_connection_that_is_lost_is_made_again(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     relay_cut(relay);
     UNTIL(a->downs >= 1 && a->up);
     peer_wait_ready(a);
     assert_held_by_redis(A);
-    let_go(A);
+    release_hold(A);
     EXPECT("A granted; A released OK");
 }
 
@@ -89,11 +89,11 @@ static void a_thousand_locks_at_once(void **state)
     make_narrow(port);
     for (int i = 0; i < 1000; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);
-        held[i] = ask(a, name, name, -1);
+        held[i] = acquire_hold(a, name, name, -1);
     }
     for (int i = 0; i < 1000; i++) {
         UNTIL(held[i]->result == LW_OK);
-        let_go(held[i]);
+        release_hold(held[i]);
     }
     for (int i = 0; i < 1000; i++) {
         UNTIL(held[i]->released == LW_OK);
@@ -173,15 +173,15 @@ static void every_mode_split_at_every_byte(void **state)
     peer_wait_ready(b);
     for (size_t i = 0; i < sizeof(modes) / sizeof(*modes); i++) {
         uint32_t permits = modes[i] == LW_SHARED ? 1 : 0;
-        A = ask_with(a, "A", "x", asking(.mode = modes[i], .permits = permits));
+        A = acquire_hold_with(a, "A", "x", asking(.mode = modes[i], .permits = permits));
         EXPECT("A granted");
-        B = ask_with(b, "B", "x",
-                     asking(.mode = modes[i], .permits = permits, .wait_ms = -1));
-        extend(A, 0);
+        B = acquire_hold_with(
+            b, "B", "x", asking(.mode = modes[i], .permits = permits, .wait_ms = -1));
+        renew_hold(A, 0);
         EXPECT("A renewed OK");
-        let_go(A);
+        release_hold(A);
         EXPECT_SET("A released OK; B granted");
-        let_go(B);
+        release_hold(B);
         EXPECT("B released OK");
     }
     assert_int_equal(a->downs + b->downs, 0);
@@ -199,7 +199,7 @@ static void records_split_at_odd_places(void **state)
     peer_wait_ready(a);
     for (int i = 0; i < 100; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);
-        held[i] = ask(a, name, name, -1);
+        held[i] = acquire_hold(a, name, name, -1);
     }
     for (int i = 0; i < 100; i++) {
         UNTIL(held[i]->result == LW_OK);
@@ -212,9 +212,9 @@ static void records_split_at_odd_places(void **state)
 static void extend_unheard(struct relay *relay, struct hold *A, struct hold *B)
 {
     relay_hold(relay, true);
-    extend(A, 90000);
+    renew_hold(A, 90000);
     UNTIL(redis_int("PTTL x") > 60000);
-    extend(B, 90000);
+    renew_hold(B, 90000);
     UNTIL(redis_int("PTTL y") > 60000);
     (void)redis_int("PTTL y"); /* both replies have been written by now */
 }
@@ -227,8 +227,8 @@ static void records_that_come_together(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x"), *B = take(a, "B", "y");
-    extend(A, 0);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_and_wait(a, "B", "y");
+    renew_hold(A, 0);
     EXPECT("A granted; B granted; A renewed OK"); /* the server knows the script */
     stage_run_for(50); /* what the client sends after a grant is answered by then */
     extend_unheard(relay, A, B);
@@ -242,7 +242,7 @@ static void extend_again(struct hold *hold, enum moment moment)
 {
     if (moment == AT_RENEWED) {
         hold->then = NULL;
-        extend(hold, 90000);
+        renew_hold(hold, 90000);
     }
 }
 
@@ -259,15 +259,15 @@ static void records_that_come_together_are_answered_by_one(void **state)
     (void)state;
     peer_wait_ready(a);
     for (int i = 0; i < 4; i++) {
-        held[i] = take(a, names[i], names[i]);
-        extend(held[i], 0);
+        held[i] = acquire_and_wait(a, names[i], names[i]);
+        renew_hold(held[i], 0);
         UNTIL(held[i]->renewals == 0); /* the server knows the script */
     }
     stage_run_for(50); /* what the client sends after a grant is answered by then */
     relay_hold(relay, true);
     for (int i = 0; i < 4; i++) {
         held[i]->then = extend_again;
-        extend(held[i], 90000);
+        renew_hold(held[i], 90000);
         UNTIL(redis_int("PTTL %s", names[i]) > 60000);
     }
     (void)redis_int("PTTL z"); /* all replies have been written by now */
@@ -289,8 +289,8 @@ static void records_that_come_together_to_a_loop_that_stalled(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x"), *B = take(a, "B", "y");
-    extend(A, 0);
+    struct hold *A = acquire_and_wait(a, "A", "x"), *B = acquire_and_wait(a, "B", "y");
+    renew_hold(A, 0);
     EXPECT("A granted; B granted; A renewed OK");
     stage_run_for(50); /* what the client sends after a grant is answered by then */
     extend_unheard(relay, A, B);
@@ -312,12 +312,12 @@ static void more_is_written_than_a_socket_takes(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x");
-    extend(A, 0);
+    struct hold *A = acquire_and_wait(a, "A", "x");
+    renew_hold(A, 0);
     EXPECT("A granted; A renewed OK"); /* the server knows the script */
     stage_run_for(50); /* what the client sends after a grant is answered by then */
     relay_hold(relay, true);
-    extend(A, 90000);
+    renew_hold(A, 90000);
     UNTIL(redis_int("PTTL x") > 60000);
     relay->chunk = 3;
     relay_hold(relay, false);
@@ -327,7 +327,7 @@ static void more_is_written_than_a_socket_takes(void **state)
     make_narrow(relay->port);
     for (int i = 0; i < 2000; i++) {
         (void)snprintf(name, sizeof(name), "n%d", i);
-        held[i] = ask(a, name, name, -1);
+        held[i] = acquire_hold(a, name, name, -1);
     }
     UNTIL(redis_int("EXISTS n1999") == 1);
     relay_hold(relay, false);
@@ -399,10 +399,10 @@ static void no_signal_of_a_connection_that_is_up(void **state)
     (void)state;
     peer_wait_ready(a);
     assert_true(shut_writing(port) >= 2);
-    struct hold *A = ask(a, "A", "x", -1);
+    struct hold *A = acquire_hold(a, "A", "x", -1);
     UNTIL(a->downs >= 1);
     EXPECT("A granted");
-    let_go(A);
+    release_hold(A);
     EXPECT("A released OK");
 }
 
@@ -413,7 +413,7 @@ static void a_forked_child_shuts_nothing_down(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    struct hold *A = take(a, "A", "x");
+    struct hold *A = acquire_and_wait(a, "A", "x");
     long long commands = peer_link_id(a, false), messages = peer_link_id(a, true);
     pid_t child = fork_for_test();
     if (child == 0) {
@@ -425,7 +425,7 @@ static void a_forked_child_shuts_nothing_down(void **state)
         continue;
     }
     assert_int_equal(status, 0);
-    extend(A, 0);
+    renew_hold(A, 0);
     EXPECT("A granted; A renewed OK");
     assert_int_equal(peer_link_id(a, false), commands);
     assert_int_equal(peer_link_id(a, true), messages);
