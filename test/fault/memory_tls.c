@@ -84,7 +84,7 @@ static void judge(int status, const char *why)
  * machine may exceed them. */
 static void judge_client(int status, const char *why)
 {
-    static const char *const late[] = {" within ", " in time"};
+    static const char *const late[] = {" within ", " in time", "timed out "};
 
     for (size_t i = 0; i < sizeof(late) / sizeof(late[0]); i++) {
         if (strstr(why, late[i]) != NULL) {
