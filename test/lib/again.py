@@ -6,8 +6,8 @@ reported and counted as such (count.py); one that fails again has failed.
 
     again.py BUILD LOGBASE [WORDS-OF-MESON-TEST...]
 
-Decides what is repeated. Nothing is if so many programs failed that the machine cannot be the
-reason. Failures that a slow machine cannot cause are not repeated either: a crash, a report of a
+Decides what is repeated: nothing, if so many programs failed that the machine cannot be the reason.
+Failures that a slow machine cannot cause are not repeated either: a crash, a report of a
 sanitizer or valgrind (except for leaks after a failed assertion, which leaves callbacks by
 longjmp), two holders of one lock, a fencing token that decreased, a broken rule of callbacks, a
 mutation that was not caught. The second outcomes are stored in `<log>.again` next to each log.

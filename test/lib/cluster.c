@@ -30,8 +30,8 @@
 struct node {
     struct server server;
     int port, keepers[2];     /* sockets that reserve both ports */
-    bool known;               /* to the others: not forgotten */
-    bool parted;              /* from the others */
+    bool known;               /* the others know it: it is not forgotten */
+    bool parted;              /* left out by cluster_leave_out() */
     struct cluster_told told; /* announced in place of its own ports, if set */
     char id[41], address[32];
 };
@@ -40,7 +40,7 @@ static struct {
     struct node nodes[CLUSTER_MOST];
     int count, masters;
     char args[160], hosts[32 * CLUSTER_MOST], url[64 + 32 * CLUSTER_MOST];
-    char stood[VIEW_SIZE];  /* the owners of the slots, after the test's own moves */
+    char stood[VIEW_SIZE];  /* the owners of the slots since the last move by the test */
     bool asked;             /* a node is asked in place of the stage's server */
     cluster_teller *teller; /* NULL: all announce their own ports */
     bool binds;             /* this Redis has bind-source-addr */

@@ -12,7 +12,7 @@
  *
  * To kill, stop and thaw a node, use server.h's functions on cluster_server(). The nodes
  * declare a node down that is silent for CLUSTER_TIMEOUT_MS, so a test on a slow machine
- * may see a master replaced; cluster_check() then has the test repeated.
+ * may see a master replaced; cluster_check() then repeats the test.
  *
  * With LOCKWIRE_TLS in the environment clients connect by TLS, to ports of their own, and
  * nodes use TLS among each other (server.h; Redis 7 and later).
@@ -80,9 +80,10 @@ int cluster_owner(int slot);
 void cluster_ask_owner(int slot);
 /* Waits until all running nodes agree on roles, slots and links, and for nothing else. */
 void cluster_agree(void);
-/* Waits also until they report the cluster as ok, and each replica has its master. */
+/* The same, and waits until they report the cluster as ok, and each replica has its
+ * master. */
 void cluster_stand(void);
-/* Has the test repeated, unless all slots have the owners that they had after the start
+/* Repeats the test, unless all slots have the owners that they had after the start
  * and after the moves made here. */
 void cluster_check(void);
 

@@ -170,7 +170,7 @@ class Clustered:
             owner("MIGRATE", "127.0.0.1", to.port, "", 0, LIMIT * 1000, "KEYS", *keys)
 
     def end(self, slot, to):
-        """The new owner is informed first, the old one next, so that there is always an owner."""
+        """Makes `to` the owner: informs it first, the old owner next, so that one always exists."""
         owner = self.owner(slot)
         for node in (to, owner, *self.running):
             try:
@@ -178,7 +178,7 @@ class Clustered:
             except RedisError as error:
                 if "only with masters" not in str(error):
                     raise  # otherwise the node has just become a replica
-        # The next move must not begin before all know of this one: two would claim the same epoch.
+        # Else the next move might begin before all know of this one: two would claim one epoch.
         until(lambda: self.owner(slot) is to and self.agree(), "the slot has moved")
 
     def move(self, slot, to):

@@ -15,7 +15,7 @@ struct fake_connection;
 struct fake_redis {
     struct fake_redis *next;
     /* Returns bytes of RESP; FAKE_REAL: the real server's reply; "": the connection
-     * replies no more; FAKE_HANG_UP. */
+     * stays silent from now on; FAKE_HANG_UP: it is closed. */
     const char *(*answer)(struct fake_redis *fake, int argc, char **argv);
     struct event *listening;
     char url[128], path[96];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Locks of lw_acquire_all under the labels that the trace shows, and a crowd of clients
- * that acquire random sets. Owns their callbacks, which check the rules that hold for
- * every one: not inside a call, none after lw_all_free, one result, `lost` once and only
+ * that acquire random sets. Owns their callbacks, which check the rules that each
+ * must keep: none inside a call, none after lw_all_free, one result, `lost` once and only
  * while held. Depends on the public header alone.
  *
  * The trace's words: "G granted", "G EBUSY" (any other result), "G lost ELOST",
@@ -65,8 +65,8 @@ struct crowd {
 };
 
 /* Runs the crowd until the end: every acquisition has a result, no name is held by two,
- * fencing tokens of each name grow, and no key of a name is left after one lease. A
- * standstill of STAGE_WAIT_MS fails the test as a deadlock. */
+ * fencing tokens of each name grow, and in the end no key of a name is left. A standstill
+ * of STAGE_WAIT_MS fails the test as a deadlock. */
 void crowd_run(struct crowd *wanted);
 
 #endif

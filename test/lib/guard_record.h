@@ -6,7 +6,7 @@
  * because tests end all others.
  *
  * A test calls guard_record_open_in(&stage.server, 15000, 2000), starts a client with
- * guard_ms 15000, and it is granted locks in two seconds.
+ * guard_ms 15000, and the client is granted locks after two seconds.
  */
 #ifndef TEST_GUARD_RECORD_H
 #define TEST_GUARD_RECORD_H
@@ -14,12 +14,13 @@
 
 #define GUARD_RECORD "lockwire:guard"
 
-/* Writes the record of this server as it is now: it grants locks in so many ms; 0: at
- * once. */
+/* Writes the record for the present run of the server, which then grants locks after
+ * `ms`, at once if it is 0. */
 void guard_record_open_in(const struct server *server, int guard_ms, int ms);
-/* Returns for how long it grants none, in us, by its own clock; negative afterwards. */
+/* Returns the time in us for which the server still grants no locks, by its own clock;
+ * negative afterwards. */
 long long guard_record_left_us(const struct server *server);
-/* Returns the record, until the next call. */
+/* Returns the record, or "" if there is none; valid until the next call. */
 const char *guard_record_text(const struct server *server);
 
 #endif

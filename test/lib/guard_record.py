@@ -17,5 +17,5 @@ redis.call('SET', 'lockwire:guard', id .. ' ' .. ARGV[1] .. ' '
 
 
 def open_now(server, guard_ms=GUARD_MS):
-    """The server, which is called with the words of a command, grants locks from now on."""
+    """Makes the server grant locks from now on. `server` is called with a command's words."""
     server("EVAL", OPEN, 0, guard_ms)

@@ -7,6 +7,6 @@
 #ifndef TEST_KNOWN_H
 #define TEST_KNOWN_H
 
-/* Loads all of them, until the stage's server is restarted. */
+/* Loads all scripts. They stay loaded until the stage's server is restarted. */
 void make_scripts_known(void);
 #endif

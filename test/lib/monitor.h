@@ -12,9 +12,9 @@
 void monitor_start(void);
 /* Forgets the commands seen so far. */
 void monitor_clear(void);
-/* Returns how often this command (lower case) came since. "" counts all commands except
- * heartbeats and handshakes: set, incr, incrby, evalsha, eval, pexpire, del, delifeq,
- * delex, pubsub. */
+/* Returns how often this command (lower case) came since monitor_start() or
+ * monitor_clear(). "" counts all commands except heartbeats and handshakes: set, incr,
+ * incrby, evalsha, eval, pexpire, del, delifeq, delex, pubsub. */
 int monitor_count(const char *command);
 /* Returns true if a command with this text in its arguments came. */
 bool monitor_saw(const char *text);

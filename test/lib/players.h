@@ -51,7 +51,7 @@ struct hold {
     struct lw_lock *lock;       /* NULL once freed */
     int result, lost, released; /* PENDING, or the callback's status */
     bool releasing; /* release_hold was called, its callback has not come yet */
-    int renewals;   /* calls of extend without callback yet */
+    int renewals;   /* calls of renew_hold whose callback has not come yet */
     int renewed;    /* status of the last one */
     bool at_risk;   /* the last state that at_risk reported */
     int warnings;   /* how often at_risk reported a risk */
@@ -102,7 +102,8 @@ void acquire_refused(struct peer *peer, const char *name,
                      const char *text);
 /* Calls `acquire_hold`, and waits for the grant. */
 struct hold *acquire_and_wait(struct peer *peer, const char *label, const char *name);
-/* Waits until the queue in Redis has so many members: the call was not only made. */
+/* Waits until the queue in Redis has so many members: the requests are no longer under
+ * way. */
 void wait_queued(const char *name, long long members);
 
 void release_hold(struct hold *hold); /* lw_release, accepted */

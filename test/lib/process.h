@@ -31,7 +31,8 @@ struct process {
     char token[96];           /* the same */
 };
 
-/* Returns when its connections are up. The parent's clients are not affected. */
+/* Starts the process, and returns when its connections are up. The parent's clients are
+ * not affected. */
 struct process *process_start(const char *label, const struct lw_client_options *options);
 void process_tell(struct process *process, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -69,8 +69,8 @@ void proxy_swallow(struct proxy *proxy, enum proxy_kind kind, enum proxy_way way
 /* Sends new connections to `target`; with `other` to the two in turn, as a balancer
  * does. */
 void proxy_lead(struct proxy *proxy, const char *target, const char *other);
-/* Cuts a subscription to another server as it begins, so that clients must try again
- * until they reach this one. NULL: any server. */
+/* Cuts each subscription at a server other than `target` as it begins, so that clients
+ * must try again until they reach `target`. NULL: any server will do. */
 void proxy_listen_only(struct proxy *proxy, const char *target);
 /* Ends connections of this kind with a reset for the client only. The server notices
  * nothing, and what it sends is lost: half-open until the server closes or the proxy

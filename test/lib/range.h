@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* cmocka's check of a range under the name that it has in version 2. Earlier versions
- * only have one for unsigned numbers, which suffices for bounds that are not negative. */
+ * have only one for unsigned numbers, which suffices for bounds that are not negative. */
 #ifndef TEST_RANGE_H
 #define TEST_RANGE_H
 #include <setjmp.h>

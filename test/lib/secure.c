@@ -3,7 +3,7 @@
  * secure.h's side of a connection, by OpenSSL between two buffers. It uses no socket, so
  * that it cannot raise a SIGPIPE, which the library's tests would take for the library's.
  *
- * Usual course: SSL_accept_state; SSL_read also does the handshake.
+ * Usual course: SSL_set_accept_state; SSL_read also does the handshake.
  */
 #include "secure.h"
 #include "stage.h"

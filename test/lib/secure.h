@@ -25,8 +25,8 @@ void *secure_ssl(struct secure *secure); /* SSL *, for tests that need more */
 
 /* Takes bytes from the client. */
 void secure_feed(struct secure *secure, const char *bytes, size_t length);
-/* Takes plain text out of them. Returns its length; 0 at the end or if it is not TLS; -1
- * if there is no more for now. */
+/* Decrypts them. Returns the length of the plain text; 0 at the end or if it is not TLS;
+ * -1 if there is no more for now. */
 ssize_t secure_take(struct secure *secure, char *bytes, size_t size);
 /* Returns true once the handshake is complete. */
 bool secure_ready(const struct secure *secure);

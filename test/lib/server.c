@@ -198,7 +198,7 @@ void server_run(struct server *server, const char *args)
 {
     size_t count = 0;
 
-    /* At another address of this machine a connection may already use the same port. */
+    /* At any other address of this machine a connection may already use the port. */
     server->args[count++] = "--bind";
     server->args[count++] = "127.0.0.1";
     (void)snprintf(server->words, sizeof(server->words), "%s", args != NULL ? args : "");

@@ -66,9 +66,9 @@ void stage_play(void **state); /* the test, then the checks for leftovers */
 int stage_strike(void **state);
 
 /* Ends the test; must not be called inside the loop. If the loop stood still for longer
- * than a lease can bear, the machine failed and not the test: it is repeated, twice at
- * most. It is not repeated if a rule or an invariant was broken, or if the test itself
- * stalled. */
+ * than leases in tests can bear, the machine failed and not the test: it is repeated,
+ * twice at most. It is not repeated if a rule or an invariant was broken, or if the test
+ * itself stalled. */
 _Noreturn void stage_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* For callbacks: the test fails as soon as the loop returns. */
 void stage_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

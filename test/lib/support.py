@@ -17,7 +17,7 @@ import unittest
 from ports import free_port
 from resp import Link, RedisError
 
-# Children inherit signals that nohup(1) or a shell's "&" made ignored.
+# Undoes what nohup(1) or a shell's "&" did: children would inherit the ignored signals.
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1,
                 signal.SIGUSR2):
     if signal.getsignal(_number) == signal.SIG_IGN:
