@@ -87,10 +87,10 @@ static bool same_owner(const struct op *a, const struct op *b)
     return a == b || (*a->owner && strcmp(a->owner, b->owner) == 0);
 }
 
-/* Checks a fencing token while two may hold. Grants need not be delivered in the order in
- * which they were made then, and a client that has not noticed its loss still hands the
- * lock over locally. So only grants delivered before the loss need have smaller tokens.
- * No token may be granted twice in any case. */
+/* Checks a fencing token while two may hold. During that time grants need not be
+ * delivered in the order in which they were made, and a client that has not noticed its
+ * loss still hands the lock over locally. So only grants that were delivered before the
+ * loss must have smaller tokens. In any case no token may be granted twice. */
 static void check_against(const struct op *op, const struct op *list)
 {
     for (const struct op *past = list; past != NULL; past = past->next) {
@@ -126,7 +126,7 @@ static bool is_excused_of(const struct op *op, const struct op *past)
 /* Checks the fencing token of a read-write lock. Readers hold side by side, and an owner
  * that already holds the lock keeps its token. A writer, or a request without an owner,
  * gets a token larger than those of all other owners whose grants were delivered before
- * it was made. */
+ * the request was made. */
 static void check_entry(const struct op *op)
 {
     const struct op *const lists[] = {world.ops, world.past};
@@ -210,10 +210,10 @@ void check_split(int64_t since_us, int64_t until_us)
     }
 }
 
-/* Checks that waiters are served in order (a set queues for only one of its names). Once
- * no fault sets waiters back any more, and the waiters' links have had time to reach the
- * same server, and the leases of lost holders to expire, only few later requests may
- * overtake a waiter. */
+/* Checks that waiters are served in order (a set queues for only one of its names). After
+ * the faults that set waiters back, and a time in which the waiters' links reach the same
+ * server and the leases of lost holders expire, only few later requests may overtake a
+ * waiter. */
 static void check_overtaken(const struct op *op)
 {
     int64_t patience_us = world.plan.tame ? POLL_US

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-/* Returns true if the name's key at this server has a token of the client's member there.
- */
+/* Returns true if the name's key at this server has a token of the client's connection to
+ * that server. */
 static bool has_vote(const struct op *op, unsigned server)
 {
     const struct lw_client *client = op->host->client;

@@ -117,7 +117,7 @@ static void check_head(const char *name, const char *queue, bool is_rw, bool exc
     *left = could;
 }
 
-static char value_before[LW__TOKEN_SIZE]; /* of the script's name before it ran, or "" */
+static char value_before[LW__TOKEN_SIZE]; /* the lock's before the script ran, or "" */
 
 static void copy_value(struct bytes name, char ret[LW__TOKEN_SIZE])
 {
@@ -242,7 +242,8 @@ static void check_order(const char *name, const char *queue)
     }
 }
 
-/* Checks that each hand-over costs two commands: the request and the release. */
+/* Checks that a grant costs two scripts on average, with some allowance: the request and
+ * the release. */
 static void check_frugality(void)
 {
     unsigned most = 2 * world.granted + world.granted / 20 + 20;
@@ -261,7 +262,7 @@ static void check_frugality(void)
 static bool unserved[SERVERS][NAMES];
 
 /* Notes a script whose only key is the lock's: it serves no waiters. The next script that
- * can does so, at whichever server the lock is by then. */
+ * can serve them does, at whichever server the lock is by then. */
 static void note_alone(const struct model_script_run *run)
 {
     char key[128];
@@ -305,8 +306,8 @@ static bool has_token(const struct op *op, struct bytes token)
 }
 
 /* Records which operation a script has released, to check the status that it will get.
- * `dropped`: by a fast release. After a longer hold a release must look at the queue,
- * since a waiter may have joined it unnoticed. */
+ * `dropped`: by a fast release. After a hold longer than UNSEEN_US a release must look at
+ * the queue, since a waiter may have joined it unnoticed. */
 static void note_release(struct bytes token, bool dropped)
 {
     for (struct op *op = world.ops; op != NULL; op = op->next) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
  * Random steps of the lock scripts, on few names and few tokens, so that they interfere.
- * The steps need not make sense, since both servers only have to agree. But half of the
- * releases and renewals are the holder's, and tickets are taken from replies: otherwise
- * little would happen.
+ * The steps need not make sense, since both servers only have to agree. But most
+ * releases and renewals of mutexes are the holder's, and tickets are taken from replies:
+ * otherwise little would happen.
  *
  * Usual course: diff_step_lock() draws a script and its arguments, and sends EVALSHA,
  * then EVAL if the reply is NOSCRIPT.

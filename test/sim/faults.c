@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Draws the faults and executes them. It declares those that destroy data of the server:
+ * Draws the faults and executes them. Declares those that destroy data of the server:
  * until world.loss_until_us two may hold at once.
  *
  * Usual course: faults_begin() puts the plan's faults on the agenda, and each fault puts
@@ -82,8 +82,8 @@ void declare_loss(int64_t since_us, int64_t within_us)
 
 /* ---- connections ---- */
 
-/* Resets a connection. The server notices that now, or when it next uses the connection,
- * or never: then it still counts the subscriber. */
+/* Resets a connection. The server notices that at once, or as late as a packet from the
+ * host would arrive, or never: then it still counts the subscriber. */
 static void reset(void)
 {
     struct wire *wire = any_wire();
@@ -110,7 +110,7 @@ static void half_open(void)
 }
 
 /* Delays one direction of a wire. So the server may run a request that the host has given
- * up after the host's next ones. */
+ * up, after the next requests of the host. */
 static void clog_one(void)
 {
     struct wire *wire = any_wire();
@@ -279,7 +279,7 @@ static void no_script(void)
     model_server_flush_scripts(any_server());
 }
 
-/* Freezes a server of a quorum. */
+/* Freezes a server. No effect in a cluster, whose nodes freeze by FAULT_NODE. */
 static void freeze_one(void)
 {
     servers_freeze(servers_any(), up_to(even() ? 300 * MS : 8 * SECOND));

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define GUARD_SPARE_MS 12000 /* by which a guard time is longer than any lease */
-#define KEPT_ON 900 /* per mille of the times that it could be released, a keep stays */
+#define KEPT_ON 900          /* per mille: how often a keep stays that could be freed */
 
 static void next(void *arg);
 
@@ -293,7 +293,7 @@ static struct left {
 } lefts[LEFTS];
 static unsigned left_count;
 
-/* Two ops may adopt it. */
+/* Stores the token of a detached lock. Two ops may adopt it. */
 static void leave_token(const struct op *op)
 {
     struct left *left =
@@ -326,7 +326,7 @@ static void on_detached(struct lw_lock *lock, int status, void *arg)
     }
 }
 
-/* Adopters may come before the callback does. */
+/* The token is stored before the callback, so that adopters may be earlier. */
 static void detach(struct op *op)
 {
     int64_t keep_ms = chance(200) ? 0 : rng_between(&world.rng, 1, 5000);
@@ -433,7 +433,7 @@ static void on_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms, voi
 
 /* ---- acquiring ---- */
 
-/* Some that are not renewed are held until they are lost. */
+/* Returns how long to hold. Some holds that are not renewed last until they are lost. */
 static int64_t hold_us(const struct op *op)
 {
     if ((op->options.flags & LW_NO_RENEW) && chance(200)) {

@@ -28,7 +28,9 @@ static struct model_server *server_of(const char *key)
     return asked != NULL ? asked : servers_of(key);
 }
 
-/* Any server will do to read the time: all clocks of a cluster run alike. */
+/* Returns the server for the time, and for commands without a key. In a cluster it need
+ * not be the key's: if the clocks of its masters differ, there are only mutexes, for
+ * which the time is not read. */
 static struct model_server *server(void)
 {
     return asked != NULL ? asked : world.server;

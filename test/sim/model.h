@@ -35,7 +35,7 @@ struct model_server {
     unsigned number, restarts; /* each run of each server has an id of its own */
     struct lineage {
         unsigned number, count;
-    } lineage, former; /* the replication id of its data, by server; and the one before */
+    } lineage, former; /* the replication id of its data, and the one before it */
     unsigned lineages; /* how many it has begun */
     int64_t offset,
         former_offset;  /* what it has replicated; the end of `former`, or -1 */

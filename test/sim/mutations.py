@@ -305,8 +305,9 @@ CLAIMS_UNIT_MUTATIONS = [
     ('whose clock it was says where the name leads now',
      ('src/lock', 'struct lw__node *node = lw__node_of_command(&claim->command);\n\n    claim->asking',
       'struct lw__node *node = claim->name->node;\n\n    claim->asking')),
-    # Each of the two checks covers for the other: a message that names our server was true there,
-    # and by its clock. When the links are bound all have sent requests, which makes a new pair.
+    # Each of the two checks covers for the other. A message that names our server was true there,
+    # by that server's clock. And when the links are bound, all waiters have sent requests, so that
+    # the clock pair is a new one.
     ('an unbound message is believed, by the clock pair of another server',
      ('src/lock', 'return lw__node_is_bound(name->node, name->slot) && *m->server &&',
       'return *m->server &&'),
@@ -492,7 +493,7 @@ MAP_UNIT_MUTATIONS = [
      ('src/redis', '#define PAUSE_PART 8', '#define PAUSE_PART 1000000')),
 ]
 
-# The same program, and one more; each with the test that shows it.
+# MAP_UNIT again, and one more program; each mutation with the test that shows it.
 MAP_TEST_MUTATIONS = [
     ('test_a_node_lost_during*', ('map: a second master that is lost is asked about late',
      ('src/redis', 'if (listed && was_up) {', 'if (listed && was_up && false) {'))),
@@ -724,7 +725,8 @@ GUARD_CLOSED_MUTATIONS = [
     ('a_claim_that_repeats*', ('guard: a token that was sent before passes',
      ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
       '} else if (!claim->token_sent && (fault = lw__node_guard_fault(node)) != NULL) {'))),
-    # Each of the two checks covers for the other: the server of the clock pair was not closed.
+    # Each of the two checks covers for the other: the server that the clock pair belongs to was not
+    # closed.
     ('a_hand_over_is_believed*', ('guard: a message is believed while it is closed',
      ('src/lock', 'lw__node_guard_left_us(claim->name->node) == 0',
       'lw__node_guard_left_us(claim->name->node) >= 0'),

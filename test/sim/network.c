@@ -243,7 +243,7 @@ static void arrive(void *arg)
     }
 }
 
-/* Returns true if packets arrive only when the partition has ended. The host gives the
+/* Returns true if the wire's packets arrive only after a partition. The host gives the
  * connection up before that. */
 static bool is_cut_off(const struct wire *wire)
 {

@@ -13,7 +13,7 @@ struct wire {
     unsigned references; /* the socket, the connection, and each packet under way */
     struct host *host;
     unsigned server;  /* where it ends; SERVERS and above: at a sentinel */
-    bool led;         /* a sentinel's reply led here, and ROLE is asked for */
+    bool led;         /* ROLE was sent: a sentinel's reply led the host here */
     bool at_replica;  /* the server was a replica when it accepted the connection, */
     unsigned changes; /* after so many changes of roles */
     int fd;           /* our end; -1: the host's end is closed */
@@ -30,7 +30,7 @@ void wire_reset(struct wire *wire, bool server_too);
 void wire_clog(struct wire *wire, bool up, int64_t until_us);
 /* Until then half of the hosts reach only that server. */
 void network_cut_off(unsigned server, int64_t until_us);
-void network_bury(void);  /* the server notices connections of dead hosts */
+void network_bury(void);  /* servers notice connections whose host end is closed */
 void network_flush(void); /* sends what the server has put out by itself */
 /* Returns true if the host has a connection to that server from before that time. */
 bool network_joins(const struct host *host, unsigned server, int64_t before_us);

@@ -52,11 +52,11 @@ const struct epoch *nodes_now(void);
 /* Returns a copy of the last epoch, which becomes the last one. */
 struct epoch *nodes_change(void);
 void nodes_know(unsigned node);  /* it learns everything at once */
-void nodes_learn(unsigned node); /* or some time later */
+void nodes_learn(unsigned node); /* the same, some time later */
 void nodes_show(unsigned node);  /* updates its map from what it knows */
 bool nodes_is_master(unsigned node);
 bool nodes_stands(unsigned node);     /* it is up and replies */
-bool nodes_is_well(unsigned node);    /* it is a master without any trouble */
+bool nodes_is_well(unsigned node);    /* it is a master, is up, and takes writes */
 unsigned nodes_any_master(void);      /* returns such a node; SERVERS if there is none */
 unsigned nodes_slot(const char *key); /* returns its slot */
 unsigned nodes_with(const char *key); /* the node that has the key, or would have it */
@@ -82,7 +82,7 @@ void slots_heal(void);
 void slots_move(void);          /* moves a slot to another node */
 void slots_change_member(void); /* a node joins, or hands over its slots and leaves */
 bool slots_involve(unsigned node);
-/* Returns true if the slot is moving, and its source and target. */
+/* Returns true if the slot is moving; stores the source and the target of the move. */
 bool slots_way(unsigned slot, unsigned *from, unsigned *to);
 
 /* ---- nodes_trouble.c ---- */

@@ -189,7 +189,8 @@ static void join(void *arg)
     network_flush();
 }
 
-/* Replaces `old`. Its steps under way are lost, and all its writes until it knows. */
+/* Replaces `old`. Its steps under way are lost, and all its writes until it knows of its
+ * successor. */
 static void live_apart(unsigned old, int64_t until_us)
 {
     unsigned new = replica_of(old);

@@ -129,7 +129,8 @@ static bool needs_more_servers(int fault)
            fault == FAULT_MEMBER;
 }
 
-/* A new counter starts at the server's time, which must not be behind the old counter. */
+/* Excludes faults by which a fence counter is lost. A new counter starts at the server's
+ * time, which must not be behind the old counter. */
 static void keep_numbers(struct plan *plan)
 {
     plan->every_us[FAULT_LOSS] = plan->every_us[FAULT_FENCE] = 0;
@@ -146,8 +147,8 @@ static bool only_mutexes(const struct plan *plan)
     return true;
 }
 
-/* Makes a world in which messages come late, by way of the other server, where they are
- * counted by connections that no client owns. That server's clock is ahead by about as
+/* Makes a world in which messages come late, by way of the other server. Connections that
+ * no client owns are counted there as receivers. That server's clock is ahead by about as
  * much as the lag. */
 static void make_strayed(struct plan *plan)
 {
@@ -194,7 +195,7 @@ static void make_lasting(struct plan *plan)
     plan->faults_us = 50 * SECOND;
 }
 
-/* Some seeds have no faults except those of two servers. */
+/* Adds a replica. Some seeds then have no faults except those of two servers. */
 static void add_replica(struct plan *plan)
 {
     plan->servers = PAIR;
@@ -282,17 +283,17 @@ static void make_clear(struct plan *plan)
     plan->fatal = 0;
 }
 
-/* Nothing is promised about the order of fencing tokens from two clocks if one is
- * behind. */
+/* Makes the servers' clocks equal: nothing is promised about the order of fencing tokens
+ * from two clocks if one is behind. */
 static void keep_clocks(struct plan *plan)
 {
     plan->every_us[FAULT_CLOCK] = plan->apart_us = 0;
     plan->ends_apart = false;
 }
 
-/* Makes a world in which connections stay open while their server is replaced, and while
- * it is the master again, which the sentinels learn later. Few commands are sent that it
- * would refuse in between. */
+/* Makes a world in which connections stay open while their server is replaced, and when
+ * it becomes the master again, which the sentinels learn later. Few commands are sent
+ * that it would refuse in between. */
 static void make_unkilled(struct plan *plan)
 {
     plan->unkilled = true;
@@ -340,8 +341,9 @@ static void make_watched(struct plan *plan)
     }
 }
 
-/* Makes the masters' clocks differ, and each replica's is its master's. Keys that move
- * with a slot take along the time left, except inside a read-write lock's hash. */
+/* Makes the clocks of masters differ; a replica has its master's. All locks are mutexes:
+ * a key that moves with its slot keeps the time left, but the hash of a read-write lock
+ * has expiry times inside. */
 static void set_apart(struct plan *plan)
 {
     for (int i = 0; i < NAMES; i++) {
@@ -536,7 +538,7 @@ static void make_guarded(struct plan *plan)
 }
 
 /* Makes a world with a quorum of three or five servers. Any of them may restart without
- * its last writes or empty, freeze, or be unreachable for some hosts. None of it excuses
+ * its last writes or empty, freeze, or refuse commands or connections. None of it excuses
  * two owners that believe, or a fencing token that falls. */
 static void make_quorum(struct plan *plan)
 {

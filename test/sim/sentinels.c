@@ -30,8 +30,8 @@ enum trouble {
     TROUBLE_PLAIN,   /* it is an ordinary server */
     TROUBLE_ANEW,    /* it was set up again, and its epochs begin at 0 */
     TROUBLE_VILE,    /* its reply is malformed */
-    TROUBLE_FOREIGN, /* another installation's sentinel has its address; not in the URL */
-    TROUBLE_DEFECTS, /* it watches over another installation; not in the URL */
+    TROUBLE_FOREIGN, /* if unlisted: another installation's sentinel has its address */
+    TROUBLE_DEFECTS, /* if unlisted: it watches over another installation */
     TROUBLES,
     TROUBLE_NONE = TROUBLES
 };
@@ -42,7 +42,7 @@ struct sentinel {
     enum trouble trouble;
     unsigned troubles; /* a counter, so that the end of an earlier one is void */
     int64_t frozen_until_us;
-    int64_t since_us; /* since when it reports what it reports */
+    int64_t since_us; /* when its report last changed */
     struct model_view view;
     struct model_other others[SENTINELS - 1];
 };

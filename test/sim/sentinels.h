@@ -19,8 +19,8 @@ void sentinels_see_down(void);          /* the master seems to be dead */
 void sentinels_trouble(void);           /* puts one sentinel, or all, into trouble */
 bool sentinels_refuse(unsigned which);
 int64_t sentinels_frozen_until(unsigned which);
-/* Returns false if the best informed sentinel reports another master, and no sentinel has
- * changed for so long. */
+/* Returns false if most sentinels reply, the best informed of them reports another
+ * master, and no sentinel has changed for so long. */
 bool sentinels_lead_to(unsigned server, int64_t for_us);
 /* Returns true if all have known the present master for so long, and reported it. */
 bool sentinels_agree(int64_t for_us);

@@ -23,7 +23,7 @@
 static unsigned master, named; /* named: where the name that hosts connect to points */
 static bool paused, split, deaf;
 static bool dead; /* the master seems to be dead, and the replica will take its place */
-static bool cut;  /* and its last steps do not get through */
+static bool cut;  /* steps that are under way to the replica do not arrive */
 static unsigned changes;
 static int64_t since_us;
 static uintptr_t partitions; /* a counter, so that an earlier one starves no master */
@@ -190,8 +190,8 @@ static void move_name(void *arg)
     named = master;
 }
 
-/* Ends all connections of a server that a sentinel promotes or demotes. An operator who
- * does so may leave them open. */
+/* Ends all connections of a server that sentinels promote or demote, except in `unkilled`
+ * worlds. An operator who does so leaves them open. */
 static void end_connections(struct model_server *server)
 {
     if (world.plan.watched && !world.plan.unkilled) {
@@ -284,8 +284,8 @@ static void starve(void *arg)
     }
 }
 
-/* The time is ten seconds after the replica's last message, plus two until the master's
- * periodic check, by the master's clock. */
+/* The time is ten seconds after the replica's last message, plus up to two until the
+ * master's periodic check, by the master's clock. */
 static void begin_starving(void)
 {
     int64_t us = world.plan.besieged ? 12 * SECOND
@@ -475,8 +475,8 @@ void servers_fail_over(void)
     network_flush();
 }
 
-/* Freezes a server of a quorum for some time. This is not prolonged while it lasts, or
- * the packets that wait there would change their order. */
+/* Freezes a server for some time. This is not prolonged while it lasts, or the packets
+ * that wait there would change their order. */
 void servers_freeze(unsigned server, int64_t us)
 {
     if (frozen_until_us[server] < world.now_us) {

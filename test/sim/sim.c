@@ -4,17 +4,17 @@
  * of its own that starts from the same memory. Independent of what a run does.
  *
  *   sim --seed N          runs one and prints its trace
- *   sim --seeds A..B      runs many; prints which failed and why, with the end of the
- * first one's trace, and exits with 1 if any failed sim --replay A..B     runs each
- * twice; exits with 1 if their traces differ
+ *   sim --seeds A..B      runs many; prints which failed and why, and the end of the
+ *                         trace of the first of them; exits with 1 if any failed
+ *   sim --replay A..B     runs each twice; exits with 1 if their traces differ
  *
  * A further word sets a property of all worlds:
  *
- *   --sentinels   hosts ask sentinels; else for one seed in six
- *   --cluster     the servers are a cluster; else for one seed in six
+ *   --sentinels   hosts ask sentinels; without the word, for one seed in six
+ *   --cluster     the servers are a cluster; without it, for one seed in six
  *   --sets        many calls acquire several names at once
- *   --guard       all clients use the guard; else for one seed in twelve
- *   --detach      locks are detached and adopted; else for one seed in eight
+ *   --guard       all clients use the guard; without it, for one seed in twelve
+ *   --detach      locks are detached and adopted; without it, for one seed in eight
  *   --quorum      the servers are a quorum
  */
 #include "world.h"

@@ -167,7 +167,8 @@ static void move_at_once(void)
     network_flush();
 }
 
-/* Returns false if the node's map is outdated, or made wrong by NODE_LOOP. */
+/* Returns true if the node is well, and its map is right about whether it owns the slot:
+ * neither outdated nor made wrong by NODE_LOOP. */
 static bool is_free(unsigned node, unsigned slot)
 {
     return nodes_is_well(node) &&

@@ -119,7 +119,7 @@ void stray_note(struct model_server *old)
     }
 }
 
-/* In a cluster, only the names that `old` had. */
+/* Marks the grants since `since_us`; in a cluster only those of names that `old` had. */
 static void note_lost(struct op *op, const struct model_server *old, int64_t since_us)
 {
     for (; op != NULL; op = op->next) {

@@ -82,7 +82,7 @@ enum fault {
     FAULT_SLOT,      /* a slot moves from one node of a cluster to another */
     FAULT_NODE,      /* one node, or all, are down or report something wrong */
     FAULT_MEMBER,    /* a node leaves the cluster, or joins it */
-    FAULT_FREEZE,    /* a server of a quorum freezes */
+    FAULT_FREEZE,    /* a server freezes, unless it is a cluster's */
     FAULTS
 };
 
@@ -135,7 +135,7 @@ struct plan {
     unsigned servers;         /* PAIR: a master and a replica; SERVERS: a cluster */
     const char *knows[PAIR];  /* their compare-and-delete command; or NULL */
     int64_t lag_us;           /* the replica's longest replication lag */
-    unsigned balanced;        /* new connections that go to either server */
+    unsigned balanced;        /* new connections that go to a random server */
     int64_t name_lag_us;      /* the longest time until the name points at a new master */
     int64_t split_us;         /* the longest time for which an old master lives on */
     int64_t calm_us;    /* from then on there is only load, and no fault; 0: never */
@@ -187,7 +187,7 @@ struct host {
     struct {
         int64_t at_us; /* when a sentinel reported it; 0: nothing to check */
         unsigned to;   /* the new master */
-        int last_wire; /* older wires than this one must end, unless they lead to it */
+        int last_wire; /* wires up to this one must end, unless they lead to `to` */
         int told_by;   /* the wire of the report */
     } turn;
     unsigned in_call;         /* how many API calls are on the stack */
@@ -222,8 +222,8 @@ struct world {
     int64_t calm_us; /* from then on there is only load, and no fault; NEVER: not so */
     bool healed;     /* there are no faults and no new acquisitions */
     int64_t healed_us;
-    int64_t loss_until_us;  /* a server lost state: two may hold until then */
-    int64_t loss_us;        /* the earliest write lost, of losses that overlap in time */
+    int64_t loss_until_us; /* a server lost state: two may hold until then */
+    int64_t loss_us;       /* since when writes are lost, by losses up to loss_until_us */
     int64_t split_until_us; /* fencing tokens of a lost server may be issued again */
 };
 
@@ -359,8 +359,8 @@ bool load_lost(struct op *op, const struct lw_lock *lock, int status);
 
 /* ---- keeping.c ---- */
 
-/* Returns true if the acquisition is to be a keep's. Then the options are such that many
- * are lost again and again. */
+/* Returns true if the acquisition is to be a keep's. Then sets options by which many
+ * keeps lose the lock again and again. */
 bool keeping_draw(struct lw_acquire_options *options);
 int keeping_begin(struct op *op); /* returns the result of lw_keep_new */
 void keeping_review(void);        /* updates which acquisition each keep is at */
@@ -374,7 +374,7 @@ void inquire_end(void);
 
 void faults_begin(void);
 void faults_end(void);
-/* Called in the host's own code; another client takes its place. */
+/* Ends the client of a host, from the host's own code. Another client takes its place. */
 void faults_end_client(struct host *host);
 /* Declares that writes since `since_us` may be lost, and that more may be lost for
  * `within_us`. */
@@ -391,12 +391,13 @@ void check_nobody_believes(const char *name); /* a foreign client just took it *
 void check_healed(void);                      /* all waiters have got a result */
 void check_link(struct host *host, const struct lw_client *client, bool up);
 void check_end(void);
-/* Declares that a server's fencing tokens since then are void until `until_us`. */
+/* Declares that fencing tokens granted from `since_us` to `until_us` may be issued again,
+ * and so do not count. */
 void check_split(int64_t since_us, int64_t until_us);
 
 /* ---- check_server.c ---- */
 
-void check_backed(const struct op *op); /* a believed hold is in the server */
+void check_backed(const struct op *op); /* the server has the hold that it believes in */
 bool check_is_free(const char *name);   /* no such key */
 void check_keys(void);
 void check_last_keys(void); /* all keys with a TTL have expired */
@@ -424,7 +425,7 @@ void check_settled(void);
 
 /* ---- stray.c ---- */
 
-/* Begins when a master is replaced: its writes since then are lost. */
+/* Called when a master has been replaced: its writes since `since_us` are lost. */
 void stray_begin(struct model_server *old, int64_t since_us);
 void stray_note(struct model_server *old); /* it has executed something since */
 bool stray_is(const struct op *op);
@@ -444,8 +445,8 @@ void told_begin(void);
 void told_end(void);
 void told_note(struct bytes message, int64_t receivers);
 void told_begin_script(struct bytes name); /* "": it is about several names, or none */
-/* Checks the messages of the script that has ended on that server. A token among its
- * arguments is the requester's: the reply grants, and no message need. */
+/* Checks the messages of the script that has ended on that server. A holder whose
+ * token is among the arguments learns of its grant by the reply, without a message. */
 void told_check(unsigned server, const struct bytes *args, int arg_count);
 /* Declares that the fencing tokens that this server has issued since then, until both
  * servers are joined, are void. */
