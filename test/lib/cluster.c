@@ -244,11 +244,6 @@ static bool all_agree(void)
     return all_say_the_same(read_line);
 }
 
-void cluster_agree(void)
-{
-    UNTIL(seldom(all_agree()));
-}
-
 static bool all_stand(void)
 {
     for (int i = any_speaker(); i < cluster.count; i = speaker(i + 1)) {
@@ -498,7 +493,7 @@ bool cluster_move_whole(int slot, int to)
 void cluster_fail_over(int replica, const char *how)
 {
     char command[64];
-    int64_t again = now_ms() + ORDER_EVERY_MS;
+    int64_t again = now_ms() + ORDER_EVERY_MS, limit;
 
     if (how[0] == '\0') {
         cluster_stand(); /* a master does not agree to a replica that it does not know */
@@ -506,8 +501,9 @@ void cluster_fail_over(int replica, const char *how)
     (void)snprintf(command, sizeof(command), "CLUSTER FAILOVER%s%s", how[0] ? " " : "",
                    how);
     order(replica, command);
+    limit = now_ms() + STAGE_WAIT_MS;
     while (!says(replica, "INFO replication", "role:master")) {
-        if (now_ms() > again + STAGE_WAIT_MS) {
+        if (now_ms() > limit) {
             stage_fail("%s: node %d is no master yet", command, replica);
         }
         stage_run_for(ASK_EVERY_MS);

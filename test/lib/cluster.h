@@ -78,10 +78,8 @@ int cluster_owner(int slot);
 /* Sends the test's own commands for the stage's server to the present owner of this slot
  * instead, until the cluster ends. */
 void cluster_ask_owner(int slot);
-/* Waits until all running nodes agree on roles, slots and links, and for nothing else. */
-void cluster_agree(void);
-/* The same, and waits until they report the cluster as ok, and each replica has its
- * master. */
+/* Waits until all running nodes agree on roles, slots and links, report the cluster as
+ * ok, and each replica has its master. */
 void cluster_stand(void);
 /* Repeats the test, unless all slots have the owners that they had after the start
  * and after the moves made here. */

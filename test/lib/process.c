@@ -47,6 +47,10 @@ static void report(const char *format, ...)
     va_start(arguments, format);
     int length = vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
+    if (length >= (int)sizeof(line)) { /* cut off, but still a line */
+        length = sizeof(line) - 1;
+        line[length - 1] = '\n';
+    }
     if (write(1, line, (size_t)length) != length) {
         _exit(3);
     }
@@ -346,6 +350,9 @@ void process_tell(struct process *process, const char *format, ...)
     va_start(arguments, format);
     int length = vsnprintf(line, sizeof(line) - 1, format, arguments);
     va_end(arguments);
+    if (length >= (int)sizeof(line) - 1) {
+        stage_fail("%s: an order that is too long: %s", process->label, line);
+    }
     line[length++] = '\n';
     if (write(process->to, line, (size_t)length) != length) {
         stage_complain("%s does not listen: %s", process->label, strerror(errno));

@@ -31,11 +31,6 @@ void *must_realloc(void *old, size_t size)
     return checked(realloc(old, size ? size : 1));
 }
 
-char *must_strdup(const char *text)
-{
-    return checked(strdup(text));
-}
-
 struct bytes bytes_of(const char *text)
 {
     return (struct bytes){text, strlen(text)};

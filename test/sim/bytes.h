@@ -29,7 +29,6 @@ struct buffer {
 
 void *must_alloc(size_t size); /* zeroed */
 void *must_realloc(void *old, size_t size);
-char *must_strdup(const char *text);
 
 struct bytes bytes_of(const char *text);
 struct bytes bytes_copy(struct bytes source); /* owned: free((char *)copy.data) */

@@ -121,9 +121,6 @@ void command_run_unchecked(struct call *call)
 void command_execute(struct call *call)
 {
     server_begin(call->server);
-    if (call->conn != NULL) {
-        call->server->commands++;
-    }
     command_run_unchecked(call);
     replication_end_command(call->server);
 }

@@ -56,7 +56,6 @@ struct model_server {
     model_output_fn *notify;
     void *notify_arg;
     struct model_watch watch;
-    uint64_t commands;
 };
 
 struct model_conn {

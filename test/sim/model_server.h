@@ -78,8 +78,6 @@ void model_server_flush_scripts(struct model_server *server);
 /* Like ACL SETUSER resetchannels or allchannels: denying closes subscribed
  * connections. */
 void model_server_deny_channels(struct model_server *server, bool deny);
-uint64_t model_server_commands(
-    const struct model_server *server); /* received on connections */
 
 /* Sets which compare-and-delete command the server has ("delifeq", "delex"). NULL: none,
  * as initially. */

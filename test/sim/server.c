@@ -166,11 +166,6 @@ void model_server_deny_channels(struct model_server *server, bool deny)
     }
 }
 
-uint64_t model_server_commands(const struct model_server *server)
-{
-    return server->commands;
-}
-
 void model_server_watch(struct model_server *server, const struct model_watch *watch)
 {
     server->watch = *watch;

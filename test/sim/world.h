@@ -398,7 +398,6 @@ void check_split(int64_t since_us, int64_t until_us);
 /* ---- check_server.c ---- */
 
 void check_backed(const struct op *op); /* the server has the hold that it believes in */
-bool check_is_free(const char *name);   /* no such key */
 void check_keys(void);
 void check_last_keys(void); /* all keys with a TTL have expired */
 
