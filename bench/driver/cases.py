@@ -47,7 +47,7 @@ class Case:
     def rhythm_us(self, subject):
         """Returns the options of workload N's rhythm; None means that the option is not given.
         One process holds while the other waits, and lets the other have the lock before it
-        requests it again. A subject that polls gets the time for that."""
+        requests the lock again. A subject that polls gets enough time to find the lock free."""
         if self.workload != "N":
             return {}
         hold = max(2000, 1000 * subject.polls_ms)

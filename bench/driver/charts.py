@@ -44,8 +44,8 @@ class Chart:
             self.series.append((label, points))
 
     def _plots(self):
-        """Returns the lines, with colours in the order of the labels, and in the order of the
-        key."""
+        """Returns the lines, the highest first, which is their order in the key. The colours go
+        by the order of the labels."""
         plots = list(zip(self.series, self._lines()))
         plots.sort(key=lambda one: -max(y for _, y in one[0][1]))
         return [line for _, line in plots]
@@ -119,7 +119,7 @@ def _sweep(chart, summary, section, figure, scale=1.0, wanted=None, x=1):
 
 
 def _plain(label):
-    """Returns true for one variant of each program."""
+    """Returns false for the variants that the charts leave out."""
     return not label.endswith((" 10ms", " connections", " fence", " pipelined",
                                " delifeq-fence", " v4", " race", " herd"))
 

@@ -5,7 +5,7 @@ All clients of a measurement get the same cores, by taskset, which pins all thei
 needs two cores: missing() returns the reason on a machine that has only one."""
 import os
 
-FREE, SPLIT, ONE = "free", "split", "one"  # free; server and clients on one each; one for both
+FREE, SPLIT, ONE = "free", "split", "one"  # any cores; one core for each side; one for both
 
 
 def _usable():

@@ -17,7 +17,7 @@ from measure import NAME, READY_LIMIT_S, Failed, Process
 PAUSE_US = 10000  # mean pause between a release, or a failure, and the next request
 SWITCH_LIMIT_S = 60
 GRANT_LIMIT_S = 30
-CALM_S = (1, 2)  # random pause before the death, which falls anywhere between two pings
+CALM_S = (1, 2)  # a random pause, so that the death falls anywhere between two pings
 MS = 1_000_000
 
 
@@ -122,8 +122,8 @@ def one(deployment, subjects, signal, lease_ms):
         before = [deployment.dump(client.key) for client in clients]
         struck = deployment.strike(signal)
         told = deployment.told(SWITCH_LIMIT_S)
-        # Before the first node misses the master, no server can grant a lock. A reply that is
-        # read in that time was sent by the dead master.
+        # A grant that is read before the first event was sent by the old master: until then no
+        # other server can grant a lock.
         limit = time.monotonic() + GRANT_LIMIT_S
         found = {client.subject.label: _told(client, struck, client.await_grant(
             min(told.values()), limit - time.monotonic())) for client in clients}

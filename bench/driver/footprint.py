@@ -12,7 +12,8 @@ import server as servers
 from measure import END_LIMIT_S, NAME, READY_LIMIT_S, Failed, Process
 
 LOCKS = 1000
-LEASE_MS = 40000  # no renewal before the count; the longest wait after a missed release
+# No lease is renewed before the count. A waiter that misses a release polls when the lease ends.
+LEASE_MS = 40000
 SETTLED_S = 2  # until the client has all its connections, and all its waiters wait
 STATES = ["connected", "holds %d locks" % LOCKS, "%d wait"]
 

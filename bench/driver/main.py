@@ -127,7 +127,7 @@ def knowing(options, kind):
 
 
 def store(options, name, result):
-    """Stores the result beside those of bench/run."""
+    """Stores the result next to those of bench/run."""
     path = os.path.join(options.build, "results", name)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as file:

@@ -194,7 +194,8 @@ class Monitor:
             self.count += sum(1 for line in lines if b" lua] " not in line)
 
     def stop(self, server):
-        """Returns the number of commands until now. The reply to a last command ends the count."""
+        """Sends a last command, waits until it is counted, and returns the number of commands
+        before it."""
         marker = "end of the count"
         server.link("ECHO", marker)
         last, end = -1, time.monotonic() + 10

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Tests what bench/cluster derives from names, nodes' views and lists, with known answers. Run
-by: python3 test_cluster.py"""
+"""Tests what bench/cluster derives from names, nodes' views and lists, with known answers.
+
+    python3 test_cluster.py"""
 import os
 import sys
 import unittest

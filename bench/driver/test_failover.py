@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Tests what is derived from a failover's events and grants, with known answers. Run by: python3
-test_failover.py"""
+"""Tests what is derived from a failover's events and grants, with known answers.
+
+    python3 test_failover.py"""
 import os
 import sys
 import types

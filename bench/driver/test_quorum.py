@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Tests the plan of bench/quorum, and what it derives from its rows, with known answers. Run by:
-python3 test_quorum.py"""
+"""Tests the plan of bench/quorum, and what bench/quorum derives from its rows, with known answers.
+
+    python3 test_quorum.py"""
 import argparse
 import os
 import sys

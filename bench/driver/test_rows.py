@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Tests the bench's arithmetic, verdicts and estimates of time, on rows with known answers. Run
-by: python3 test_rows.py"""
+"""Tests the bench's arithmetic, verdicts and estimates of time, on rows with known answers.
+
+    python3 test_rows.py"""
 import argparse
 import array
 import os

@@ -9,10 +9,10 @@
  * in between gets LW_EBUSY, which is answered with 409 and Retry-After. With ?wait the
  * copy queues, and on_acquired finds the gift in the ledger and answers 200, already.
  *
- * Every request ends in end(), after its answer, if the client is still connected.
- * lw_lock_free then leaves the queue or releases the lock. If the lock is lost during the
- * work, the request ends without a line (503). When a client disconnects, its request
- * ends too; the copy that the client sends next does the work.
+ * Every request ends in end(). If the client is still connected, it has been answered
+ * before. lw_lock_free then leaves the queue or releases the lock. If the lock is lost
+ * during the work, the request ends without a line (503). When a client disconnects, its
+ * request ends too; the copy that the client sends next does the work.
  */
 #include "gateway.h"
 

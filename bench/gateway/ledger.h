@@ -6,7 +6,7 @@
  * when no other gateway can add a line for that user.
  *
  * Only whole lines count. If a full disk or a crash leaves a torn line, the next writer
- * ends it with a '?'. So it never becomes part of another line, nor a whole one.
+ * ends it with a '?'. So a torn line never becomes part of another line, nor a whole one.
  *
  * Usual course: ledger_open; under the lock of a user ledger_find and, if the user is not
  * found, ledger_lock, ledger_append, ledger_unlock; ledger_close.

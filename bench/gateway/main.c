@@ -12,8 +12,8 @@
  * link is up again.
  *
  * Usual course: options, lw_client_new, the listener, event_base_dispatch. On SIGTERM the
- * listener closes, waiting requests get 503, requests at work finish, and lw_client_close
- * ends the process.
+ * listener closes, waiting requests get 503, and requests at work finish. The process
+ * ends when lw_client_close is done.
  */
 #include "gateway.h"
 #include "options.h"
@@ -34,7 +34,7 @@
 #include <sys/socket.h>
 
 #define HEADERS_MAX 8192 /* bytes */
-#define BODY_MAX 1024    /* no request needs any */
+#define BODY_MAX 1024    /* no request needs a body */
 
 void report(const char *format, ...)
 {

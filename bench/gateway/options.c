@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See options.h. For a bad value it reports the option and the reason.
+ * See options.h. Reports the option and the reason if a value is invalid.
  */
 #include "options.h"
 

@@ -228,7 +228,7 @@ void measure_start(void)
     rows_used = 0;
     measure_say("ready", 1);
     if (fgets(line, sizeof(line), stdin) == NULL) {
-        exit(1); /* the driver has gone */
+        exit(1); /* the driver has ended */
     }
     cpu_started_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     started_ns = measure_now();

@@ -32,11 +32,9 @@ struct measure_options {
     unsigned pause_us; /* mean time before a slot acquires again */
     unsigned round_us; /* length of a round; 0 = no rounds */
     unsigned names;    /* M: the number of names that a slot acquires at once ... */
-    unsigned of; /* ... drawn at random from `of`; if the two are equal, always the same
-                    names */
+    unsigned of;       /* ... drawn at random from `of` names, without repetition */
     unsigned guard_ms; /* for lockwire only; 0: no guard */
-    unsigned
-        clients; /* for lockwire only: the number of clients that the slots use in turn */
+    unsigned clients;  /* for lockwire only: the clients that the slots use in turn */
 };
 
 /* One acquisition; times in ns of CLOCK_MONOTONIC, 0 = not reached. */
@@ -44,7 +42,7 @@ struct measure_row {
     int64_t slot;
     int64_t asked, granted;
     int64_t released; /* release was called */
-    int64_t done;     /* the reply to the release came */
+    int64_t done;     /* the release was answered */
 };
 
 /* Ends the program with 64 and a message if the command line is wrong. */

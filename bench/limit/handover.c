@@ -3,7 +3,7 @@
  * Limits D, L and N: the release script hands the lock over to the first slot in the
  * queue and publishes the grant. A hand-over costs two commands. With `turns`, a process
  * that has the lock serves up to 16 of its own waiters before it hands over. Owns its
- * scripts. Nothing handles a dead holder or waiter: it blocks the queue.
+ * scripts. A holder or waiter that dies blocks the queue: nothing handles that.
  *
  * Usual course: a slot requests the lock and is queued; the message for its process
  * grants the lock; the slot holds and releases.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Workloads H and X: locks that are held until the driver ends or kills the program. Owns
- * the handles. Independent of the measurement from outside.
+ * Workloads H and X: locks that are held until the driver closes standard input or kills
+ * the program. Owns the handles. Independent of the measurement from outside.
  *
- * Usual course: acquire all locks, report that, renew until standard input ends.
+ * Usual course: acquires all locks, reports that, and renews them until standard input
+ * ends.
  */
 #include "subject.h"
 

@@ -5,7 +5,8 @@
  * calls ask() again. The name of a slot is formatted once, as the peers and the limits
  * do. In workload M the drawn names are formatted for each set.
  *
- * Each round has its own name, so that the release which hands over is its first.
+ * Each round has its own name, so that the release which hands over is the first of that
+ * name.
  */
 #include "subject.h"
 
@@ -167,8 +168,8 @@ static bool has_rounds(const struct run *run)
     return run->subject->options->round_us > 0 && !run->warming;
 }
 
-/* In U the name ends with the slot's number, with rounds with the round's number. (The
- * row's `slot` is either.) */
+/* Sets the slot's name. In U it ends with the number of the slot, and with rounds with
+ * that of the round; row.slot has the one or the other. */
 static void format_name(struct slot *slot)
 {
     const struct run *run = slot->run;

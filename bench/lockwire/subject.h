@@ -33,10 +33,10 @@ void subject_run(struct subject *subject, double seconds);
 /* Runs the loop until standard input ends. */
 void subject_run_until_told(struct subject *subject);
 
-/* U, D, L, N; returns the errors seen. */
+/* Runs U, D, L, N or M. Returns the number of errors. */
 uint64_t subject_loop(struct subject *subject);
-/* H, X; returns when standard input ends. */
+/* Runs H or X. Returns when standard input ends. */
 void subject_hold(struct subject *subject);
-/* F; returns when standard input ends. */
+/* Runs F. Returns when standard input ends. */
 void subject_fail_over(struct subject *subject);
 #endif
