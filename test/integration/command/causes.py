@@ -22,7 +22,7 @@ import unittest
 from ports import free_port
 from support import COMMAND, LIMIT, ToolTest, until
 
-CERTIFICATES = os.environ.get("LOCKWIRE_CERTIFICATES") # set where the command has TLS
+CERTIFICATES = os.environ.get("LOCKWIRE_CERTIFICATES") # set if the command has TLS
 AT_ONCE = 20  # seconds, less than LIMIT: a permanent failure is not waited out
 NO_CONNECTION = "cannot lock 'x': no connection to the server: "
 NOT_NOW = "cannot lock 'x': the server cannot process the request now: "
@@ -75,7 +75,7 @@ class Stub:
             try:
                 while header := stream.readline():
                     words = []
-                    if header[:1] != b"*": # such as a handshake of TLS
+                    if header[:1] != b"*": # such as a TLS handshake
                         connection.sendall(error("ERR unknown command"))
                         return
                     for _ in range(int(header[1:])):
@@ -251,7 +251,7 @@ class Away(CauseTest):
             self.assertIn(NOT_NOW + "no reply in time", err)
 
     def test_a_single_try_at_a_silent_server_has_one_limit(self):
-        """A single try ends when its message is written. Any other wait gives the server one
+        """A single try ends as soon as its message is written. Any other wait gives the server one
         more second to take back a grant. The two are compared, so that the speed of the machine
         does not matter."""
         def after_message(wait):
@@ -359,7 +359,7 @@ class Tls(CauseTest):
                 self.for_good(77, why, f"rediss://{place}")
 
     def test_a_certificate_that_is_not_valid_yet(self):
-        """Occurs when a machine starts whose clock is not set yet."""
+        """A machine that has just started may not have set its clock yet."""
         for place in self.secured("early"):
             self.for_now(69, "certificate is not yet valid", f"rediss://{place}")
 
@@ -380,7 +380,7 @@ class Tls(CauseTest):
             self.for_now(69, "TLS", f"rediss://{place}", NO_CONNECTION)
 
     def test_a_handshake_without_a_reply(self):
-        """The kernel accepts the connection. The wait ends before the attempt has failed."""
+        """The kernel accepts the connection, and the wait ends before the attempt fails."""
         with socket.create_server(("127.0.0.1", 0)) as silent:
             port = silent.getsockname()[1]
             code, err, _ = self.end("run", "x", "--wait", "300ms", "--redis",

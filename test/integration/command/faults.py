@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The command if something is missing or unusual: no descriptors, a closed output, a server that
-stops before its last reply, an embedded server's folder; a terminal's keys; and arbitrary bytes
-in the output.
+"""The command if something is missing or unusual: descriptors, an output, a server's last reply,
+the folder of an embedded server. Also a terminal's keys, and arbitrary bytes in the output.
 
 Usual course: something fails, a message has the reason, and the exit code is the documented one.
 """

@@ -14,7 +14,7 @@ from terminal import CTRL_C, CTRL_Z, Terminal
 
 QUEUE = "lockwire:2:queue:{job}"
 LOOP = "while :; do sleep 0.02; done"
-# Records its name, and also if another one still runs.
+# Records itself, and in `twice` that the command before it still runs.
 WORK = ('grep -qs "^State:.[^Z]" "/proc/$(cat pid 2>&-)/status" && echo twice >> twice;'
         ' echo $$ > pid;'
         ' echo "$who $LOCKWIRE_FENCE $$" >> works; ')

@@ -145,7 +145,7 @@ class NoPassword(PasswordTest):
 
     def test_no_descriptor_for_it_is_the_system_s(self):
         self.environment["LSAN_OPTIONS"] = "detect_leaks=0"
-        # the last available descriptor is in use; the dynamic loader may need it, too
+        # all four descriptors are in use, and none is left for the file, nor for the dynamic loader
         process = self.spawn("sh", "-c", 'ulimit -n 4; exec "$0" status job --password-file "$1"'
                              ' 3</dev/null', COMMAND, self.file(b"s3cret"))
         code, _, err = self.end_of(process)

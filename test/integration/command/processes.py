@@ -336,7 +336,8 @@ class Keeper(ProcessesTest):
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGKILL)
 
     def test_what_is_stopped_with_a_killed_lockwire_does_not_run_on(self):
-        """The system continues the stopped command, which must not use its grace time to run on."""
+        """When lockwire is killed, the kernel continues the stopped command. The keeper kills it at
+        once, without a grace time."""
         process = self.run_("job", "--", "sh", "-c",
                             'trap "" HUP; echo $$ > worker; exec "$0" -c "$1" > ticks',
                             sys.executable, CLOCK,

@@ -370,7 +370,7 @@ class Width(LookTest):
 
 class Break(LookTest):
     def test_the_next_gets_it_and_the_holder_is_told(self):
-        held, _ = self.holder("--lease", "10m") # no renewal of its own finds out
+        held, _ = self.holder("--lease", "10m") # no renewal finds out before the message
         waiting = self.waiter(QUEUE, 1)
         self.assertEqual(self.ask(0, "break", "job"), "")
         self.assertEqual(waiting.stdout.readline(), "mine\n")

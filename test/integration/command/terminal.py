@@ -90,8 +90,8 @@ class TerminalTest(ToolTest):
             file.write("begun\n")
 
     def processes(self):
-        """Returns all processes in this test's terminals. They are found by the server's URL in
-        their environment, which only they have."""
+        """Returns all processes in this test's terminals: those that have the server's URL in
+        their environment."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -162,7 +162,8 @@ class TerminalTest(ToolTest):
         return set(self.states("lockwire")) == {"T"}
 
     def stop_and_continue_twice(self, shell):
-        """Stops and continues a command that has printed that it has begun, and reads a line."""
+        """Stops and continues, twice, a command that prints `begun` and then reads a line; types
+        the line at the end."""
         shell.expect("begun\r\n")
         for _ in range(2):
             until(lambda: self.has_terminal(shell), "it reads")

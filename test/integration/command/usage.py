@@ -159,7 +159,7 @@ class Usage(ToolTest):
                       self.check(64, "run", "x", *NOWHERE, "--redisson", "--max-waiting", "1", "true"))
         self.check(69, "run", "x", *NOWHERE, "-n", "--max-waiting", "2147483647", "--", "true")
         self.check(69, "take", "x", *NOWHERE, "-n", "--max-waiting", "3")
-        for subcommand, more in (("run", ("--", "true")), ("take", ())): # the token is then checked
+        for subcommand, more in (("run", ("--", "true")), ("take", ())): # TOKEN is refused
             said = self.check(64, subcommand, "x", *NOWHERE, "--max-waiting", "3", "--token", "y", *more)
             self.assertIn("no lock token", said)
         self.assertIn("status: unknown or ambiguous option --max-waiting\n",

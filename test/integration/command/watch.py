@@ -77,7 +77,8 @@ class WatchTest(ToolTest):
     def watch(self, *options, outages=False):
         """Returns the process, and a list to which its lines are added. On a busy machine a
         reply may take longer than a second, which watch reports as an outage. If a test expects
-        no outage, those lines are left out, and also lines that repeat the state before it."""
+        no outage, those lines are left out, and after them each line that repeats the one
+        before."""
         process = self.spawn(COMMAND, "watch", "job", "--interval", "20ms", *options)
         lines = []
 
@@ -463,8 +464,8 @@ class Picture(WatchTest):
 
 
 class Keys(shells.TerminalTest):
-    """watch runs as a job of a shell. Whenever watch leaves the terminal, it has its own modes
-    again."""
+    """watch runs as a job of a shell. Whenever watch leaves the terminal, the terminal has its
+    former modes again."""
 
     def modes(self, shell):
         shell.line("stty -a | tr ' ;' '\\n\\n' | grep -xE -e '-?(icanon|echo)' | xargs echo modes")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""src/examples/alerts.yml: lw_stats_prometheus exposes each metric that it uses, with the label
-values that it requires, and Prometheus' own parser reads the output.
+"""src/examples/alerts.yml: lw_stats_prometheus exposes each metric of the rules, with the label
+values that they require, and Prometheus' own parser reads the output.
 
 The output of exposition.c is parsed into samples, which must include the names in the rules. If
 promtool is on the machine, it checks both, and plays for each alert an hour in which this alert,

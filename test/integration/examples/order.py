@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""src/examples/order.c: orders that share articles take all or nothing, in any order of their
-names.
+"""src/examples/order.c: orders that share articles take all or nothing, in whatever sequence
+they name the articles.
 
 Many orders run at once; the stock adds up, and nothing stays locked.
 """

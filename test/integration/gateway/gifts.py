@@ -265,7 +265,7 @@ class Accidents(GatewayTest):
         waits = self.send(port, "/gift/berta?wait=60000")
         self.until_queued("berta")
         works = self.send(port, "/gift/anna")
-        # by the gateway's own metric: Redis has the lock before the gateway knows of it
+        # asks the gateway, not Redis, which grants the lock before the gateway knows
         until(lambda: "\nlockwire_held 1\n" in self.ask(port, "GET", "/metrics").text,
               "the lock of anna is held")
         process.send_signal(signal.SIGTERM)
