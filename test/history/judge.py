@@ -9,7 +9,7 @@
 Runs the campaigns of a program of test/fault (WORDS are its arguments, PATTERN selects its tests
 as LOCKWIRE_TEST does), or takes the histories that campaigns have left in a folder
 (LOCKWIRE_HISTORY_DIR). The program in go/ judges the histories; its own tests try it with good and
-bad ones. This file knows the expected results. A campaign's history must be Ok in every respect,
+bad ones. This file has the expected results. A campaign's history must be Ok in every respect,
 also if servers lost their state or processes were stopped. A history with the lock disabled
 (canary_*) must be Illegal in every respect. Anything else fails, including Unknown.
 

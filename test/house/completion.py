@@ -5,7 +5,7 @@ a terminal.
 
     completion.py FOLDER LOCKWIRE     FOLDER: of the completions
 
-Each line of QUESTIONS is completed to its answer, in both shells. If a shell is missing, it is
+Checks that both shells complete each line of QUESTIONS to its answer. If a shell is missing, it is
 reported, and the exit code is 1: the tests of a build need both.
 """
 import os

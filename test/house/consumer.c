@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program of a user, which finds everything that it needs of the installed library. */
+/* A user's program: the installed library has everything that it needs. */
 #include <event2/event.h>
 #include <lockwire.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # Compiles the public header alone as pedantic C11 and as C++11, with every compiler found. Also
-# checks facts that programs and libraries of different versions rely on, and code that must not
-# compile.
+# checks assumptions of programs and libraries of different versions, and that code which must not
+# compile does not.
 # Usage: header.sh INCLUDE_FOLDER
 set -eu
 

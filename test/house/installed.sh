@@ -18,7 +18,7 @@ meson install -C "$build" --no-rebuild --destdir "$root" >"$root/log" || {
 }
 file=$(find "$root" -name lockwire.pc)
 prefix=$(sed -n 's/^prefix=//p' "$file")
-mkdir "$root/moved" # with the prefix at which it was installed
+mkdir "$root/moved" # for a copy of lockwire.pc with the prefix below $root
 sed "s|^prefix=.*|prefix=$root$prefix|" "$file" >"$root/moved/lockwire.pc"
 export PKG_CONFIG_PATH="$root/moved"
 flags() {

@@ -42,7 +42,7 @@ CALLER = {"lock/keep.c": {"lock/extension.h"},
 # The prefixes of the functions of files that have others than the file's name.
 PREFIXES = {"loop/loop.c": {"loop", "timer", "defer", "late_check", "now"},
             "lock/handle.c": {"handle", "handles"}}
-# Empty objects in a build without TLS.
+# Files whose objects are empty in a build without TLS.
 TLS = ["redis/tls.c", "redis/tls_files.c"]
 LIBC = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
 
@@ -150,8 +150,8 @@ def read_symbols(library, nm, order):
 
 
 def family(name, files):
-    """Returns the stems of a file and of the file that it belongs to. link_tls.c belongs to
-    link.c, with which it shares link_private.h."""
+    """Returns the stem of a file, and that of the file to which it belongs, if any: link_tls.c
+    belongs to link.c, since both use link_private.h."""
     stem = os.path.splitext(os.path.basename(name))[0]
     head = stem.split("_")[0]
     private = {f"{room(name)}/{head}_{word}.h" for word in ("inside", "private")}

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # Uses the source tree as a meson subproject of another project, that of the examples, which
-# finds it by its name. It builds only the library, has no tests, and installs nothing but
-# library, header and pkg-config file.
+# finds it by its name. The subproject builds only the library, has no tests, and installs
+# nothing but library, header and pkg-config file.
 # Usage: subproject.sh SOURCE_FOLDER
 set -eu
 

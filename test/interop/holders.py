@@ -135,7 +135,7 @@ class Found(scene.Scene):
 
 
 class Crashed(scene.Scene):
-    """Only the lease of a dead holder keeps its lock."""
+    """After a holder dies, the lock stays held only until its lease ends."""
 
     def test_a_dead_peers_lock_is_found_when_its_lease_has_ended(self):
         peer, lockwire = self.peer(), self.lockwire()

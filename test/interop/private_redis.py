@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A throw-away Redis for the interop tests, or several as a quorum, and a monitor of the
-commands.
+"""A throw-away Redis for the interop tests, or several as a quorum, and a monitor of the commands
+that a server receives.
 
 Owns the servers' processes and their temporary directories. Independent of lockwire, except for
 its URLs and its guard, and of the peers. Usual course: `with PrivateRedis() as server:

@@ -23,7 +23,7 @@ from scene import LEASE_MS
 SHORT_LEASE_MS = 2000
 HAND_OVERS = 10
 HOLD_S = 0.01
-PAUSE_S = 0.3 # of competing peers, between two holds
+PAUSE_S = 0.3 # between two holds of a competing peer
 
 
 class Quorum(scene.Scene):

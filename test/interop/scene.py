@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shared by the interop tests with a foreign holder: a server, and processes as needed.
+"""The base of the interop tests with a foreign holder: a server, and processes as needed.
 
 Owns their start and end, the waits for lockwire's requests, and the command line. Independent of
 the tested peer and of the expectations. Usual course: a class of tests derives from Scene;

@@ -33,7 +33,7 @@ import toolchain
 NAME = "job"
 LEASE_MS = 3000     # the other version's waiters poll by it: after a third of the remaining lease
 LONG_LEASE_MS = 30000
-RUNS = 15           # of each loop that contends
+RUNS = 15           # holds of each contending loop
 
 # For each mode, the options of a writer, and those of a waiter behind it. In `shared` the
 # waiters are readers, which would read together if they were of one version.
@@ -143,8 +143,8 @@ class Versions(unittest.TestCase):
         return f"redis://127.0.0.1:{self.server.port}"
 
     def words(self, version, subcommand, *options, name=NAME):
-        """Runs the command without the new library's folder, which would be in the way of the
-        earlier version."""
+        """Returns the words of a command. LD_LIBRARY_PATH is unset, so that the earlier version
+        does not find the new library."""
         return ["env", "-u", "LD_LIBRARY_PATH", self.commands[version], subcommand, name,
                 "--redis", self.url(), *options]
 

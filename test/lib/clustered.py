@@ -74,7 +74,8 @@ class Node(Redis):
         return None
 
     def view(self):
-        """Yields, for each known node, what all can agree on: no own opinions or measurements."""
+        """Yields, for each known node, the fields on which all nodes can agree. Leaves out the
+        address, times, the flag `myself` and slots that move."""
         for line in self("CLUSTER", "NODES").splitlines():
             name, _, flags, master, _, _, epoch, link, *slots = line.split()
             yield (name, flags.replace("myself,", ""), master, epoch, link,
@@ -93,7 +94,7 @@ class Node(Redis):
 
 
 class Clustered:
-    """`timeout`: after so many ms of silence the others declare a node down. `more`: further
+    """`timeout`: the others declare a node down after that many ms of silence. `more`: further
     arguments of redis-server. `under`: by the index of a node, the command that runs it."""
 
     def __init__(self, *more, masters=3, replicas=3, timeout=1000, under=None):

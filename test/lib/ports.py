@@ -12,7 +12,7 @@ def keep(port=0):
     """Returns a socket that reserves this port, or any; None if in use. It must not listen."""
     keeper = socket.socket()
     try:
-        keeper.bind(("127.0.0.1", port))  # before SO_REUSEADDR, so that it must be unused
+        keeper.bind(("127.0.0.1", port))  # before SO_REUSEADDR: fails if the port is in use
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     except (OSError, OverflowError):
         keeper.close()

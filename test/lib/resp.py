@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A small Redis client, for queries to temporary servers in tests and in the bench. Owns the
-protocol (RESP2: nil is None, all else str, int or list). Independent of what is asked. Bytes that
+protocol (RESP2: nil is None, all else str, int or list). Independent of the queries. Bytes that
 are not valid text become surrogates.
 
 Usual course: with Link(path) as link: link("INFO", "cpu")."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Shared by the tests of the command and of the gateway: a private redis-server, processes that
-are always ended, waiting for events.
+"""The base of the tests of the command and of the gateway: a private redis-server, processes that
+are always ended, and waits for events.
 
 Independent of what is tested. The programs' paths come from the environment (LOCKWIRE_COMMAND,
 LOCKWIRE_GATEWAY).
@@ -23,7 +23,7 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, si
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.SIG_DFL)
 
-LIMIT = 60  # seconds, for anything that must happen; slow machines, sanitizers
+LIMIT = 60  # seconds, for anything that must happen; slow and sanitized runs need less
 COMMAND = os.environ.get("LOCKWIRE_COMMAND", "lockwire")
 GATEWAY = os.environ.get("LOCKWIRE_GATEWAY", "gateway")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Checks a model with spin, and checks that spin refuses each wrong variant of it.
+"""Checks a model with spin, and that spin refuses each wrong variant of the model.
 
 Usage: check.py MODEL. Exits with 77 (skipped) if spin is missing, except in CI.
 

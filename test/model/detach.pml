@@ -17,7 +17,7 @@
  * -DWRONG_ANSWER: an adoption that finds neither token counts as granted.
  */
 #define NONE 0
-#define HOLDER 1 /* clients; the number of each is its token, too */
+#define HOLDER 1 /* clients; the number of a client is also its token */
 #define ADOPTER_A 2
 #define ADOPTER_B 3
 #define OTHER 4
