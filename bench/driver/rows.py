@@ -53,7 +53,8 @@ def uncontended(processes, lines):
 
 
 def _overlaps(processes):
-    """Counts the grants during another hold: if there are any, the lock does not exclude."""
+    """Counts the grants during the hold granted just before. If there are any, the lock does not
+    exclude."""
     holds = sorted((granted, released) for rows in processes
                    for granted, released in zip(rows.granted, rows.released)
                    if granted and released)
@@ -61,8 +62,8 @@ def _overlaps(processes):
 
 
 def _overtaken(rows):
-    """Returns the number of overtakings, summed over all grants: older waiters of the same
-    process that were still waiting. Also returns the number of grants."""
+    """Returns the sum, over all grants, of the older waiters of the same process that were
+    still waiting. Also returns the number of grants."""
     by_age = sorted(range(len(rows.asked)), key=lambda i: rows.asked[i])
     by_grant = sorted((i for i in range(len(by_age)) if rows.granted[by_age[i]]),
                       key=lambda i: rows.granted[by_age[i]])

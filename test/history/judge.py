@@ -30,7 +30,8 @@ RESPECTS = ("mutex", "numbers", "register")
 
 
 def expected(name, respect):
-    """Returns the expected result; "None" for Redisson's locks, which have no fencing tokens."""
+    """Returns the expected result: "None" for the register of Redisson's locks, which have no
+    fencing tokens."""
     if name.startswith("canary_"):
         return "Illegal"
     return "None" if respect == "register" and name.endswith("__redisson") else "Ok"

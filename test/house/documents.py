@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Keeps the documents true, with cheap checks. Each path that a document names exists. The
-README leads to each document. test/README.md lists exactly the folders of tests and the source
-folders. src/README.md lists every source folder, and the files and names that it mentions exist
-in the source. src/examples/README.md lists every file next to it. scripts/README.md lists every
+"""Keeps the documents true, with cheap checks. Each path that a document names exists. The README
+leads to each document. test/README.md lists exactly the folders of test/ and test/integration/.
+src/README.md lists exactly the folders of src/, and the files and names that it mentions exist in
+the source. src/examples/README.md lists every file next to it. scripts/README.md lists every
 script, with as many KEYS and ARGV as the script's head. The account in the manual has the
 permissions that the scripts need, and no permission that the source does not mention. NEWS.md
 begins with the version of the header, which is also the build's.

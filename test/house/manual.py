@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Keeps the manual consistent with the program: each public function has a page, lockwire(1) has
-exactly the subcommands, options and exit codes of `--help`, and the formatter has no warnings.
+exactly the options of `--help` and all its subcommands and exit codes, and the formatter has no
+warnings.
 
 Each missing or surplus item is reported; the exit code is 1 then.
 

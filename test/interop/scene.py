@@ -66,7 +66,7 @@ class Scene(unittest.TestCase):
         return asks.asks(lines, self.name, self.queue)
 
     def await_asks(self, monitor, count, lockwire):
-        """Waits until lockwire has polled `count` times without success."""
+        """Waits until the monitor has seen `count` polls of lockwire, all without success."""
         self.eventually(lambda: len(self.our_asks(monitor.lines)) >= count,
                         "it polls")
         self.assertFalse(lockwire.answered(), lockwire.lines)
