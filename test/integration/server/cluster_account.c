@@ -182,8 +182,7 @@ static void be_broken(struct peer *one, struct peer *other, const char *name,
     end(B);
 }
 
-/* A is released when the key of its name has moved already and its other keys have not.
- */
+/* Releases A when the key of its name has moved, but its other keys have not. */
 static void be_moved(struct peer *one, struct peer *other, const char *name,
                      const struct kind *kind)
 {
@@ -219,8 +218,8 @@ static void live(struct peer *one, struct peer *other, const char *name,
     be_moved(one, other, name, kind);
 }
 
-/* A channel that was unused for a minute is unsubscribed from. The test does not wait for
- * this. */
+/* A client unsubscribes from a channel that it has not used for a minute. The test does
+ * not wait for that. */
 static void what_is_beside_was_used(void)
 {
     for (char *rest = beside, *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) {

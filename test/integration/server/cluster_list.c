@@ -75,8 +75,8 @@ static void a_slot_on_its_way_hides_nothing(void **state)
     list_all(other, NULL);
     LISTED(wanted);
     cluster_carry(slot, 1, -1);
-    list_all(other,
-             NULL); /* the keys are at the new node, which does not own the slot yet */
+    /* The keys are at the new node, which does not own the slot yet. */
+    list_all(other, NULL);
     LISTED(wanted);
     cluster_end(slot, 1);
     list_all(other, NULL);

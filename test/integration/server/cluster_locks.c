@@ -122,8 +122,8 @@ static void live_together(struct peer *peer, const char *format)
     }
     take_all(peer, second, format);
     for (int i = 0; i < NAMES; i++) {
-        UNTIL(first[i]->released !=
-              PENDING); /* a hand-over message may overtake the reply to the release */
+        /* A hand-over message may overtake the reply to the release. */
+        UNTIL(first[i]->released != PENDING);
         assert_int_equal(first[i]->released, LW_OK);
         assert_true(second[i]->fence > first[i]->fence);
         release_hold(second[i]);
@@ -171,8 +171,7 @@ static void numbers_rise_from_client_to_client(void **state)
 }
 
 /* Sets the slot's fence counter back, as if the slot had come from a replica that lacked
- * the last writes. A client that has drawn from it before must still get larger tokens.
- */
+ * the last writes. A client that has drawn from it must still get larger tokens. */
 static void set_back(int slot, long long by)
 {
     redisReply *keys;
@@ -240,7 +239,8 @@ static void it_is_looked_at_and_broken(void **state)
 }
 
 /* A client that has queued for the name is subscribed in its slot, and so receives the
- * message about the break. The lease is so long that no renewal of its own finds out. */
+ * message about the break. The lease is so long that the client cannot learn of the break
+ * by a renewal of its own. */
 static void a_broken_holder_that_queued_is_told(void **state)
 {
     struct peer *one, *other;
@@ -522,7 +522,7 @@ static void a_silent_node_does_not_keep_the_others_of_a_set(void **state)
     assert_int_equal(G->lost, LW_ELOST);
     UNTIL(B->result != PENDING);
     assert_int_equal(B->result, LW_OK);
-    /* otherwise it ends with the other claim's lease */
+    /* otherwise B would wait until the lease of the other claim ends */
     assert_true(B->result_ms - G->lost_ms < 2500 || stage.worst_lag_ms > 500);
     assert_true(one->up);
     server_resume(cluster_server(0));
@@ -598,7 +598,7 @@ static bool a_master_dies(void)
     return crowd.granted < granted + 300;
 }
 
-/* An overlap because the last writes are lost is excused; a standstill is not. */
+/* An overlap that lost writes cause is excused; a standstill is not. */
 static void sets_are_acquired_when_a_master_has_died(void **state)
 {
     (void)state;
@@ -719,8 +719,8 @@ static void who_closes_lets_go_on_its_way(void **state)
         peer_free(one);
         cluster_carry(slot, to, -1);
         cluster_end(slot, to);
-        UNTIL(B->result !=
-              PENDING); /* the lease of A is as long as the limit of this wait */
+        /* Without the release the lease of A would last as long as this wait. */
+        UNTIL(B->result != PENDING);
         assert_int_equal(B->result, LW_OK);
         free_hold(A);
         end(B);
@@ -760,8 +760,8 @@ static void who_was_handed_the_last_place_takes_it(void **state)
     UNTIL(A->released != PENDING && B->result != PENDING);
     assert_int_equal(A->released, LW_OK);
     assert_int_equal(B->result, LW_OK);
-    assert_in_range(sets_so_far() - sets, 1,
-                    6); /* two of them are for its fencing tokens */
+    /* Two of these commands are for the fencing tokens. */
+    assert_in_range(sets_so_far() - sets, 1, 6);
     assert_true(B->fence > A->fence);
     free_hold(A);
     cluster_carry(slot, to, -1);

@@ -72,8 +72,7 @@ static void renewed(struct hold *hold)
     stage_clear_trace();
 }
 
-/* Takes a lock through its life at each master. (follow() moves the slot of a held one.)
- */
+/* Takes a lock through its life at each master. */
 static void live(struct peer *one, struct peer *other, const struct kind *kind)
 {
     for (int node = 0; node < 3; node++) {
@@ -188,8 +187,7 @@ static void by_names_that_are_mapped(void **state)
     address_map = NULL;
 }
 
-/* Nodes announce no host. The client reaches them by the host of the node that it asked.
- */
+/* Nodes announce no host. The client uses the host of the node that it asked. */
 static void by_nothing_at_all(void **state)
 {
     (void)state;
@@ -201,7 +199,7 @@ static void by_nothing_at_all(void **state)
 }
 
 /* Nodes prefer hostnames, but have none. The slot map also has addresses; a redirect has
- * not. */
+ * none. */
 static void by_a_question_mark(void **state)
 {
     (void)state;

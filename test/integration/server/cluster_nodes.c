@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a real cluster replies while nodes change their roles, die, are added and removed,
- * and which hosts it calls them by: facts like those of cluster_slots.c. Independent of
- * lockwire.
+ * and which hosts it reports for them: facts like those of cluster_slots.c. Independent
+ * of lockwire.
  *
  * Usual course: cluster_set, a node changes, and a test checks the replies of the others
  * about its slots.
@@ -177,8 +177,7 @@ static bool takes(const char *setting)
     return true;
 }
 
-/* Node 0 is asked, and owns the first slots. It describes itself as it does other nodes.
- */
+/* Node 0 is asked, and owns the first slots. It describes itself like other nodes. */
 static void nodes_have_names(void **state)
 {
     const redisReply *master;
@@ -208,8 +207,8 @@ static void nodes_have_names(void **state)
     other = other_than(owner);
     (void)snprintf(text, sizeof(text), "MOVED %d node.example:%d", slot,
                    cluster_port(owner));
-    UNTIL(strcmp(answer_of(other, "GET " NAME), text) ==
-          0); /* nodes inform each other with a delay */
+    /* Nodes inform each other with a delay. */
+    UNTIL(strcmp(answer_of(other, "GET " NAME), text) == 0);
     cluster_check();
 }
 

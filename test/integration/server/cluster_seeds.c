@@ -301,8 +301,8 @@ static void resume_all_but(int node)
     }
 }
 
-/* A lock that is granted at that address is not in the cluster. No other node can report
- * it then. */
+/* A lock granted at that address would not be in the cluster. The other nodes are paused,
+ * so none of them can report the change. */
 static void an_address_that_went_to_another_cluster_is_not_used(void **state)
 {
     struct peer *a;

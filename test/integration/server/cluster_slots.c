@@ -101,8 +101,8 @@ static void each_command_is_answered_for_itself(void **state)
     cluster_check();
 }
 
-/* A cluster has only one database. A server outside a cluster refuses CLUSTER and ASKING.
- */
+/* A cluster has only one database. A server without cluster mode refuses CLUSTER and
+ * ASKING. */
 static void what_one_server_says(void **state)
 {
     redisReply *reply;

@@ -261,8 +261,8 @@ static void reconnect_verifies_holds_at_once(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    struct hold *A =
-        acquire_and_wait(a, "A", "x"); /* 30 s: its own renewal would come in ten */
+    /* The lease is 30 s: the own renewal of A would come after ten. */
+    struct hold *A = acquire_and_wait(a, "A", "x");
     acquire_and_wait(a, "B", "y");
     EXPECT("A granted; B granted");
     proxy_refuse(proxy, true);

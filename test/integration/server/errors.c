@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Errors that a server may reply to any command: LOADING, READONLY, OOM, BUSY, NOSCRIPT,
- * NOREPLICAS, too many clients (denied.c has NOAUTH and NOPERM). Each has the documented
- * result, with a text that has the reason, and nothing is lost. Independent of how the
- * library classifies errors.
+ * Errors that a server may reply instead of executing a command: LOADING, READONLY, OOM,
+ * BUSY, NOSCRIPT, NOREPLICAS, too many clients (denied.c has NOAUTH and NOPERM). Each has
+ * the documented result, with a text that has the reason, and nothing is lost.
+ * Independent of how the library classifies errors.
  *
  * Usual course: the server is made to refuse commands, a client requests, holds or
  * releases a lock, and the server recovers.

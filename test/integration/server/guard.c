@@ -243,7 +243,7 @@ static struct peer *long_guarded(const char *label)
     return peer;
 }
 
-/* The old master may run for 11 s more. Until then the lease of B ends, and the old
+/* The old master may run for 11 s more. Before that the lease of B ends, and the old
  * master, which B does not renew at, would grant the lock to a waiter. */
 static void a_lease_that_ends_before_the_old_master_stops_is_not_extended(void **state)
 {
@@ -308,8 +308,8 @@ static void nor_by_a_detach(void **state)
     guard_record_open_in(&stage.server, LONG_GUARD_MS, LONG_GUARD_MS - 1000);
     redis_ok("CLIENT KILL TYPE normal");
     UNTIL(a->ups > ups);
-    detach_hold(A,
-                LONG_GUARD_MS - 12000); /* its lease ends behind the old master's time */
+    /* This lease ends after the old master has stopped granting locks. */
+    detach_hold(A, LONG_GUARD_MS - 12000);
     detach_hold(B, 30000);
     detach_hold(C, 30000);
     detach_hold(D, 1000);
@@ -385,8 +385,8 @@ static void a_hold_is_renewed_when_the_server_is_known(void **state)
     stage_expect_nothing(1000);
     assert_held_by_redis(A);
     redis_ok("DEL " GUARD_RECORD);
-    acquire_hold_with(a, "T", "y",
-                      asking(.lease_ms = 30000)); /* it has the client ask again */
+    /* This request makes the client send the guard's script again. */
+    acquire_hold_with(a, "T", "y", asking(.lease_ms = 30000));
     UNTIL(lw_lock_remaining_ms(A->lock) > 29200);
 }
 
@@ -558,8 +558,8 @@ static void a_lost_release_that_is_sent_again_hands_over_to_nobody(void **state)
 
 /* ---- the uptime ---- */
 
-/* INFO has the difference of two times in whole seconds: nearly one of them may be too
- * many. `uptime` is the entry of the peer that connects. */
+/* INFO reports the difference of two times in whole seconds, which may be nearly a second
+ * too much. `uptime` is the index of the replies to the peer that connects. */
 static int uptime;
 
 static const char *reply_with_uptime(struct fake_redis *fake, int argc, char **argv)

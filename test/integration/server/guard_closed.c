@@ -170,8 +170,8 @@ static void a_mutex_is_released_and_handed_to_no_waiter(void **state)
     assert_true(B->fence > A->fence);
 }
 
-/* The next handle of the same client has the lock without a command, by the same token:
- * that is no grant of the server. Behind that, the release does not re-acquire. */
+/* N waits in the client of A, whose release would therefore re-acquire. While the server
+ * is closed, it only releases. */
 static void handles_of_one_client_do_not_re_acquire(void **state)
 {
     struct peer *a, *b;

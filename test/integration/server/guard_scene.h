@@ -13,7 +13,7 @@
 #define GUARD_MS 15000
 #define LEASE_MS 3000 /* the longest lease that it allows */
 
-/* Has clients that connect from now on wait `ms` for a lock; 0: they do not wait. */
+/* Closes the server for `ms` to clients that connect from now on; 0 opens it. */
 void close_for(int ms);
 void assert_open(void);
 void assert_closed(void);
@@ -28,7 +28,8 @@ struct hold *ask_guarded(struct peer *peer, const char *label, const char *name,
                          int64_t wait_ms);
 /* Acquires a lock that is free. */
 struct hold *take_guarded(struct peer *peer, const char *label, const char *name);
-/* Acquires and releases a lock: the server was not closed to this client at any time. */
+/* Acquires and releases a lock, and checks that the server was never closed to this
+ * client. */
 void open_at_once(struct peer *peer);
 
 #endif

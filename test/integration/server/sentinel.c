@@ -100,8 +100,7 @@ static void watch(void)
     watch_with("");
 }
 
-/* Waits until the replica has all writes. WAIT covers only writes of its own connection.
- */
+/* Waits until the replica has all writes. (WAIT covers those of its connection.) */
 static void replicate(void)
 {
     redis_ok("SET last 1");
@@ -413,7 +412,7 @@ static bool is_replaced(void)
     return crowd.granted < grants + 300;
 }
 
-/* An overlap because the last writes are lost is excused; a standstill is not. */
+/* An overlap that lost writes cause is excused; a standstill is not. */
 static void crowd_of_sets(bool by_kill)
 {
     watch();
@@ -553,8 +552,7 @@ static struct peer *start_that_learns(const char *password)
     return peer;
 }
 
-/* Starts the second sentinel. Client a discovers it by the first, which alone is listed.
- */
+/* Starts the second sentinel. Client a discovers it by the first, which is listed. */
 static struct peer *learn_the_second(const char *more, const char *password)
 {
     sentinel_start(&second, master_port, more);
