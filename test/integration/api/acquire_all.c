@@ -349,7 +349,7 @@ static void any_name_lost_loses_all_once(void **state)
     }
 }
 
-/* Both are found out within the margin. */
+/* The client detects both losses within the margin. */
 static void two_names_lost_are_one_loss(void **state)
 {
     struct peer *a = peer_ready("a", NULL);

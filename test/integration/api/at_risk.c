@@ -164,7 +164,7 @@ static void risk_is_not_put_off_by_an_answer_that_renews_nothing(void **state)
 
 /* ---- when not ---- */
 
-/* A claim window is shorter than the time at which a warning is due. */
+/* A claim window is shorter than the remaining time at which a warning is due. */
 static void risk_is_none_in_a_hand_over_by_message(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);

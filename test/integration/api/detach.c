@@ -361,7 +361,7 @@ static void a_pending_renewal_is_canceled(void **state)
     }
 }
 
-/* Another handle of the same client would be passed the lock locally. */
+/* After a release, another handle of the same client would get the lock locally. */
 static void no_handle_of_the_client_gets_it(void **state)
 {
     struct peer *many = peer_ready("m", client_of(.local_turns = 16));
@@ -404,7 +404,7 @@ static void a_client_that_has_detached_closes_at_once(void **state)
     redis_ok("DEL x y");
 }
 
-/* While the detach has no reply the handle is as during a release. */
+/* Until the detach is answered, calls on the handle are refused as during a release. */
 static void calls_while_it_is_detached(void **state)
 {
     struct hold *A;
@@ -649,8 +649,8 @@ static void a_late_message_does_not_release_it(void **state)
         EXPECT("B detached OK");
         proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, false);
         UNTIL(proxy->messages > messages);
-        B = acquire_hold_with(far, "B", "y",
-                              asking(.wait_ms = -1)); /* after its effects */
+        /* This grant comes after any effect of the message. */
+        B = acquire_hold_with(far, "B", "y", asking(.wait_ms = -1));
         EXPECT("B granted");
         release_hold(B);
         EXPECT("B released OK");

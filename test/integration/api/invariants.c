@@ -21,7 +21,7 @@
 static struct {
     int value;  /* the shared thing */
     int rounds; /* finished writes */
-    int inside; /* workers that believe to hold now */
+    int inside; /* workers that now believe that they hold */
     int overlaps;
     bool unlocked; /* the control: no worker acquires the lock */
     uint64_t last_fence;
@@ -292,7 +292,7 @@ static void I10_head_that_leaves_a_free_lock_lets_the_next_in(void **state)
         wait_queued("x", 2);
         redis_ok("DEL x"); /* free, without any message */
         int64_t before = now_ms();
-        i % 2 ? free_hold(H) : free_hold(A); /* whichever script comes first */
+        i % 2 ? free_hold(H) : free_hold(A); /* a leave, or a release */
         if (i % 2) {
             UNTIL(B->result == LW_OK);
         } else {
@@ -300,8 +300,8 @@ static void I10_head_that_leaves_a_free_lock_lets_the_next_in(void **state)
             free_hold(H);
             UNTIL(B->result == LW_OK);
         }
-        assert_true(now_ms() - before <
-                    1000 + 10 * stage.worst_lag_ms); /* without a poll */
+        /* No poll was needed. */
+        assert_true(now_ms() - before < 1000 + 10 * stage.worst_lag_ms);
         free_hold(A), free_hold(B);
         UNTIL(redis_int("EXISTS x %s", queue_of("x")) == 0);
     }

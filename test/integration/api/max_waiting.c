@@ -231,8 +231,8 @@ static void requests_before_the_subscription_exclusive(void **state)
     requests_before_the_subscription_in(LW_EXCLUSIVE);
 }
 
-/* The queue is lost with the connection, and another waiter is in it when the first one
- * returns, which gets its place back by its ticket. */
+/* A waiter loses its connection, and then the queue is lost. When the waiter returns,
+ * another one is in the queue. The first one gets its place back by its ticket. */
 static void a_waiter_that_rejoins_is_not_refused_in(enum lw_mode mode)
 {
     struct proxy *way = proxy_start(stage.server.path, false);

@@ -127,7 +127,7 @@ static void priority_below_a_busy_host_is_starved(void **state)
     before = peer_stats(a);
     be_busy(1);
     UNTIL(lw_lock_remaining_ms(A->lock) == 0);
-    stage_run_for(5); /* it is 0 already in the last millisecond */
+    stage_run_for(5); /* 0 is returned already in the last millisecond */
     assert_int_equal(peer_stats(a).renewed, before.renewed);
     assert_int_equal(A->lost, PENDING);
     rest();

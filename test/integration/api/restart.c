@@ -93,7 +93,7 @@ static int run_new_daemon(const char *url, const char *file)
     (void)fflush(stdout);
     input = event_new(base, STDIN_FILENO, EV_READ, on_input, NULL);
     event_add(input, NULL);
-    event_base_dispatch(base); /* until the test has looked */
+    event_base_dispatch(base); /* until the test closes its end of the pipe */
     event_free(input);
     lw_client_close(client, on_closed, NULL);
     event_base_dispatch(base);

@@ -2,7 +2,7 @@
 /* The callback rules 1 to 5, each clause by name. test/lib/players.h checks rules 1, 2, 3
  * and 5 at every callback of every other test, too; this file has what only a scene of
  * its own can show. Rule 4 is also tested in reentrancy.c. Independent of the library's
- * inside.
+ * internals.
  *
  * Usual course: a scene for the clause, and what must not have happened in it. */
 #include "players.h"
@@ -48,8 +48,8 @@ static void rule1_local_refusal_still_comes_from_the_loop(void **state)
     (void)state;
     acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
-    struct hold *B =
-        acquire_hold(a, "B", "x", 0); /* held by the same client: needs no command */
+    /* The name is held by the same client: this needs no command. */
+    struct hold *B = acquire_hold(a, "B", "x", 0);
     assert_int_equal(lw_lock_state(B->lock), LW_WAITING);
     EXPECT("B EBUSY");
 }
@@ -254,7 +254,7 @@ static void rule5_state_stays_held_past_the_deadline_until_lost(void **state)
     EXPECT("A granted");
     stage_stall(400);
     assert_int_equal(lw_lock_state(A->lock), LW_HELD);
-    assert_int_equal(lw_lock_remaining_ms(A->lock), 0); /* it ends by the clock */
+    assert_int_equal(lw_lock_remaining_ms(A->lock), 0); /* 0 by the clock alone */
     EXPECT("A lost ELOST");
     assert_int_equal(lw_lock_state(A->lock), LW_LOST);
 }

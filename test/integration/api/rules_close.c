@@ -2,8 +2,8 @@
 /* Callback rules 7 (lw_client_close, lw_client_free) and 8 (the loop). Independent of how
  * the client drains.
  *
- * Usual course: handles in several states, the client ends; checks the callbacks, and the
- * keys that are left in Redis. */
+ * Usual course: handles are in several states, the client ends, and the test checks the
+ * callbacks, and the keys that are left in Redis. */
 #include "known.h"
 #include "players.h"
 #include "proxy.h"
@@ -292,8 +292,8 @@ static void rule7_free_with_every_kind_of_command_in_flight(void **state)
 
     (void)state;
     peer_wait_ready(a);
-    acquire_hold_with(a, "A", "x",
-                      asking(.lease_ms = 1000)); /* its renewal will be in flight */
+    /* The renewal of this lock will be in flight. */
+    acquire_hold_with(a, "A", "x", asking(.lease_ms = 1000));
     E = acquire_and_wait(a, "E", "e"), R = acquire_and_wait(a, "R", "r");
     EXPECT_SET("A granted; E granted; R granted");
     long long before = proxy->bytes[COMMANDS][TO_SERVER];

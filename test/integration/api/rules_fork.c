@@ -3,7 +3,7 @@
  * after it makes the event_base its own by event_reinit, or without that. The parent is
  * not affected, and nothing of the parent's is left in the child.
  *
- * Usual course: a lock is held, a child frees it, the parent keeps holding. */
+ * Usual course: a lock is held, a child frees the handle, the parent keeps holding. */
 #include "child.h"
 #include "players.h"
 

@@ -151,7 +151,7 @@ static void rule6_margin_with_renewals_that_cannot_come(void **state)
     stage_skip_if_lag(100);
     assert_int_in_range(A->remaining_at_lost, 200, 400);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
-    stage_expect_nothing(100); /* the late reply does not revive it */
+    stage_expect_nothing(100); /* the late reply does not revive the hold */
     assert_int_equal(lw_lock_state(A->lock), LW_LOST);
 }
 
@@ -168,8 +168,8 @@ static void rule6_first_callback_after_a_stalled_loop(void **state)
         stage_forget_lag();
         struct hold *A =
             acquire_hold_with(a, "A", "x", asking(.lease_ms = 300, .flags = LW_NO_RENEW));
-        struct hold *C =
-            acquire_hold(a, "C", "y", 250); /* its time-out also comes in the stall */
+        /* The time-out of C also comes in the stall. */
+        struct hold *C = acquire_hold(a, "C", "y", 250);
         struct hold *D = acquire_hold(a, "D", "z", 0);
         EXPECT_SET("A granted; D granted");
         struct hold *E = acquire_hold(a, "E", "w", 0); /* answered during the stall */
@@ -248,8 +248,8 @@ static void I1_grant_that_arrives_past_its_deadline_is_discarded(void **state)
     stage_run_for(400);
     assert_int_equal(A->result, PENDING);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
-    UNTIL(A->result !=
-          PENDING); /* players.h checks: granted with time remaining, or not */
+    /* If the lock is granted, players.h checks that time remains. */
+    UNTIL(A->result != PENDING);
     stage_clear_trace();
 }
 

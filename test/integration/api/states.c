@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The header's table of calls by state, cell by cell: lw_release, lw_detach, lw_renew and
  * lw_lock_free in LW_WAITING, LW_RELEASING, LW_LOST, LW_DONE, and on inert handles.
- * LW_HELD is in states_held.c. Independent of anything about states that the header does
- * not say.
+ * LW_HELD is in states_held.c. Relies only on what the header says about states.
  *
- * Usual course: brings a handle into a state, calls, and compares. */
+ * Usual course: a test brings a handle into a state, calls a function, and compares its
+ * result. */
 #include "players.h"
 #include "proxy.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The column LW_HELD of the header's table of calls by state: what lw_release, lw_renew
  * and lw_lock_free do, and each status that their callbacks may have. The other columns
- * are in states.c. Independent of anything about states that the header does not say.
+ * are in states.c. Relies only on what the header says about states.
  *
  * Usual course: a held handle, a call, its result, and what is in Redis afterwards. */
 #include "players.h"

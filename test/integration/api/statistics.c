@@ -2,7 +2,7 @@
 /* lw_client_stats: each counter changes by what it counts, and by nothing else.
  * Independent of when the library counts.
  *
- * Usual course: does one thing, and checks the one counter. */
+ * Usual course: a test does one thing, and checks one counter. */
 #include "known.h"
 #include "monitor.h"
 #include "players.h"
