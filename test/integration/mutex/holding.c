@@ -195,7 +195,7 @@ static void I1_belief_counts_from_the_sending(void **state)
     EXPECT("A released OK");
     struct hold *B = acquire_and_wait(b, "B", "x"), *C = acquire_hold(a, "C", "x", -1);
     wait_queued("x", 1);
-    stage_run_for(500); /* until the reply that C waits has come, too */
+    stage_run_for(500); /* until the reply that C is queued has come, too */
     release_hold(B);
     EXPECT("B granted; B released OK; C granted");
     assert_held_by_redis(C);
@@ -289,8 +289,8 @@ static void renew_longer_reaches_redis(void **state)
     (void)state;
     EXPECT("A granted");
     renew_hold(A, 60000);
-    assert_int_in_range(lw_lock_remaining_ms(A->lock), 1,
-                        2000); /* not before the reply */
+    /* The reply has not come yet. */
+    assert_int_in_range(lw_lock_remaining_ms(A->lock), 1, 2000);
     EXPECT("A renewed OK");
     assert_int_in_range(lw_lock_remaining_ms(A->lock), 30000, 59400);
     assert_int_in_range(redis_int("PTTL x"), 30000, 60000);

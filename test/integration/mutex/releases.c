@@ -165,8 +165,8 @@ static void who_waits_behind_a_release_of_its_own_client_keeps_its_place(void **
     for (int i = 0; i < 20 && !seen; i++) {
         struct hold *A = acquire_and_wait(a, "A", "x"), *B, *C;
         EXPECT("A granted");
-        B = acquire_hold(a, "B", "x",
-                         0); /* so that the first request of C is the script */
+        /* B makes the first request of C the script. */
+        B = acquire_hold(a, "B", "x", 0);
         EXPECT("B EBUSY");
         free_hold(B);
         tickets[0] = '\0';

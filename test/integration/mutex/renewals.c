@@ -106,8 +106,7 @@ static void what_was_lost_in_a_batch_is_lost_alone(void **state)
     redis_ok("DEL y {y}");
 }
 
-/* A new connection verifies every hold, but extends no lease that is not to be renewed.
- */
+/* A new connection verifies every hold, but does not extend these leases. */
 static void what_is_not_renewed_is_verified_all_the_same(void **state)
 {
     struct peer *a = peer_ready("a", client_of(.backoff_min_ms = 1, .local_turns = 1));

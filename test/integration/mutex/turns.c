@@ -66,8 +66,8 @@ static void one_grant_of_redis_serves_sixteen(void **state)
     monitor_start();
     serve_in_order(all, 48);
     int commands = monitor_count("");
-    if (commands >
-        8) { /* 3 or 4 re-acquires, a release; the first grant drew one token */
+    /* 3 or 4 re-acquires, and a release; the first grant drew only one token */
+    if (commands > 8) {
         stage_fail("%d commands for 48 grants:\n%s", commands, monitor_text());
     }
     assert_int_equal(peer_stats(a).granted, 48);

@@ -310,7 +310,7 @@ static void a_late_message_gives_back_nothing_that_a_turn_ends(void **state)
     release_hold(Y);
     EXPECT("Y released OK");
     proxy_hold(proxy, SUBSCRIPTION, TO_CLIENT, false);
-    EXPECT("E granted"); /* by a message behind the late one */
+    EXPECT("E granted"); /* by a message after the late one */
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     EXPECT("V released OK; U granted");
 }

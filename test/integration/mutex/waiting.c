@@ -54,8 +54,8 @@ static void a_try_without_an_answer_is_asked_for_by_the_same_token(void **state)
     EXPECT("A released OK");
 }
 
-/* A refused try has stored nothing, so the request may use another token. It is so long
- * that Redis does not store the queue as a list. */
+/* A refused try has stored nothing, so the request may use another token. That one is so
+ * long that Redis does not store the queue as a list. */
 static void who_queues_after_its_try_has_a_long_token(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);

@@ -32,8 +32,8 @@ static void I5_waiter_that_died_is_skipped_at_once(void **state)
     int64_t before = now_ms();
     release_hold(A);
     EXPECT_SET("A released OK; B granted");
-    assert_int_in_range(B->result_ms - before, 0,
-                        15000); /* not its claim window of 20 s */
+    /* This does not take the dead waiter's claim window of 20 s. */
+    assert_int_in_range(B->result_ms - before, 0, 15000);
 }
 
 static void I5_forty_dead_waiters_are_skipped(void **state)
@@ -88,8 +88,9 @@ static void I5_hung_waiter_costs_its_claim_window(void **state)
     EXPECT("P: D released OK");
 }
 
-/* The first waiter was not given the remaining TTL of the holder's lease. It polls as if
- * that were its own claim window, long before it would behind a holder without TTL. */
+/* B, behind the first waiter, was not given the remaining TTL of the holder's lease. B
+ * polls as if that were its own claim window, long before it would behind a holder
+ * without TTL. */
 static void holder_and_head_die_together(void **state)
 {
     struct peer *b = peer_ready("b", NULL);
@@ -366,8 +367,8 @@ static void stranger_who_hears_everything_makes_nobody_look_alive(void **state)
     int64_t before = now_ms();
     release_hold(A);
     EXPECT_SET("A released OK; B granted");
-    assert_int_in_range(B->result_ms - before, 0,
-                        15000); /* not its claim window of 20 s */
+    /* This does not take the dead waiter's claim window of 20 s. */
+    assert_int_in_range(B->result_ms - before, 0, 15000);
     redisFree(stranger);
 }
 
