@@ -69,8 +69,7 @@ static void a_limit_ends_with_its_handle(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* Until a server replies the votes keep their end, as the lease of a single server does.
- */
+/* Until a server replies, its vote keeps its end, like the lease of a single server. */
 static void a_shorter_lease_ends_no_votes(void **state)
 {
     struct peer *a, *b;

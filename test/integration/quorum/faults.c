@@ -158,8 +158,7 @@ static void without_a_majority_every_server_is_listed(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* The link callback lists all of them, too, each with a shorter reason if they are many.
- */
+/* The link callback also lists all of them, with shorter reasons if they are many. */
 static void each_of_seven_servers_is_listed(void **state)
 {
     struct peer *a;
