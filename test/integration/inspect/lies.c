@@ -29,10 +29,9 @@
 #define HOLDS_OF(holds) HOLDS_AT("1700000000000000", holds)
 #define FOR_EVER "*3\r\n$1\r\nt\r\n$22\r\n9223372036854775807 r\x20\r\n$0\r\n\r\n"
 
-static const char
-    *inspected; /* the reply to lw_inspect's first command; FAKE_REAL: the real one */
-static const char *released; /* the reply to lw_break's second command */
-static const char *others;   /* the reply to the plain try for "other" */
+static const char *inspected; /* the reply to lw_inspect's first command, or FAKE_REAL */
+static const char *released;  /* the reply to lw_break's second command */
+static const char *others;    /* the reply to the plain try for "other" */
 static void (*before_release)(void);
 
 static const char *answer(struct fake_redis *fake, int argc, char **argv)

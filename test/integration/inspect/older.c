@@ -46,8 +46,8 @@ static void all_entries_are_seen(void **state)
     }
     assert_int_equal(lw_inspect(a->client, "x", on_inspected, NULL), 0);
     UNTIL(looked);
-    assert_true(entry_size >
-                sizeof(struct lw_inspected)); /* otherwise nothing is tested */
+    /* Otherwise nothing is tested. */
+    assert_true(entry_size > sizeof(struct lw_inspected));
     assert_int_equal(seen_holders, (1u << HOLDERS) - 1);
     stage_clear_trace();
 }
