@@ -22,8 +22,8 @@ static void far_clients(void)
     a = peer_ready("a", NULL);
     b = peer_start_at("b", way->url, client_of(.claim_ms = 1000));
     peer_wait_ready(b);
-    get_out(get_in(b, "0", "r", NULL),
-            LW_OK); /* the server knows the scripts from now on */
+    /* The server knows the scripts from here on. */
+    get_out(get_in(b, "0", "r", NULL), LW_OK);
 }
 
 /* ---- hand-over ---- */
