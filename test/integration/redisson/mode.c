@@ -76,8 +76,8 @@ static void a_foreign_holder_is_busy_and_untouched(void **state)
     EXPECT("A EBUSY");
     assert_int_in_range(lw_lock_retry_ms(A->lock), 1, 15000);
     assert_string_equal(fields(), "4a0fc1f8-0000-4000-8000-1c6f654f1aaa:52 2");
-    assert_int_equal(listeners(CHANNEL),
-                     0); /* a handle that does not wait does not subscribe */
+    /* A handle that does not wait does not subscribe. */
+    assert_int_equal(listeners(CHANNEL), 0);
     assert_false(peer_logged(a, "held by another program"));
     redis_ok("PERSIST x");
     struct hold *B = want_as(a, "B", NULL, 0);
@@ -172,8 +172,8 @@ static void clients_exclude_and_wake_each_other(void **state)
     (void)state;
     two_clients();
     struct hold *A = take_as(a, "A", "anna");
-    struct hold *B =
-        want_as(b, "B", "anna", -1); /* an owner is known only to its client */
+    /* An owner is known only to its client. */
+    struct hold *B = want_as(b, "B", "anna", -1);
     UNTIL(listeners(CHANNEL) == 1);
     stage_expect_nothing(200);
     release_hold(A);
@@ -358,8 +358,8 @@ static void every_script_may_be_sent_twice(void **state)
         first_of(server_command(&stage.server, "EVAL %s 1 x u:2 30000", acquire)), 0);
     assert_int_equal(
         first_of(server_command(&stage.server, "EVAL %s 1 x u:1 500", acquire)), 1);
-    assert_int_in_range(redis_int("PTTL x"), 20000,
-                        30000); /* a late request shortens nothing */
+    /* A late request shortens nothing. */
+    assert_int_in_range(redis_int("PTTL x"), 20000, 30000);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(
             first_of(server_command(&stage.server, "EVAL %s 1 x u:1 60000", renew)), 1);
@@ -379,8 +379,8 @@ static void every_script_may_be_sent_twice(void **state)
     assert_int_equal(redis_int("EVAL %s 1 x u:1 ch", release), 1);
     assert_int_equal(
         first_of(server_command(&stage.server, "EVAL %s 1 x u:2 30000", acquire)), 1);
-    assert_int_equal(redis_int("EVAL %s 1 x u:1 ch", release),
-                     0); /* it is the next holder's */
+    /* The lock is the next holder's. */
+    assert_int_equal(redis_int("EVAL %s 1 x u:1 ch", release), 0);
     assert_string_equal(fields(), "u:2 1");
 }
 
