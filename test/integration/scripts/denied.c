@@ -590,8 +590,8 @@ static void whatever_is_refused_what_is_announced_is_true(void **state)
                   "untrue answers %ld; lost holds and places %ld; untold holds %ld\n",
                   seed, cases, found.errors, found.messages, found.queued, found.counts,
                   found.endless, found.answers, found.lost, found.silent);
-    assert_true(cases < 1000 ||
-                found.errors > cases / 20); /* the server does refuse calls */
+    /* The server does refuse calls. */
+    assert_true(cases < 1000 || found.errors > cases / 20);
     assert_int_equal(found.messages + found.queued + found.counts + found.endless +
                          found.answers + found.lost + found.silent,
                      0);

@@ -307,8 +307,8 @@ static void without_hset_no_hold_is_left_without_its_count(void **state)
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
     granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
     refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
-    script_do(&server,
-              "DEL " RW_QUEUE); /* so that the short way and the long one are taken */
+    /* Without a queue the first release takes the short way, the second the long one. */
+    script_do(&server, "DEL " RW_QUEUE);
     for (int waiting = 0; waiting < 2; waiting++) {
         (void)snprintf(before, sizeof(before), "%s", what_stands());
         script_server_become(&server, "-hset");

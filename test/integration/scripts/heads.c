@@ -238,8 +238,8 @@ static void a_pattern_subscriber_hears_of_locks_that_were_set_alone(void **state
     redisFree(spy);
 }
 
-/* The last of the fencing tokens drawn so far. After each accident of the counter,
- * `count` fencing tokens are drawn, beginning with `first`. */
+/* The largest fencing token so far. After each accident of the counter, `count` tokens
+ * are drawn, beginning with `first`. */
 
 static long long last_number;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tests the queue mark in a mutex's value, by which a release knows without reading the
- * queue that there are no waiters: who sets it and when, and that each script that
+ * queue that there are no waiters: which scripts set it, and that each script that
  * compares the value accepts both forms. Independent of the C client.
  *
  * Usual course: a holds, b joins the queue, and the value is marked. */
@@ -88,8 +88,8 @@ static void each_who_looks_marks_what_was_taken_unmarked(void **state)
     refused(acquire(t2, LEASE, 1, ticket), 0); /* a poll */
     assert_marked(t3);
     take_unmarked(t3);
-    refused(acquire(t2, LEASE, 0, ticket),
-            0); /* t2 waits, and may not queue at the moment */
+    /* t2 waits, and may not queue at the moment. */
+    refused(acquire(t2, LEASE, 0, ticket), 0);
     assert_marked(t3);
     take_unmarked(t3);
     refused(acquire(t4, LEASE, 0, NO_TICKET), -1); /* a request that does not wait */

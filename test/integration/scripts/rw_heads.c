@@ -2,8 +2,8 @@
  *
  * Tests how the read-write scripts treat a head of the queue that may not enter yet and
  * so keeps out others that could: a dead one, one that hangs, a former reader with an
- * upgrader's ticket. Independent of the C client. Time passes by writing a waiter's note
- * into the past.
+ * upgrader's ticket. Independent of the C client. A test lets time pass by writing a
+ * waiter's note into the past.
  *
  * Each test starts as in rw.c. */
 #include <setjmp.h>
@@ -173,8 +173,8 @@ static void many_that_hang_are_passed_over_at_once(void **state)
     for (int i = 0; i < MANY; i++) {
         script_do(&server, "HSET rw a:%s 1", script_token(&a, 100 + i, WINDOW));
     }
-    assert_int_equal(rw_acquire(t4, "r", "C", 0, NO_TICKET).n[5],
-                     1); /* again: the call is to be repeated */
+    /* `again` is set: the call is to be repeated. */
+    assert_int_equal(rw_acquire(t4, "r", "C", 0, NO_TICKET).n[5], 1);
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), MANY - 128);
     granted(rw_acquire(t4, "r", "C", 0, NO_TICKET));
     assert_int_equal(count_notes(), 0);
@@ -234,8 +234,8 @@ static void notes_go_with_who_leaves_and_with_the_last_read(void **state)
     rw_release(t2, "w", "B");
     assert_int_equal(count_notes(), 1);
     granted(rw_acquire(t3, "w", "A", 1, NO_TICKET));
-    assert_int_equal(count_notes(),
-                     1); /* the writer also reads: it may be only a reader again */
+    /* The writer also reads: it may become only a reader again. */
+    assert_int_equal(count_notes(), 1);
     rw_released(rw_release(t1, "r", "A"), 1);
     assert_int_equal(count_notes(), 0);
     refused(rw_acquire(t4, "w", "C", 1, NO_TICKET), 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * Tests how the read-write scripts treat leases that end one by one, renewals, and
- * permits. Independent of the C client. A lease ends by writing the hold's end into the
- * past.
+ * permits. Independent of the C client. A test ends a lease by writing the hold's end
+ * into the past.
  *
  * Each test starts as in rw.c. */
 #include <setjmp.h>
@@ -185,8 +185,8 @@ static void the_only_hold_ends_with_the_key_until_another_comes(void **state)
         assert_int_equal(rw_renew(t1, 500000), 1);
         assert_int_in_range(own_end(t1), 400000, 500000);
         rw_released(rw_release(t1, "r", "A"), i);
-        assert_int_equal(rw_renew(t2, 300000),
-                         1); /* the key lives longer because of t1 */
+        /* The key lives longer because of t1. */
+        assert_int_equal(rw_renew(t2, 300000), 1);
         assert_int_in_range(own_end(t2), 200000, 300000);
         assert_int_equal(rw_renew(t2, 600000), 1);
         assert_int_equal(own_end(t2), 0);
@@ -425,8 +425,8 @@ static void a_damaged_hold_is_counted_among_the_others(void **state)
         script_do(&server, "DEL foreign");
         script_do(&server, "HSET foreign mode %s h:%s %s h:%s %s h:%s broken", states[i],
                   t1, "4000000000000 r A", t3, "1 r C", t2);
-        script_do(&server, "HSET foreign r:C %s",
-                  "1 1763690000000002"); /* A's field was lost */
+        /* A's field was lost. */
+        script_do(&server, "HSET foreign r:C %s", "1 1763690000000002");
         script_do(&server, "PEXPIRE foreign 600000");
         answer = script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "foreign",
                             "lockwire:2:rwqueue:{foreign}", NUMBERS, t1, "600000", NULL);

@@ -50,8 +50,8 @@ static void a_turn_others_wait_for_ends_at_their_tail(void **state)
         assert_int_equal(answer.n[3], 0);
         assert_holder(head);
     }
-    assert_true(answer.n[2] > 0 &&
-                answer.n[2] <= WINDOW); /* so that it needs no message */
+    /* The reply has the remaining time, so that no message is needed. */
+    assert_true(answer.n[2] > 0 && answer.n[2] <= WINDOW);
     script_client_turn(&b, head);
     assert_int_equal(release(head), 1);
     script_client_turn(&a, token);
