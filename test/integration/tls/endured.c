@@ -207,8 +207,8 @@ static void end_half_way(const struct ending *ending)
     UNTIL(a->downs + b->downs > 0);
     front->half = front->left = -1;
     UNTIL(a->up && b->up && front->accepted > accepted);
-    UNTIL(A->renewals ==
-          0); /* its reply was lost if it was on the connection that ended */
+    /* Its reply was lost if it was on the connection that ended. */
+    UNTIL(A->renewals == 0);
     renew_hold(A, 0);
     UNTIL(A->renewals == 0);
     assert_int_equal(A->renewed, LW_OK);

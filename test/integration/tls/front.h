@@ -27,9 +27,8 @@ struct front {
     enum front_end ends; /* how connections end */
     long mute;           /* bytes on the wire, then silence; -1: none */
     bool hole;           /* what clients send is discarded */
-    const char
-        *endless; /* sent endlessly after the handshake, in place of replies; or NULL */
-    const char *says; /* sent first, and not in TLS; or NULL */
+    const char *endless; /* sent endlessly after the handshake, no replies; or NULL */
+    const char *says;    /* sent first, and not in TLS; or NULL */
     size_t says_length;
     struct guest *guests;
 };

@@ -109,8 +109,8 @@ void assert_down(struct peer *peer, const char *text)
         stage_fail("why: \"%s\" does not say %s", peer->why, text);
     }
     assert_false(peer->up);
-    assert_int_equal(ERR_peek_error(),
-                     0); /* the host might take it for an error of its own */
+    /* The host might take such an error for one of its own. */
+    assert_int_equal(ERR_peek_error(), 0);
 }
 
 static bool leads_to(int fd, int port)

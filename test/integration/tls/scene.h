@@ -12,7 +12,7 @@
 /* Returns the path of a certificate, a key or a folder, valid until the fourth next
  * call. */
 const char *tls_file(const char *name);
-/* Makes the stage's server show this certificate ("server"), and with `acquire_hold`
+/* Makes the stage's server show this certificate ("server"), and with `ask`
  * require one of the client, on a port of 127.0.0.1, which is returned. Skips the test if
  * the server has no TLS. */
 int tls_listen(const char *certificate, bool ask);
@@ -38,11 +38,10 @@ struct relay {
     struct relay *next;
     struct event *listening;
     int port, target;
-    size_t chunk; /* bytes that pass at once; 0: as they come */
-    long left;    /* bytes to the client, then the end; -1: no end */
-    bool hole;    /* nothing passes */
-    const char
-        *says; /* sent in place of the server's reply, whatever the request; or NULL */
+    size_t chunk;       /* bytes that pass at once; 0: as they come */
+    long left;          /* bytes to the client, then the end; -1: no end */
+    bool hole;          /* nothing passes */
+    const char *says;   /* sent in place of the server's replies; or NULL */
     const char *greets; /* sent before any request; or NULL */
     void (*on_accept)(struct relay *relay);
     int accepted;
