@@ -3,8 +3,9 @@
  * Campaigns: four processes contend for a lock while a fault strikes again and again, in
  * each of the cells' ways. Their records must be what the modes allow. Fencing tokens
  * must grow and never repeat. The unfenced canary must not lose an update, and no reader
- * may see one. With the lock disabled, each of these checks must fail. This file owns the
- * proxy between the processes and the server, and the verdict.
+ * may see one. With the lock disabled, overlaps, lost updates and disturbed readers must
+ * be found. This file owns the proxy between the processes and the server, and the
+ * verdict.
  *
  * Usual course: CAMPAIGN(resets, .strike = cut), and PLAY(campaign_resets) among the
  * cells.
@@ -20,7 +21,7 @@ struct fault {
     void (*mend)(int round);
     bool loses_state, stops_process;
     bool one_at_a_time;   /* of two servers: fencing tokens grow although state is lost */
-    void (*check)(void);  /* before the verdict, of what must not be broken */
+    void (*check)(void);  /* before the verdict: nothing else may be broken */
     int strikes;          /* 0: six; in smoke mode a third of the number */
     int64_t while_ms;     /* between strike and mend; 0: a quarter of a second */
     struct wishes wishes; /* with wait_ms >= STAGE_WAIT_MS all must be granted */

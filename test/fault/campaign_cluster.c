@@ -4,18 +4,18 @@
  * contended lock moves, fast or step by step, also to nodes that come and go. Its master
  * is replaced by order in each of the three ways, dies, or is stopped and continues.
  *
- * If the replica has everything when its master is replaced, no overlap is forgiven: a
- * slot that moves, an orderly failover, a master that accepted no more writes before its
- * end. In every other round the master accepts writes until its end. Those that its
- * replica has not read are lost, and overlaps are forgiven from then on until the new
+ * No overlap is forgiven if only a slot moves, or if the replica has everything when its
+ * master is replaced: by an orderly failover, or after the master has stopped accepting
+ * writes. In every other round the master accepts writes until its end. The writes that
+ * its replica has not read are lost, and overlaps are forgiven from then on until the new
  * master serves. All waiters are served in the end.
  *
  * Or the master is parted from all other nodes, but not from the clients. It continues to
- * grant locks until it notices. The other nodes promote its replica, and clients must
- * switch to it while the old master still reports itself as the master. Then the old
- * master comes back as a replica. Its last writes have reached the replica, or are lost
- * as above. Or clients are on its side, and reach no other node. Or the first addresses
- * in the clients' URL are bad ones, and clients start at the worst moments.
+ * grant locks until it notices the partition. The other nodes promote its replica, and
+ * clients must switch to it while the old master still reports itself as the master. Then
+ * the old master comes back as a replica. Its last writes have reached the replica, or
+ * are lost as above. Or clients are on its side, and reach no other node. Or the first
+ * addresses in the clients' URL are bad ones, and clients start at the worst moments.
  *
  * Usual course: CAMPAIGN(name, .scene = masters, .strike = what happens to the slot or
  * its master, .mend = what repairs it)
@@ -309,9 +309,9 @@ static long long until_alone(void)
     return offset_of(old);
 }
 
-/* Waits until the other nodes have replaced the old master, without news in either
- * direction. `offset` is the old master's; returns how many bytes of it they never
- * read. */
+/* Waits until the other nodes have replaced the old master, and checks that it still
+ * considers itself the slot's owner. `offset` is the old master's replication offset.
+ * Returns how many of its bytes the new master has never read. */
 static long long until_replaced(long long offset)
 {
     long long lost;
@@ -339,8 +339,8 @@ static void lead_on(void)
  * rounds: while locks are granted, and such a grant may begin a long hold.
  *
  * The replication stream is not cut: what the old master writes reaches its replica until
- * the replica is promoted. It lacks writes only if it is promoted before the old master
- * notices that it is alone. */
+ * the replica is promoted. The replica lacks writes only if it is promoted before the old
+ * master notices that it is alone. */
 static void part_master(int round)
 {
     long long offset;

@@ -10,9 +10,9 @@
  * each round the replication is cut, client a is granted locks that the replica never
  * learns of, and the replica is promoted as Sentinel does it, by one transaction that
  * also ends the connections. Client b waits for each of these locks and follows at once.
- * The old master either dies before the promotion, or goes on granting locks to client a
- * until min-replicas-max-lag stops it. When a loses a lock it waits for it again. In the
- * next round the promoted server is the master, with a new replica.
+ * The old master either dies before the promotion, or continues to grant locks to client
+ * a until min-replicas-max-lag stops it. When client a loses a lock, it waits for the
+ * lock again. In the next round the promoted server is the master, with a new replica.
  *
  * Each grant is judged as it is delivered: no other owner may have time left on the lock.
  *
@@ -37,8 +37,8 @@
 #define LOOK_EVERY_MS 5
 #define MASTER_ARGS "--min-replicas-max-lag 10 --repl-diskless-sync-delay 0"
 
-/* Client a follows at once, a while after the promotion, or when the old master refuses.
- */
+/* Client a follows to the new master at once, a while after the promotion, or when the
+ * old master refuses its request. */
 enum kind { KILLED_FOLLOWED, KILLED, PARTED, KINDS };
 enum phase { GRANTING, DEAD, PROMOTED, LED, DONE };
 
@@ -98,7 +98,7 @@ static bool is_relied_on(const struct request *request)
     return request->granted && !request->over && lw_lock_remaining_ms(request->lock) > 0;
 }
 
-/* Returns true if a made the request, at the old master. */
+/* Returns true if client a made the request, at the old master. */
 static bool is_owner(const struct request *request)
 {
     return request == &request->deployment->requests[request->name][0];
@@ -189,7 +189,7 @@ static void acquire(struct request *request, int64_t wait_ms)
     }
 }
 
-/* Requests one more lock for a. */
+/* Requests one more lock for client a. */
 static void request_next(struct deployment *deployment)
 {
     struct request *requests = deployment->requests[deployment->count];
@@ -203,7 +203,7 @@ static void request_next(struct deployment *deployment)
     acquire(&requests[0], 0);
 }
 
-/* Requests more locks for a, and for b those that a was granted. */
+/* Requests more locks for client a, and for client b the locks that a was granted. */
 static void step_requests(struct deployment *deployment)
 {
     int last = deployment->count - 1;
@@ -237,7 +237,7 @@ static void release_due(struct deployment *deployment)
     }
 }
 
-/* Returns true if all requests have ended, and all locks of a were lost. */
+/* Returns true if all requests have ended, and client a has lost all its locks. */
 static bool all_over(const struct deployment *deployment)
 {
     for (int i = 0; i < deployment->count; i++) {
@@ -279,7 +279,7 @@ static void lead(struct deployment *deployment, int client)
     proxy_cut(way, SUBSCRIPTION);
 }
 
-/* Returns true if a relies on a lock, none of which the replica has. */
+/* Returns true if client a relies on a lock. The replica has none of its locks. */
 static bool loses_a_lock(const struct deployment *deployment)
 {
     for (int i = 0; i < deployment->count; i++) {
@@ -385,7 +385,7 @@ static bool says(struct server *server, const char *text)
     return yes;
 }
 
-/* Returns true if the replica has everything, and has just acknowledged it. */
+/* Returns true if the replica is up, and its last acknowledgement is recent. */
 static bool is_in_step(struct deployment *deployment)
 {
     return says(other_of(deployment), "master_link_status:up") &&
@@ -428,8 +428,8 @@ static void begin_failover(struct deployment *deployment)
     deployment->refused = deployment->served = false;
     deployment->wanted = deployment->kind == PARTED ? LOCKS_MAX : (int)between(2, 6);
     deployment->next_ms = deployment->promoted_ms = 0;
-    /* By then an acknowledgement of the replica is held back, and its end behind it. So
-     * the old master learns of the promotion only by the replica's silence. */
+    /* By then the gate holds back an acknowledgement of the replica, and so also the end
+     * of the connection behind it. The old master notices only the replica's silence. */
     deployment->due_ms = now_ms() + between(1200, 3500);
     /* The server that is promoted has no replica until the next round. */
     freeReplyObject(

@@ -46,7 +46,6 @@ static long long written(int server)
     return trio_info(server, "replication", "master_repl_offset:");
 }
 
-/* Waits until no client is connected to the old master. */
 static void until_left(void)
 {
     UNTIL(trio_clients(old) == 0);
@@ -62,10 +61,10 @@ static void forgive(int64_t since_us, long long last)
                 trio_number(trio_leader(), NUMBERS) >= last);
 }
 
-/* That something was lost is not asserted. It depends on whether a client writes to the
- * old master between the promotion and its own switch, and cannot be counted afterwards:
- * the old master may be a replica by then, or a slow machine may have promoted two
- * servers one after the other. */
+/* Does not assert that a write was lost. That depends on whether a client writes to the
+ * old master between the promotion and its own switch. Lost writes cannot be counted
+ * afterwards: the old master may be a replica by then, or a slow machine may have
+ * promoted two servers one after the other. */
 static void forgive_old(int64_t since_us)
 {
     until_left();
@@ -195,8 +194,8 @@ static void stand(int round)
 
 /* ---- partitions ---- */
 
-/* In even rounds the master is replaced in the meantime, and receives held-back commands
- * when it is too late. */
+/* In even rounds the master is replaced in the meantime, and receives the held-back
+ * commands only after that. */
 static void part_clients_from_master(int round)
 {
     begin();

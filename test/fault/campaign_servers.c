@@ -16,8 +16,8 @@
 #include "pair.h"
 
 #define APART_S 2
-/* A hold without a grant is noticed if it lasts until the next granted hold begins, which
- * takes as long as a reconnection. */
+/* A hold that was never granted is noticed only if it lasts until the next grant, which
+ * may need a reconnection first. So some holds are long. */
 #define PATIENT .wait_ms = STAGE_WAIT_MS, .long_hold_every = 8, .long_hold_ms = 120
 
 static void lead_on(void)

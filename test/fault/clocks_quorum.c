@@ -129,7 +129,8 @@ static void crowd_begin(bool parted)
     for (int i = 0; i < CROWD; i++) {
         crowd_ask(&crowd.members[i]);
     }
-    UNTIL(crowd.served >= CROWD); /* all have sent requests to all servers */
+    UNTIL(crowd.served >=
+          CROWD); /* all have sent requests to the servers that they reach */
 }
 
 static void crowd_end(void)
@@ -301,8 +302,8 @@ static uint64_t commands_of_parted_crowd(void)
     return commands;
 }
 
-/* Two halves of the waiters have tickets that differ by 20 ms. Minorities that are
- * released and requested again would be commands. */
+/* Two halves of the waiters have tickets that differ by 20 ms. To release a
+ * minority and to request the lock again would cost more commands. */
 static void clocks_that_differ_by_10_ms_cost_nothing(void **state)
 {
     uint64_t before;

@@ -52,8 +52,8 @@ static void set_scene(bool guarded)
     scene.b = start("b", trio_url());
 }
 
-/* Acquires one more lock for a, for which b waits. Returns false if a was not granted
- * it. */
+/* Acquires one more lock for client a, for which client b waits. Returns false if a was
+ * not granted the lock. */
 static bool grant_one(void)
 {
     struct hold **owner = &scene.owners[scene.count],
@@ -82,7 +82,7 @@ static void grant_while_it_takes_writes(void)
     }
 }
 
-/* Returns how many locks of a were granted to b before a had lost them. */
+/* Returns how many locks of client a were granted to client b before a had lost them. */
 static int overlaps(void)
 {
     int count = 0;
@@ -120,8 +120,8 @@ static void end_scene(void)
     }
 }
 
-/* The old master and its clients are parted from all others. It continues for as long as
- * min-replicas-max-lag allows. */
+/* The old master and its clients are parted from all others. The old master continues to
+ * grant locks for as long as min-replicas-max-lag allows. */
 static void part(bool guarded)
 {
     set_scene(guarded);

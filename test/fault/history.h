@@ -70,9 +70,9 @@ struct verdict {
 int64_t history_now_us(void);
 int history_open(const char *dir, uint32_t client); /* a descriptor to append to */
 void history_note(int fd, const struct record *record);
-/* Checks the files of clients 0 to count - 1 for overlaps of claimed holds, fencing
- * tokens that do not grow or repeat (0 is no token), and operations that were granted or
- * failed twice. */
+/* Checks the files of clients 0 to count - 1 for overlaps of claimed holds, for fencing
+ * tokens that are repeated or do not grow (0 is no token), and for operations that were
+ * granted or failed twice. */
 struct verdict history_check(const char *dir, uint32_t count, int64_t lease_us);
 /* Writes the same records of the lock `name` as text, one line of JSON each, in order of
  * time. */

@@ -577,7 +577,7 @@ void step_connect_client(int i, const char *url)
     if (strstr(url, "-sentinel://") != NULL || strstr(url, "-cluster://") != NULL) {
         options.address_map = "nowhere.invalid=localhost"; /* for its allocations */
     }
-    /* Without memory every request and connection waits for these. */
+    /* Without memory, requests and connections end only by these time-outs. */
     options.request_timeout_ms = options.connect_timeout_ms = 3 * (uint32_t)step_wait_ms;
     if (strstr(url, "-quorum://") != NULL && options.request_timeout_ms > 15000) {
         options.request_timeout_ms = 15000; /* guard_ms limits the leases by it */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The n-th allocation fails, as in memory.c, for clients of a cluster: a dead seed and
- * two masters, one of which has only the slot of the present name, while it has that. In
- * the course of each life that slot begins to move, with the name's key ahead of the
- * others. The move ends after the lock was released (after a mutex was acquired again,
- * during the move). Later the slot moves back.
+ * two masters. The second master has at most the slot of the present name. In the course
+ * of each life that slot begins to move to it, with the name's key ahead of the others.
+ * The move ends after the lock was released; a mutex has by then passed to its waiter,
+ * during the move. Later the slot moves back.
  *
  * Usual course: lives(), once for each kind of life and each way to fail.
  */
@@ -151,8 +151,8 @@ LIFE(readwrite)
 LIFE(semaphore)
 LIFE(inquiries)
 
-/* The node that the name came from then has no slot left, which the client learns a
- * second later. */
+/* When the name has moved, the node that it came from has no slot left. The client learns
+ * this a second later. */
 static void live_until_it_is_let_go(bool always)
 {
     life_meanwhile = go_home;

@@ -80,8 +80,8 @@ static void judge(int status, const char *why)
     }
 }
 
-/* A client's time-outs are short here, since they all pass without memory. So a busy
- * machine may exceed them. */
+/* A client's time-outs are short here, since without memory a life waits for all of them.
+ * On a busy machine they may pass with memory as well, so they are accepted. */
 static void judge_client(int status, const char *why)
 {
     static const char *const late[] = {" within ", " in time", "timed out "};

@@ -17,8 +17,8 @@
 int pair_open(void **state);
 int pair_close(void **state);
 
-/* Makes the stage's server lead and the second one follow, whose clock is ahead_s seconds
- * ahead. */
+/* Makes the stage's server lead and the second server follow. The second server's clock
+ * is ahead_s seconds ahead. */
 void pair_set(int64_t ahead_s);
 struct server *pair_leader(void);
 struct server *pair_follower(void);

@@ -338,7 +338,8 @@ static void kill_it(void)
     cluster_ask_owner(slot);
 }
 
-/* Then the master continues, and for a moment considers itself the master. */
+/* Stops the master until its replica leads. When the old master continues, it considers
+ * itself the master for a moment. */
 static void stop_it(void)
 {
     replicate();
@@ -534,7 +535,7 @@ CELL(master_parted__owner_of_a_short_lease_is_kept)
     parted_ms = now_ms();
     gated_part(home, true);
     UNTIL(cluster_has_failed(1, home) && cluster_has_failed(2, home));
-    for (int i = 1; i < MASTERS; i++) { /* so that the clients send commands there, too */
+    for (int i = 1; i < MASTERS; i++) { /* so that the client asks these masters, too */
         assert_int_equal(lw_renew(holds[i]->lock, 0, NULL, NULL), LW_OK);
     }
     cluster_promoted(replica());
@@ -596,7 +597,7 @@ static bool is_down(int node)
     return down;
 }
 
-/* Kills a master other than the slot's, which has no replica. */
+/* Kills a master other than the slot's. The masters have no replicas here. */
 static void call_down(void)
 {
     server_kill(cluster_server(elsewhere()));

@@ -17,7 +17,7 @@ static struct peer *behind_proxy(const char *label)
     return client_at(label, proxy->url);
 }
 
-/* A holds the lock without a proxy; returns B, which waits for it behind the proxy. */
+/* Has A hold the lock, without a proxy. Returns B, which waits behind the proxy. */
 static struct hold *wait_behind_proxy(struct hold **ret_holder, int64_t wait_ms)
 {
     struct peer *b = behind_proxy("b");

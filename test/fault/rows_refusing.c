@@ -68,7 +68,7 @@ static void want_no_replicas(void)
     redis_ok("CONFIG SET min-replicas-to-write 0");
 }
 
-/* ---- MISCONF: nor are they here ---- */
+/* ---- MISCONF: PEXPIRE and DEL are not allowed either ---- */
 
 static void fail_to_save(void)
 {

@@ -46,9 +46,9 @@ CELL(killed_and_empty__release_first_sent_afterwards_ENOTHELD)
     expect_released(A, LW_ENOTHELD);
 }
 
-/* A command that was passed to the connection before its end was noticed may have been
- * executed. If the release is sent again before D, a reply of "not yours" counts as the
- * effect of the first one. */
+/* A release that was passed to the connection before its end was noticed may have been
+ * executed. If it is sent again before the deadline, the reply that the token does not
+ * hold the lock counts as the effect of the first release. */
 CELL(killed_and_empty__release_sent_again_OK)
 {
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
@@ -125,7 +125,7 @@ CELL(script_flush__release_OK)
 
 static const char *const evicting[] = {"allkeys-lru", "allkeys-random", "volatile-lru",
                                        "volatile-ttl", "volatile-lfu"};
-#define EVICTED 3 /* and above: evicted, by which policy */
+#define EVICTED 3 /* and above: evicted, by policy evicting[how - EVICTED] */
 
 static void evict(const char *policy)
 {

@@ -120,7 +120,7 @@ CELL(roles_swapped__owner_kept)
 
     start_at_second();
     a = seat_at_leader("a");
-    A = own(a.peer, SHORT_MS); /* renewed at either server */
+    A = own(a.peer, SHORT_MS); /* renewed at both servers, one after the other */
     swap_under(&a);
     expect_kept(A, peer_stats(a.peer).renewed);
     expect_kept(A, peer_stats(a.peer).renewed);

@@ -18,8 +18,9 @@
 #define SERVERS_ADDRESS "127.0.0.3"
 #define SENTINELS_ADDRESS "127.0.0.2"
 
-/* All different: otherwise the sentinels' elections fail some times, and are repeated
- * only after seconds. The second sentinel makes the master count as down. */
+/* All different: otherwise the sentinels' elections may fail several times, and each is
+ * repeated only after seconds. The master counts as down as soon as the second sentinel
+ * considers it so. */
 static const int down_ms[TRIO] = {500, 600, 1200};
 
 static struct {
@@ -163,8 +164,8 @@ static const char *port_of(int server)
 }
 
 /* Returns true if the flags are those of a working `kind`. master_down is ignored: it is
- * the last known view of another sentinel, and may be outdated. Each is asked for its own
- * view. */
+ * the last known view of another sentinel, and may be outdated. Each sentinel is asked
+ * for its own view anyway. */
 static bool is_well(const char *flags, const char *kind)
 {
     size_t length = strlen(kind);

@@ -30,20 +30,20 @@ struct wishes {
     int64_t wait_ms;          /* 2000 */
     uint32_t lease_ms;        /* LEASE_MS */
     uint32_t claim_ms;        /* 300 */
-    uint32_t long_hold_every; /* 16: one in so many holds takes, instead of 1 to 3 ms, */
-    uint32_t long_hold_ms;    /* 250 ms, longer than the time between renewals */
+    uint32_t long_hold_every; /* 16: one in so many holds is long, others 1 to 3 ms */
+    uint32_t long_hold_ms;    /* 250: a long hold, longer than a renewal interval */
     uint32_t touch_ms;        /* interval of uses while it lasts; 0: at its end only */
     uint32_t detach_every;    /* 0: none; one in so many holds ends by lw_detach */
 };
 
 /* Starts the processes, which request the lock in the holder's and in the waiter's mode
- * of this cell's way, in turn. With `unlocked` they do not lock at all, which tests the
- * test. */
+ * of this cell's way, in turn. With `unlocked` they do not lock at all, so that the
+ * checks must fail. */
 void workers_start(const char *dir, const char *url, struct wishes wishes, bool unlocked);
 pid_t workers_pid(int index);
 void workers_replace(int index); /* kill -9, and starts another one */
 void workers_fork(void);         /* each forks at its next grant; the child frees all */
-void workers_loss(bool begins);  /* records its beginning or end, for the checker */
+void workers_loss(bool begins);  /* records the beginning or end of a loss of state */
 /* Records a loss that is known only afterwards; by history.h's clock. */
 void workers_lost_between(int64_t begin_us, int64_t end_us);
 /* Has the processes finish their present operations and close their clients. */
