@@ -89,7 +89,7 @@ static void check_secret(const char *scheme, const char *text)
     CHECK(strcmp(one, other) == 0);
 }
 
-/* The key that a script is to write for a name is in the name's slot. */
+/* Checks that the keys that a script is to write for a name are in the name's slot. */
 static void check_slot(const char *name, bool rw)
 {
     struct lw__buffer word = {0};
