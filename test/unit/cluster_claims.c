@@ -125,8 +125,8 @@ static void test_an_error_of_set_is_that_of_its_own_node(void **state)
     assert_string_equal(one->why, "ERR of the one");
 }
 
-/* The slot is moving, so that SET is sent by itself. The command for the fencing token
- * behind it is redirected to a node that is down, and so is never sent. */
+/* The slot is moving, so that SET is sent by itself. The command after it, which draws
+ * the fencing token, is redirected to a node that is down, and so is never executed. */
 static void test_a_name_that_was_set_is_let_go_of_although_its_number_was_not_sent(
     void **state)
 {

@@ -61,8 +61,8 @@ static bool count_on(struct scene *scene, const char *const *names, unsigned cou
     return !seeds;
 }
 
-/* These four slots are equal in their last eight bits. On a slow machine the time for
- * which a counter may count on can have passed before the next try. */
+/* These four slots are equal in their last eight bits. On a slow machine the time in
+ * which tries may draw without the clock can have passed before the next try. */
 static void test_slots_with_the_same_last_bits_count_on_side_by_side(void **state)
 {
     static const char *const names[] = {"a", "atg", "eih", "bap"};

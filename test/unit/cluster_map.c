@@ -729,7 +729,7 @@ static void test_a_node_with_another_id_is_not_used(void **state)
     scene->n[0].raw = scene->n[1].raw = scene->n[2].raw = REFUSED;
     scene->follow = "x";
     leave(&scene->n[2]);
-    scene->n[2].id = 'f'; /* the map still has the id of 3s at this address */
+    scene->n[2].id = 'f'; /* the map still has the former id at this address */
     come(&scene->n[2]);
     pass(scene);
     (void)ask(scene, ONE, "x");
@@ -1029,7 +1029,7 @@ static void test_without_a_change_it_is_asked_ever_more_rarely(void **state)
     spend(scene, 200);
     assert_in_range(scene->stats.refreshes - before, 15, 60);
     says(&scene->n[0], "b", "-MOVED 3300 N2");
-    (void)ask(scene, ONE, "b"); /* a change */
+    (void)ask(scene, ONE, "b"); /* the redirect changes the map */
     UNTIL(scene, came(scene, "b led to N2; "));
     jump(scene, 1);
     UNTIL(scene, came(scene, "b led to N1; "));

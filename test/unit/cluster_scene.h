@@ -150,7 +150,7 @@ struct lw__node *at(struct scene *scene, const char *key);
 /* Puts the clock forward at once; due timers then run. */
 void jump(struct scene *scene, int64_t seconds);
 bool was_told(const struct scene *scene, const char *text);
-/* How often the text is in the log. */
+/* Returns how often the text is in the log. */
 unsigned count_told(const struct scene *scene, const char *text);
 /* Returns true if the unread part of the trace contains the text. */
 bool came(const struct scene *scene, const char *text);
@@ -170,7 +170,7 @@ void scene_turn(struct scene *scene, int turns, const char *awaited);
 /* Returns the longest time that can have passed between map request `first` and the next
  * one. */
 int64_t pause_after(const struct scene *scene, int first);
-/* From now on the clock is put forward while the loop is idle, or not. */
+/* With `skip`, the clock is put forward from now on while the loop is idle. */
 void skip_idle_time(bool skip);
 /* Lets this time pass. */
 void spend(struct scene *scene, int64_t seconds);

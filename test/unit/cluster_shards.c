@@ -297,7 +297,7 @@ static void test_drops_may_cross_our_own(void **state)
     assert_true(is_bound(scene, "a") && !is_bound(scene, "x"));
 }
 
-/* The subscription may reach another server at the same address than the commands. */
+/* At one address, the subscription and the commands may reach different servers. */
 static void test_what_another_server_drops_is_not_told(void **state)
 {
     struct scene *scene = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The heap of due times: order, moves, removal and room. Random operations are compared
- * with a plain array that is searched from end to end.
+ * The heap of due times: order, moves, removal and capacity. Random operations are
+ * compared with a plain array that is searched from end to end.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -50,7 +50,7 @@ static void test_lies_that_abort_in_a_subscribed_context(void **state)
 {
     static const char *const bytes[] = {
         "*3\r\n$11\r\nunsubscribe\r\n$2\r\nch\r\n+x\r\n", /* no count */
-        "*2\r\n$11\r\nunsubscribe\r\n$2\r\nch\r\n",       /* read past its end */
+        "*2\r\n$11\r\nunsubscribe\r\n$2\r\nch\r\n", /* hiredis would read past its end */
         "*1\r\n$11\r\nunsubscribe\r\n",
         "*3\r\n:1\r\n:2\r\n:3\r\n",
         "*3\r\n$9\r\nsubscribe\r\n:1\r\n:1\r\n",
@@ -325,7 +325,7 @@ static void test_descriptor_0_is_closed_like_any_other(void **state)
     assert_true(input > STDIN_FILENO);
     (void)close(STDIN_FILENO);
     scene_start(scene);
-    if (fcntl(STDIN_FILENO, F_GETFD) < 0) { /* nor may the server get it */
+    if (fcntl(STDIN_FILENO, F_GETFD) < 0) { /* the server must not get descriptor 0 */
         assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
     }
     await(scene, "up ");

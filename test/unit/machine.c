@@ -25,8 +25,8 @@ static void test_granted_and_released(void **state)
                 "905 released released -> RELEASED OK, END, ended\n");
 }
 
-/* Another claim of this client is trying: this one queues behind it until it is
- * called. */
+/* Another claim of this client is trying. This one queues behind that claim, and sends
+ * its request when it gets retry_now. */
 static void test_behind_a_sibling_it_waits_to_be_called(void **state)
 {
     (void)state;

@@ -15,8 +15,8 @@
  * showed 50 s + `sent` in a queued reply, which gives the ticket 100 to a token without
  * one. The clock pair of a hand-over (`s`, `tau`) is the last queued reply's. The link is
  * up (otherwise `unlinked`). A command whose outcome is unknown had been sent (otherwise
- * `unsent`). After the arrow: reports, commands, the phase, D while held or expired, when
- * it is due, the ticket for the next request.
+ * `unsent`). After the arrow: reports, commands, the phase, D while held or expired, the
+ * due time, the ticket for the next request.
  *
  * A first line `terms lease=1000 margin=0` sets the lease to request, and the margin
  * wanted; the defaults are lease=10000 margin=0. The claim window is 2000.

@@ -7,9 +7,9 @@
  * another rate. Now and then the world is calm, and every player must be served.
  *
  * After every step: a token that counts as held has the name in the server at least until
- * D; fencing tokens grow; one command is in flight; an ended token has left nothing
- * behind. Usual course: each seed's walk finds nothing. Arguments: a seed, a number of
- * steps.
+ * D; fencing tokens grow; at most one command is in flight; an ended token has left
+ * nothing behind. Usual course: each seed's walk finds nothing. Arguments: a seed, a
+ * number of steps.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -76,7 +76,7 @@ void player_check(const struct player *player);
 /* The events of a player. */
 void player_act(struct player *player);    /* its caller's next move */
 void player_tell(struct player *player);   /* the caller learns of its grant */
-void player_answer(struct player *player); /* to its command; or the link ends */
+void player_answer(struct player *player); /* its command is answered, or the link ends */
 void player_renew(struct player *player);
 void player_renewal(struct player *player); /* the renewal's answer */
 void player_link_up(struct player *player);

@@ -159,7 +159,7 @@ static void test_an_answer_decides_over_the_message(void **state)
 }
 
 /* If the reply's server time (tau) is no later than the hand-over (t), the message is
- * newer and counts. If it is later, the hand-over is no longer valid. */
+ * newer and counts. If the reply's time is later, the hand-over is no longer valid. */
 static void test_a_message_noted_while_asking(void **state)
 {
     (void)state;
@@ -222,8 +222,9 @@ static void test_messages_to_one_who_holds_or_leaves(void **state)
 
 /* ---- standing by, polling ---- */
 
-/* It is due when the window of the waiter ahead has ended, and up to 5 % later; but no
- * later than it was due without that message, since a hand-over may have been lost. */
+/* The token is due when the window of the waiter ahead has ended, and up to 5 % later;
+ * but no later than it was due without that message, since a hand-over may have been
+ * lost. */
 static void test_standby(void **state)
 {
     (void)state;

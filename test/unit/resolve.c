@@ -178,7 +178,8 @@ static void test_a_name_that_does_not_exist(void **state)
     assert_non_null(strstr(scene->found, "cannot resolve \"no6.example\": "));
 }
 
-/* It is not an address that a socket could use. It counts as a name, which is unknown. */
+/* Such a text is not an address that a socket could use. It counts as a name, which is
+ * unknown. */
 static void test_an_address_with_an_endless_zone(void **state)
 {
     struct scene *scene = *state;

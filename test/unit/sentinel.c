@@ -267,8 +267,8 @@ static void test_another_name_of_the_server_ends_no_connection(void **state)
     nothing_for(scene, 1);
 }
 
-/* Their epochs are lower, and the old master is still up, so that no session asks for the
- * endpoint. */
+/* The new sentinels' epochs are lower, and the old master is still up, so that no session
+ * asks for the endpoint. */
 static void test_sentinels_that_were_set_up_anew_elsewhere_are_believed(void **state)
 {
     struct scene *scene = *state;
@@ -467,8 +467,8 @@ static void test_a_switch_to_and_fro_that_was_missed_is_found(void **state)
     assert_int_equal(scene->failovers, 1);
 }
 
-/* The sentinel that replaces the master reports its address with the new epoch until the
- * failover is complete. */
+/* The sentinel that replaces the master reports the old master's address with the new
+ * epoch until the failover is complete. */
 static void test_who_is_being_replaced_is_left_for_whom_another_names(void **state)
 {
     struct scene *scene = *state;
@@ -838,7 +838,7 @@ static void test_one_that_was_away_tells_again(void **state)
     await(scene, BOTH_TURN);
 }
 
-/* Its connections stay open. */
+/* The silent sentinel's connections stay open. */
 static void test_one_that_falls_silent_hides_nothing(void **state)
 {
     struct scene *scene = *state;
@@ -1015,7 +1015,7 @@ static void test_a_claim_is_proved_when_the_server_answers_at_last(void **state)
     assert_int_equal(scene->failovers, 1);
 }
 
-/* The earlier master may report again that it is one. */
+/* The earlier master may come back and report itself as the master. */
 static void test_while_a_claim_is_looked_into_nobody_is_led_to_the_one_before(
     void **state)
 {
@@ -1031,12 +1031,12 @@ static void test_while_a_claim_is_looked_into_nobody_is_led_to_the_one_before(
     scene->read = scene->length;
     come(&scene->m[0]);
     nothing_for(scene, 300);
-    leave(&scene->m[1]); /* that is no proof, and no reason to wait */
+    leave(&scene->m[1]); /* M2 cannot be verified, and is not waited for */
     await(scene, "a at M1; ");
 }
 
-/* Then only the listed sentinel, which lags, answers: the verified master is not given up
- * for its reply. */
+/* When the master has been verified, only the listed sentinel, which lags, answers: its
+ * reply does not replace the verified master. */
 static void test_what_is_proved_while_its_sentinel_is_asked_again(void **state)
 {
     struct scene *scene = *state;
@@ -1080,7 +1080,7 @@ static void test_a_claim_is_refuted_for_the_present_master_alone(void **state)
     assert_int_equal(scene->failovers, 2);
 }
 
-/* The listed one need not answer for that. */
+/* The listed sentinel is neither asked nor has to answer. */
 static void test_a_learnt_one_is_asked_alone_when_it_tells_of_a_switch(void **state)
 {
     struct scene *scene = *state;
@@ -1144,8 +1144,8 @@ static void test_an_id_that_is_given_after_the_password_alone(void **state)
     assert_int_equal(scene->s[2].subscriptions, 0);
 }
 
-/* It is tried at growing intervals: a sentinel that refuses MYID before AUTH gets the
- * password each time. */
+/* Such a sentinel is tried at growing intervals, because one that refuses MYID before
+ * AUTH gets the password at each attempt. */
 static void test_who_does_not_prove_its_id_is_left_alone(void **state)
 {
     struct scene *scene = *state;
@@ -1158,8 +1158,8 @@ static void test_who_does_not_prove_its_id_is_left_alone(void **state)
     assert_int_equal(scene->s[1].asked, 0);
 }
 
-/* A server without room sends this error to any connection: it says nothing about its
- * id. */
+/* A server without room sends this error to any connection. The error says nothing about
+ * the server's id. */
 static void test_a_learnt_one_that_is_busy_is_asked_in_each_round(void **state)
 {
     struct scene *scene = *state;
@@ -1257,7 +1257,7 @@ static int connections_to(const struct scene *scene, const struct fake *fake)
     return times;
 }
 
-/* Other sentinels report it by its address. */
+/* The other sentinel reports the listed one by its address. */
 static void test_one_that_is_listed_by_name_is_known(void **state)
 {
     static char name[] = "localhost";

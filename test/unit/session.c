@@ -157,7 +157,7 @@ static void test_a_look_up_that_takes_too_long_is_given_up(void **state)
     assert_string_equal(scene->why, "timed out looking up \"lock.example\"");
     assert_true(lw__now_us() - begun >= 100000);
     assert_null(scene->session.lookup);
-    await_losses(scene, 2); /* and it goes on trying */
+    await_losses(scene, 2); /* the session tries again */
 }
 
 static void test_the_delay_grows_up_to_its_limit(void **state)

@@ -20,7 +20,7 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
                            struct itimerspec *old);
 
 static int64_t ahead_us;
-static int64_t due_us; /* by the clock as it is put; 0: no timer is set */
+static int64_t due_us; /* by the clock that is put forward; 0: no timer is set */
 static int timer_fd = -1;
 
 static int64_t us_of(const struct timespec *time)
@@ -94,8 +94,8 @@ static void on_idle(evutil_socket_t fd, short what, void *arg)
     *idle = true;
 }
 
-/* Returns true if no event except the time-out came, and in its time: after a longer one
- * others may have come as well. */
+/* Returns true if only the time-out came, and without delay: after a delay other events
+ * may be ready as well. */
 static bool was_idle(struct event_base *base)
 {
     const struct timeval time_out = {0, IDLE_US};

@@ -12,7 +12,8 @@ void skip_clock_by(int64_t us);
 /* Returns to the real time, for the next test. */
 void skip_clock_reset(void);
 /* Dispatches what is ready. If nothing was ready twice in a row, puts the clock forward
- * to the library's next timer, but not beyond `until_us`, by the clock as it is put. */
+ * to the library's next timer, but not beyond `until_us`, by the clock that is put
+ * forward. */
 void skip_clock_turn(struct event_base *base, int64_t until_us);
 /* Returns the time of a clock that is not put forward. */
 int64_t skip_clock_real_s(void);
