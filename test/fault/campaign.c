@@ -179,6 +179,7 @@ void campaign_unlocked(void)
     workers_stop();
     struct verdict verdict = workers_check();
     assert_true(verdict.overlaps > 0);
+    assert_true(verdict.doubled > 0);
     assert_true(workers_lost_updates() > 0);
     assert_true(way->holder == way->waiter || workers_disturbed_reads() > 0);
 }

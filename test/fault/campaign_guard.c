@@ -385,13 +385,22 @@ static bool says(struct server *server, const char *text)
     return yes;
 }
 
-/* Returns true if the replica is up, and its last acknowledgement is recent. */
+/* Returns true if the replica's last acknowledgement came within about a second. */
+static bool is_recent(struct server *master)
+{
+    redisReply *reply = server_command(master, "INFO replication");
+    const char *lag = strstr(reply->str, ",lag=");
+    bool yes = lag != NULL && atoi(lag + strlen(",lag=")) <= 1;
+
+    freeReplyObject(reply);
+    return yes;
+}
+
 static bool is_in_step(struct deployment *deployment)
 {
     return says(other_of(deployment), "master_link_status:up") &&
-           (says(master_of(deployment), "state=online,offset=") &&
-            (says(master_of(deployment), "lag=0") ||
-             says(master_of(deployment), "lag=1")));
+           says(master_of(deployment), "state=online,offset=") &&
+           is_recent(master_of(deployment));
 }
 
 static void attach_replica(struct deployment *deployment)

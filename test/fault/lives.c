@@ -61,5 +61,5 @@ void lives(life_function *live, const char *url, bool always, long step)
     do {
         asked = one_life(live, url, at += step, always);
     } while (asked >= at);
-    assert_true(at > 20); /* at a step of 1, a life has so many allocations */
+    assert_true(at / step > 20); /* so many allocations have failed at least */
 }

@@ -482,7 +482,7 @@ static void spoil(struct diff *diff)
 void diff_step_lock(struct diff *diff)
 {
     const struct lw__script *script;
-    uint64_t draw = rng_below(&diff->rng, 120);
+    uint64_t draw = rng_below(&diff->rng, 122);
     size_t at = 0;
     bool by_text = rng_chance(&diff->rng, 50);
 

@@ -119,6 +119,7 @@ static void test_a_foreign_confirmation_is_ignored(void **state)
 static void test_many_messages_of_one_read(void **state)
 {
     struct scene *scene = *state;
+    int messages = 0;
 
     scene_open(scene);
     assert_int_equal(lw__link_subscribe(scene->link, "ch"), 0);
@@ -129,6 +130,11 @@ static void test_many_messages_of_one_read(void **state)
     say(scene, CONFIRMED);
     await(scene, "1] push:['message'");
     await(scene, "'hi'] push:['subscribe','ch',1] ");
+    for (const char *at = scene->trace; (at = strstr(at, "push:['message'")) != NULL;
+         at++) {
+        messages++;
+    }
+    assert_int_equal(messages, 100);
 }
 
 /* The size of a large reply does not count towards the next one. */

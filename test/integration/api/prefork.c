@@ -544,7 +544,6 @@ static void fork_in_a_callback(int before)
     struct parent parent;
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
     struct lw_lock *locks[80];
-    char name[16];
 
     at_first = watched();
     parent_open(&parent);
@@ -553,8 +552,7 @@ static void fork_in_a_callback(int before)
     called = 0;
     options.wait_ms = 0;
     for (int i = 0; i < 80; i++) { /* all are refused at once */
-        (void)snprintf(name, sizeof(name), "lock%d", 1);
-        assert_int_equal(lw_acquire(parent.clients[1], name, &options,
+        assert_int_equal(lw_acquire(parent.clients[1], "lock1", &options,
                                     i == before ? on_fork : on_done, &parent, &locks[i]),
                          0);
     }

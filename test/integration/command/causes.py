@@ -420,7 +420,7 @@ class Cluster(CauseTest):
             lambda words, other: error(f"MOVED 16287 127.0.0.1:{other}")))
 
     def test_a_slot_that_moves_without_an_end(self):
-        self.for_now(69, "", self.nodes(
+        self.for_now(69, "too many redirects", self.nodes(
             lambda words, other: error(f"ASK 16287 127.0.0.1:{other}")), logged=False)
 
     def test_a_slot_that_is_nobody_s(self):

@@ -156,8 +156,8 @@ class InTerminal(WaitingTest):
     def test_a_lock_that_is_free_shows_nothing(self):
         shell = self.shell()
         shell.line('"$lockwire" run job -- echo mine')
-        shell.expect("\n(?P<before>.*)mine\r\n")
-        self.assertNotIn("\x1b", shell.seen)
+        shown = shell.expect("\n(?P<before>.*)mine\r\n")
+        self.assertNotIn("\x1b", shown["before"])
 
     def test_other_messages_stand_alone(self):
         self.holder()

@@ -139,7 +139,7 @@ final class Workloads {
         }
     }
 
-    /** M: draws different names, in random order. */
+    /** M: draws different names; all of them, if it is as many, in their order. */
     private static String[] draw(Options options) {
         java.util.stream.IntStream numbers = options.names == options.of
             ? java.util.stream.IntStream.range(0, options.names)
