@@ -20,7 +20,7 @@ void guard_record_open_in(const struct server *server, int guard_ms, int ms);
 /* Returns the time in us for which the server still grants no locks, by its own clock;
  * negative afterwards. */
 long long guard_record_left_us(const struct server *server);
-/* Returns the record, or "" if there is none; valid until the next call. */
+/* Returns the record, or "" without one; valid until the next call. */
 const char *guard_record_text(const struct server *server);
 
 #endif

@@ -100,7 +100,7 @@ static void watch(void)
     watch_with("");
 }
 
-/* Waits until the replica has all writes. (WAIT covers those of its connection.) */
+/* Waits until the replica has all writes. (WAIT covers the writes of its connection.) */
 static void replicate(void)
 {
     redis_ok("SET last 1");
