@@ -396,6 +396,7 @@ static bool is_recent(struct server *master)
     return yes;
 }
 
+/* Returns true if the replica is up and has acknowledged recently. */
 static bool is_in_step(struct deployment *deployment)
 {
     return says(other_of(deployment), "master_link_status:up") &&

@@ -93,8 +93,8 @@ static void tell_last(void)
     for (; i < line_count; i++) {
         (void)fprintf(stderr, "    %s\n", lines[i % LAST]);
     }
-    (void)fprintf(stderr, "    all of it: sim --seed %llu %s\n",
-                  (unsigned long long)world.seed, plan_option);
+    (void)fprintf(stderr, "    all of it: sim --seed %llu%s%s\n",
+                  (unsigned long long)world.seed, *plan_option ? " " : "", plan_option);
 }
 
 void violation(const char *format, ...)

@@ -205,7 +205,7 @@ static void owners_and_other_holds_stay(void **state)
     C = adopt_hold(c, "C", "x", token_of(A), asking(.mode = LW_SHARED));
     EXPECT("C granted");
     assert_string_equal(lw_lock_owner(C->lock), "anna");
-    /* of version 2: two holds of one owner, no writer */
+    /* version 2: two holds, one owner that reads, no writer */
     assert_memory_equal(redis_text("HGET x mode"), "2 2 1 0 ", 8);
     release_hold(B);
     EXPECT("B released STILLHELD");

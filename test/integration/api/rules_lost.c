@@ -203,7 +203,7 @@ static void rule6_several_are_lost_before_anything_else(void **state)
     EXPECT_SET("a granted; b granted; c granted; d granted; e granted");
     last = acquire_and_wait(a, "L", "l");
     EXPECT("L granted");
-    server_pause(&stage.server); /* answers during the stall */
+    server_pause(&stage.server); /* it replies during the stall */
     release_hold(last);
     event_base_loop(stage.base, EVLOOP_NONBLOCK);
     assert_int_equal(last->released, PENDING);

@@ -129,7 +129,7 @@ class Status(LookTest):
         code, _, err = self.end_of(process)
         self.assertEqual(code, 1, err)
         self.assertRegex(err, "^(lockwire: the subscription connection is down; waiters poll: "
-                              r"\S+ closed the connection\n)?$")  # if it looked after the end
+                              r"\S+ closed the connection\n)?$")  # if it had not ended yet
 
     def test_free(self):
         self.assertRegex(self.ask(1, "status", "job"),
