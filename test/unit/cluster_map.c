@@ -6,6 +6,7 @@
  * Usual course: a seed reports the map, "link; led".
  */
 #include "cluster_scene.h"
+#include "skip_clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -1038,10 +1039,11 @@ static void test_without_a_change_it_is_asked_ever_more_rarely(void **state)
 }
 
 /* N3 is down for so long, without a change of the map, that the pauses between map
- * requests are at their longest. So the next request is not due yet, however often N3
- * fails. */
-static void wait_for_long_pauses(struct scene *scene)
+ * requests are at their longest, 10 seconds. So the next request is not due yet, however
+ * often N3 fails. Returns the real time before the last request. */
+static int64_t wait_for_long_pauses(struct scene *scene)
 {
+    int64_t real_s = 0;
     uint64_t before;
 
     scene->options.node.config.backoff_min_ms = 50;
@@ -1057,6 +1059,7 @@ static void wait_for_long_pauses(struct scene *scene)
         UNTIL(scene, came(scene, "led to N1; "));
         pass(scene);
         before = scene->stats.refreshes;
+        real_s = skip_clock_real_s();
         jump(scene, 25);
         UNTIL(scene, scene->stats.refreshes > before);
     }
@@ -1071,37 +1074,40 @@ static void wait_for_long_pauses(struct scene *scene)
     if (lw__now_us() - scene->refreshes[before - 1].after_us < 9 * SECOND_US) {
         assert_int_equal(scene->stats.refreshes, before);
     }
+    return real_s;
 }
 
-/* With the old pauses the next request would be due 8 seconds later. */
-static void is_asked_at_once(struct scene *scene, uint64_t before)
+/* The last request was some 3 seconds ago. With the old pauses the next one would be due
+ * after 10 seconds. The time that a slow machine takes does not count. */
+static void is_asked_at_once(struct scene *scene, uint64_t before, int64_t real_s)
 {
-    turn_often(scene);
-    assert_true(scene->stats.refreshes > before);
+    int64_t pause_us;
+
+    UNTIL(scene, scene->stats.refreshes > before);
+    pause_us = pause_after(scene, (int)before - 1);
+    assert_true(pause_us - (skip_clock_real_s() - real_s) * SECOND_US < 6 * SECOND_US);
 }
 
 static void test_a_node_lost_during_another_failure_is_asked_about_soon(void **state)
 {
     struct scene *scene = *state;
-    uint64_t before;
+    int64_t real_s = wait_for_long_pauses(scene);
+    uint64_t before = scene->stats.refreshes;
 
-    wait_for_long_pauses(scene);
-    before = scene->stats.refreshes;
     leave(&scene->n[0]);
-    is_asked_at_once(scene, before);
+    is_asked_at_once(scene, before, real_s);
 }
 
 static void test_an_unsettled_node_during_another_failure_is_asked_about_soon(
     void **state)
 {
     struct scene *scene = *state;
-    uint64_t before;
+    int64_t real_s = wait_for_long_pauses(scene);
+    uint64_t before = scene->stats.refreshes;
 
-    wait_for_long_pauses(scene);
-    before = scene->stats.refreshes;
     says(&scene->n[0], "b", "-CLUSTERDOWN Hash slot not served");
     (void)ask(scene, ONE, "b");
-    is_asked_at_once(scene, before);
+    is_asked_at_once(scene, before, real_s);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scene_set_up, scene_tear_down)
