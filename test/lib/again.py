@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Runs the tests that failed in a run of `meson test` once more, one at a time: most of them wait
 for real leases to expire while other tests load the machine. A test that passes by itself is
-reported and counted as such (count.py); one that fails again has failed.
+reported and counted as such (count.py); one that fails again has failed. If it is called again, it
+repeats those that have failed each time so far.
 
     again.py BUILD LOGBASE [WORDS-OF-MESON-TEST...]
 
@@ -10,9 +11,10 @@ Decides what is repeated: nothing, if so many programs failed that the machine c
 Failures that a slow machine cannot cause are not repeated either: a crash, a report of a
 sanitizer or valgrind (except for leaks after a failed assertion, which leaves callbacks by
 longjmp), two holders of one lock, a fencing token that decreased, a broken rule of callbacks, a
-mutation that was not caught. The second outcomes are stored in `<log>.again` next to each log.
-Exit code 1 if not all pass."""
+mutation that was not caught. The last outcomes are stored in `<log>.again` next to each log.
+Exit code 1 if not all pass, 2 if no test of the run has failed."""
 import glob
+import json
 import os
 import re
 import subprocess
@@ -30,7 +32,13 @@ FAILED = "[  FAILED  ] "  # cmocka's line for a failed assertion
 
 
 def failures(path):
-    return [entry for entry in read(path) if entry["result"] not in PASSES | SKIPS]
+    passed = {entry["name"] for entry in repeated(path) if entry["result"] in PASSES}
+    return [entry for entry in read(path)
+            if entry["result"] not in PASSES | SKIPS and entry["name"] not in passed]
+
+
+def repeated(path):
+    return read(path + ".again") if os.path.exists(path + ".again") else []
 
 
 def proves(entry):
@@ -51,27 +59,34 @@ def play(build, path, names, words):
                            *[name.split(" / ")[-1] for name in names]],
                           stdin=subprocess.DEVNULL)
     for log in glob.glob(logs + ".json"):
-        os.replace(log, path + ".again")
+        earlier = [entry for entry in repeated(path) if entry["name"] not in names]
+        with open(path + ".again", "w", encoding="utf-8") as stored:
+            stored.writelines(json.dumps(entry) + "\n" for entry in earlier + read(log))
     return done.returncode == 0
 
 
 def main():
     build, base, *words = sys.argv[1:]
-    good = True
+    good, any_failed = True, False
     for path in glob.glob(os.path.join(build, "meson-logs", glob.escape(base) + "*.json")):
         failed = failures(path)
-        names = [entry["name"] for entry in failed if not proves(entry)]
+        any_failed = any_failed or bool(failed)
+        proven = {entry["name"] for entry in failed + repeated(path) if proves(entry)}
+        names = [entry["name"] for entry in failed if entry["name"] not in proven]
         if len(failed) > AT_MOST:
             print(f"again.py: {len(failed)} programs failed: not the machine's fault")
             good = False
             continue
         for entry in failed:
-            if proves(entry):
+            if entry["name"] in proven:
                 print(f"again.py: not the machine's fault: {entry['name']}")
                 good = False
         if names:
             print("again, each by itself:", ", ".join(names), flush=True)
             good = play(build, path, names, words) and good
+    if not any_failed:
+        print(f"again.py: no test of {build} {base} has failed")
+        sys.exit(2)
     sys.exit(0 if good else 1)
 
 
