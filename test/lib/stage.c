@@ -29,6 +29,7 @@ static size_t exit_count;
 static jmp_buf once_more;
 static bool playing;
 static int failed_late;
+static int64_t waited_before_ms; /* for a CPU, until stage_forget_lag() */
 
 int64_t now_ms(void)
 {
@@ -304,10 +305,37 @@ void stage_stall(int64_t ms)
     }
 }
 
+/* Returns for how long this process has waited for a CPU so far; 0 if the kernel does not
+ * say so. */
+static int64_t waited_for_cpu_ms(void)
+{
+    FILE *file = fopen("/proc/self/schedstat", "re");
+    long long waited_ns = 0;
+
+    if (file != NULL) {
+        if (fscanf(file, "%*d %lld", &waited_ns) != 1) {
+            waited_ns = 0;
+        }
+        (void)fclose(file);
+    }
+    return waited_ns / 1000000;
+}
+
 void stage_forget_lag(void)
 {
     stage.worst_lag_ms = 0;
     stage.ticked_ms = 0;
+    waited_before_ms = waited_for_cpu_ms();
+}
+
+void stage_expect_turning(int64_t ms)
+{
+    int64_t waited_ms = waited_for_cpu_ms() - waited_before_ms;
+
+    if (stage.worst_lag_ms - waited_ms >= ms) {
+        stage_fail("the loop stood still for %lld ms, %lld of them without a CPU",
+                   (long long)stage.worst_lag_ms, (long long)waited_ms);
+    }
 }
 
 void stage_skip_if_lag(int64_t ms)

@@ -95,6 +95,10 @@ void stage_stall(int64_t ms);
 void stage_skip_if_lag(int64_t ms);
 void stage_forget_lag(void);
 
+/* Fails if the loop stood still for `ms` since stage_forget_lag(): the library must not
+ * block it. The time in which this process waited for a CPU does not count. */
+void stage_expect_turning(int64_t ms);
+
 /* Adds an event to the trace. */
 void stage_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Waits for as many events as `events` lists ("A granted; B EBUSY"), and compares. */

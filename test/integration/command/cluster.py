@@ -168,7 +168,7 @@ class Moving(ClusterTest):
         self.assertIn("job: free", self.ask(1, "status", "job"))
 
     def test_its_master_is_replaced(self):
-        first = self.holder("first", "--lease", "3s")
+        first = self.holder("first")
         self.wait_for_file("first")
         old = self.owner()
         self.cluster.fail_over(self.cluster.replicas[self.cluster.masters.index(old)])

@@ -25,6 +25,8 @@ import org.redisson.config.Config;
  * Usual course: a line on stdin, a call, a line on stdout.
  */
 public final class RedissonPeer {
+    private static final int REPLY_MS = 30000; // the default of 3 s is too short on a slow machine
+
     private final RedissonClient client;
     private RLock lock;
     private String kind = "lock";
@@ -36,9 +38,9 @@ public final class RedissonPeer {
         Config config = new Config();
         config.setLockWatchdogTimeout(watchdogMs);
         if (cluster) {
-            config.useClusterServers().addNodeAddress(url);
+            config.useClusterServers().addNodeAddress(url).setTimeout(REPLY_MS);
         } else {
-            config.useSingleServer().setAddress(url)
+            config.useSingleServer().setAddress(url).setTimeout(REPLY_MS)
                 .setConnectionMinimumIdleSize(1).setConnectionPoolSize(4)
                 .setSubscriptionConnectionMinimumIdleSize(1)
                 .setSubscriptionConnectionPoolSize(4);
