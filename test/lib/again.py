@@ -23,7 +23,7 @@ import sys
 sys.dont_write_bytecode = True
 from count import PASSES, SKIPS, read  # noqa: E402
 
-AT_MOST = 4
+AT_MOST = 8
 PROOF = re.compile(r"ERROR: (?!Leak)\w*Sanitizer: |: runtime error: |^==\d+== [A-Z]"
                    r"|Test failed with exception|I1: two hold |I1: .* beside |I2: |rule \d+: "
                    r"|mutations were caught$", re.M)
