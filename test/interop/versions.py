@@ -87,11 +87,12 @@ fi
 look
 """
 # Holds the lock `runs` times. After each hold it waits until the other version has had the lock,
-# or has ended: its waiters poll, so they get the lock only while no waiter of this version is
-# queued.
+# or one of that version's loops has ended. Otherwise the two loops of one version could hand the
+# lock to each other until both have ended: the other version's waiters only poll.
 LOOP = r"""
 runs=$1 version=$2 other=$((3 - $2))
 shift 2
+trap ': >"ended.$version"' EXIT
 while [ "$runs" -gt 0 ]; do
     "$@" || exit
     runs=$((runs - 1))
@@ -99,7 +100,6 @@ while [ "$runs" -gt 0 ]; do
         sleep 0.02
     done
 done
-: >"ended.$version"
 """
 
 

@@ -333,7 +333,8 @@ void stage_expect_turning(int64_t ms)
     int64_t waited_ms = waited_for_cpu_ms() - waited_before_ms;
 
     if (stage.worst_lag_ms - waited_ms >= ms) {
-        stage_fail("the loop stood still for %lld ms, %lld of them without a CPU",
+        stage_fail("the loop stood still for %lld ms, and the process waited for a CPU "
+                   "for %lld ms in all",
                    (long long)stage.worst_lag_ms, (long long)waited_ms);
     }
 }

@@ -10,7 +10,8 @@ Independent of the simulator's checks. The text of an edit must occur in its fol
 once; otherwise the sources have changed, which is a failure, too. Each worker copies the tree and
 builds it once. For each mutation it builds again, runs the seeds from 1 until one fails, and
 restores the sources. Tests with real clocks, which mostly wait, run in the background, on copies of
-the built programs.
+the built programs. On a machine that is too slow they may miss a mutation, which is tried again
+after all others.
 """
 
 import argparse
@@ -1099,7 +1100,7 @@ class Run:
     def __init__(self, options, place):
         self.options, self.place = options, place
         self.todo, self.caught, self.failures = queue.Queue(), [], []
-        self.missed = [] # by tests with real clocks, which are repeated when the machine is quieter
+        self.missed = [] # by tests with real clocks: these are tried again at the end
         self.waiting = concurrent.futures.ThreadPoolExecutor(WAITING * options.jobs)
 
     def fail(self, what, error):

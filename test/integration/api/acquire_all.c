@@ -381,14 +381,13 @@ static void an_outage_loses_all_once(void **state)
     group_free(G);
 }
 
-/* The other names stay held until the margin has passed. It is so long that also on a
- * slow machine they are looked at before. */
+/* The other names stay held until the margin has passed. If the loop stands still, `lost`
+ * is called late, but the margin has begun. */
 static void the_others_are_kept_for_the_margin(void **state)
 {
     struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
     struct group *G;
     struct hold *B;
-    bool kept;
 
     (void)state;
     G = group_ask(a, "G", asking(.lease_ms = 4500, .margin_ms = 2000), "x y");
@@ -397,13 +396,9 @@ static void the_others_are_kept_for_the_margin(void **state)
     wait_queued("x", 1);
     redis_ok("DEL y");
     EXPECT("G lost ENOTHELD");
-    stage_run_for(100);
-    kept = B->result == PENDING && existing("x") == 1;
-    if (now_ms() - G->lost_ms < 1900) {
-        assert_true(kept);
-    }
     UNTIL(B->result != PENDING);
     assert_int_equal(B->result, LW_OK);
+    assert_true(B->result_ms - G->lost_ms >= 2000 - stage.worst_lag_ms);
     stage_clear_trace();
 }
 
