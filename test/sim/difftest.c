@@ -30,8 +30,10 @@ struct options {
 
 static bool parse_options(int argc, char **argv, struct options *options)
 {
+    const char *seed = getenv("LOCKWIRE_SEED"); /* as for the simulator (sim.c) */
+
     *options = (struct options){.program = "redis-server", .steps = 20000};
-    options->seed = (uint64_t)time(NULL);
+    options->seed = seed != NULL ? strtoull(seed, NULL, 10) : (uint64_t)time(NULL);
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--clock") == 0) {
             options->clock_library = argv[i + 1];

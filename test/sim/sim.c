@@ -8,6 +8,9 @@
  *                         trace of the first of them; exits with 1 if any failed
  *   sim --replay A..B     runs each twice; exits with 1 if their traces differ
  *
+ * +N in place of A..B: N seeds, the first of which is in the environment's LOCKWIRE_SEED,
+ * or 1. scripts/test takes it from the last commit.
+ *
  * A further word sets a property of all worlds:
  *
  *   --sentinels   hosts ask sentinels; without the word, for one seed in six
@@ -149,11 +152,13 @@ static int run_many(uint64_t first, uint64_t last)
             run_apart(seed, TRACE_LAST);
         }
     }
-    (void)printf(
-        "%llu seeds, %.1f virtual hours, %llu grants, %u failed; under sentinels and in "
-        "clusters %llu failovers, %llu overlaps by what they lost, %llu slots moved\n",
-        (unsigned long long)(last - first + 1), (double)virtual_us / SECOND / 3600,
-        granted, failures, failovers, excused, moves);
+    (void)printf("%llu seeds from %llu, %.1f virtual hours, %llu grants, %u failed; "
+                 "under sentinels "
+                 "and in clusters %llu failovers, %llu overlaps by what they lost, %llu "
+                 "slots moved\n",
+                 (unsigned long long)(last - first + 1), (unsigned long long)first,
+                 (double)virtual_us / SECOND / 3600, granted, failures, failovers,
+                 excused, moves);
     return failures > 0;
 }
 
@@ -173,6 +178,21 @@ static int compare_replays(uint64_t first, uint64_t last)
         failures++;
     }
     return failures > 0;
+}
+
+/* Reads A..B or +N. Returns false if the text is neither, or names no seed. */
+static bool read_seeds(const char *text, unsigned long long *first,
+                       unsigned long long *last)
+{
+    const char *seed = getenv("LOCKWIRE_SEED");
+    unsigned long long count;
+
+    if (sscanf(text, "+%llu", &count) == 1) {
+        *first = seed != NULL ? strtoull(seed, NULL, 10) : 1;
+        *last = *first + count - 1;
+        return count > 0 && *first > 0;
+    }
+    return sscanf(text, "%llu..%llu", first, last) == 2 && *first <= *last;
 }
 
 int main(int argc, char **argv)
@@ -201,7 +221,7 @@ int main(int argc, char **argv)
         run(first);
         return 0;
     }
-    if (argc == 3 && sscanf(argv[2], "%llu..%llu", &first, &last) == 2 && first <= last) {
+    if (argc == 3 && read_seeds(argv[2], &first, &last)) {
         if (strcmp(argv[1], "--seeds") == 0) {
             return run_many(first, last);
         }
@@ -209,7 +229,7 @@ int main(int argc, char **argv)
             return compare_replays(first, last);
         }
     }
-    (void)fprintf(stderr, "usage: sim --seed N | --seeds A..B | --replay A..B "
+    (void)fprintf(stderr, "usage: sim --seed N | --seeds A..B|+N | --replay A..B|+N "
                           "[--sentinels | --cluster | --sets | --guard | "
                           "--detach | --quorum]\n");
     return 2;
