@@ -8,10 +8,10 @@ repeats those that have failed each time so far.
     again.py BUILD LOGBASE [WORDS-OF-MESON-TEST...]
 
 Decides what is repeated: nothing, if so many programs failed that the machine cannot be the reason.
-Failures that a slow machine cannot cause are not repeated either: a crash, a report of a
-sanitizer or valgrind (except for leaks after a failed assertion, which leaves callbacks by
-longjmp), two holders of one lock, a fencing token that decreased, a broken rule of callbacks, a
-mutation that was not caught. The last outcomes are stored in `<log>.again` next to each log.
+Failures that a slow machine cannot cause are not repeated either: those of the suites that do not
+wait for time (NEVER), a crash, a report of a sanitizer or valgrind (except for leaks after a failed
+assertion, which leaves callbacks by longjmp), two holders of one lock, a fencing token that
+decreased, a broken rule of callbacks, a mutation that was not caught. The last outcomes are stored in `<log>.again` next to each log.
 Exit code 1 if not all pass, 2 if no test of the run has failed."""
 import glob
 import json
@@ -24,6 +24,7 @@ sys.dont_write_bytecode = True
 from count import PASSES, SKIPS, read  # noqa: E402
 
 AT_MOST = 8
+NEVER = {"unit", "scripts", "sim", "house", "fuzz"}
 PROOF = re.compile(r"ERROR: (?!Leak)\w*Sanitizer: |: runtime error: |^==\d+== [A-Z]"
                    r"|Test failed with exception|I1: two hold |I1: .* beside |I2: |rule \d+: "
                    r"|mutations were caught$", re.M)
@@ -43,6 +44,8 @@ def repeated(path):
 
 def proves(entry):
     """Returns true if the failure cannot be the machine's fault."""
+    if NEVER & set(entry["name"].split(" / ")[0].split(":")[-1].split("+")):
+        return True
     said = "\n".join(entry.get(stream, "") for stream in ("stdout", "stderr"))
     crashed = entry["returncode"] < 0 and entry["result"] != "TIMEOUT"
     return bool(crashed or PROOF.search(said) or LEAK.search(said) and FAILED not in said)
