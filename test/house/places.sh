@@ -12,7 +12,9 @@ trap 'rm -rf "$root"' EXIT
 trap 'exit 1' HUP INT TERM
 tree="$root/a tree"
 mkdir -p "$tree/scripts" "$tree/build/demo/src/tool" "$root/trap/scripts" "$root/bin"
+mkdir -p "$tree/test/lib"
 cp "$1/demo" "$1/test" "$1/deb" "$tree/scripts"
+cp "$1/../test/lib/common.sh" "$tree/test/lib"
 
 stub() { # FILE TEXT...
     file=$1
