@@ -160,14 +160,17 @@ class Life(TakeTest):
             self.good("release", "job", taken["token"])
         self.assertEqual(fences, sorted(set(fences)))
 
-    def test_an_output_that_is_closed(self):
-        with open("/dev/full", "w", encoding="ascii") as full:
-            process = subprocess.Popen([COMMAND, "take", "job", "--lease", "1h"], stdout=full,
-                                       stderr=subprocess.PIPE, env=self.environment, text=True)
-            _, err = process.communicate(timeout=LIMIT)
-        self.assertEqual(process.returncode, 71, err)
-        self.assertIn("standard output", err)
-        self.assertEqual(self.server("EXISTS", "job"), 0)  # its token is lost
+    def test_a_token_that_cannot_be_written(self):
+        """The lock is released: without its token it would stay locked for the hour."""
+        for output in (">/dev/full", ">&-"):
+            for words in ("", "--json"):
+                process = subprocess.run(
+                    ["sh", "-c", f'exec "$0" take job --lease 1h {words} {output}', COMMAND],
+                    stderr=subprocess.PIPE, env=self.environment, text=True, timeout=LIMIT,
+                    check=False)
+                self.assertEqual(process.returncode, 71, process.stderr)
+                self.assertIn("cannot write to the standard output: ", process.stderr)
+                self.assertEqual(self.server("EXISTS", "job"), 0, output)
 
 
 class FromElsewhere(TakeTest):
