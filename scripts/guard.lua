@@ -24,6 +24,8 @@ local now = time[1] * 1000000 + time[2]
 local of, given, from = (redis.call('GET', key) or ''):match('^(%S+) (%d+) (%d+)$')
 
 if given and given ~= guard then
+    -- include: pcall_type.lua
+    pcall_type('ZREM', key, identity) -- no answer of a replica's
     return -1
 end
 if of ~= identity then

@@ -19,9 +19,11 @@
 --   8: the read-write lock's queue, the same
 --   9: the server's role as INFO reports it; '' if INFO is not permitted, or to break
 --
--- Must not write. Must not make the reply longer than a client reads, whatever others
+-- Must not change anything. Must not make the reply longer than a client reads, whatever others
 -- have written to the keys. To break a lock, longer fields are cut, and one empty token
--- stands for all longer tokens, as rw_release.lua takes it.
+-- stands for all longer tokens, as rw_release.lua takes it; and a write that changes nothing
+-- is tried, since a break may end with the answer that there is nothing to break, which no
+-- replica may give.
 -- Happy path: each key is read once, all at one moment.
 -- Sent twice, it reports the state at either time.
 
@@ -91,6 +93,10 @@ end
 local info = not breaks and redis.pcall('INFO', 'replication')
 local role = type(info) == 'string' and info:match('role:(%a+)') or ''
 local mutex_queue, rw_queue = read_queue(KEYS[2]), read_queue(KEYS[3])
+if breaks then
+    -- include: pcall_type.lua
+    pcall_type('ZREM', KEYS[1], 'lockwire:') -- no answer of a replica's
+end
 if breaks and #value > 524288 then
     too_long = #value
 elseif breaks then

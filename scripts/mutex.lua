@@ -42,8 +42,12 @@ end
 
 -- Returns the text for a token that does not get the lock. `value` is pcall_type('GET')'s
 -- result for the name: nil if the key is of another type. A token that had no ticket,
--- since it may not join yet, gets one, by which it will later join in its place.
+-- since it may not join yet, gets one, by which it will later join in its place. A request
+-- may end with this reply if it does not wait; it is then no answer of a replica's.
 local function refuse(token, value, ticket, again, position)
+    if how:byte() == 110 or position == -2 then
+        pcall_type('ZREM', queue, '')
+    end
     local left = math.min(redis.call('PTTL', name), 9007199254740992) -- decode.c's limit
     local place = position or pcall_type('ZRANK', queue, token) or -1
     local answer = format('%.0f %d %s', left == -2 and 0 or left, place, us_text)

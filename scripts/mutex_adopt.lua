@@ -18,13 +18,16 @@ local name, fence, old, token = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
 local lease = tonumber(ARGV[3])
 local value = redis.pcall('GET', name)
 
-if type(value) == 'table' then
-    return value.err:find('WRONGTYPE', 1, true) and -2 or value -- GET is refused
+local foreign = type(value) == 'table'
+if foreign and not value.err:find('WRONGTYPE', 1, true) then
+    return value -- GET is refused
 end
-local mark = value and value:byte(-1) == 43 and '+' or '-'
+local mark = value and not foreign and value:byte(-1) == 43 and '+' or '-'
 local mine = value == token:sub(1, -2) .. mark
 if not mine and value ~= old:sub(1, -2) .. mark then
-    return -1
+    -- include: pcall_type.lua
+    pcall_type('ZREM', name, token) -- no answer of a replica's
+    return foreign and -2 or -1
 end
 local time, left = redis.call('TIME'), redis.call('PTTL', name)
 redis.call('PEXPIRE', name, left > 0 and left or lease)

@@ -23,6 +23,8 @@ if value ~= token and value ~= token:sub(1, -2) .. '+' then -- the queue mark
     if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
         return value -- GET is refused
     end
+    -- include: pcall_type.lua
+    pcall_type('ZREM', name, token) -- no answer of a replica's
     return 0
 end
 if lease < 0 then

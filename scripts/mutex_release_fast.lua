@@ -23,4 +23,8 @@ end
 if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
     return value -- GET is refused
 end
+if ARGV[2] then -- else mutex_release.lua follows
+    -- include: pcall_type.lua
+    pcall_type('ZREM', KEYS[1], token) -- no answer of a replica's
+end
 return 0

@@ -43,6 +43,8 @@ end
 if not lost then
     return count
 end
+-- include: pcall_type.lua
+pcall_type('ZREM', keys[1], words[1]) -- no answer of a replica's
 local answer = {}
 for i = 1, count do
     answer[i] = lost[i] and 0 or 1

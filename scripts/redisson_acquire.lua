@@ -32,6 +32,8 @@ if mine then
     redis.call('PEXPIRE', name, math.max(redis.call('PTTL', name), tonumber(ARGV[2])))
     return {1, 0}
 end
+-- include: pcall_type.lua
+pcall_type('ZREM', name, field) -- no answer of a replica's
 local time = redis.call('TIME')
 local answer = {0, redis.call('PTTL', name), -1, -1, time[1] * 1000000 + time[2], 0}
 -- Read-write locks, Redisson's and ours, are hashes with a mode.

@@ -18,6 +18,8 @@ local has = redis.pcall('HEXISTS', KEYS[1], ARGV[1])
 if type(has) == 'table' and not has.err:find('WRONGTYPE', 1, true) then
     return has -- HEXISTS is refused
 elseif has ~= 1 then
+    -- include: pcall_type.lua
+    pcall_type('HDEL', KEYS[1], ARGV[1]) -- no answer of a replica's
     return 0
 end
 redis.call('HDEL', KEYS[1], ARGV[1])

@@ -11,7 +11,7 @@
 -- Happy path: all fields have their locks.
 -- Sent twice, it has the same effect as once.
 
-local count, answer = #KEYS, {}
+local count, answer, lost = #KEYS, {}, false
 for i, name in ipairs(KEYS) do
     local has = redis.pcall('HEXISTS', name, ARGV[i])
     answer[i] = 0
@@ -22,6 +22,12 @@ for i, name in ipairs(KEYS) do
         local left = redis.call('PTTL', name)
         redis.call('PEXPIRE', name, left > lease and left or lease)
         answer[i] = 1
+    else
+        lost = true
     end
+end
+if lost then
+    -- include: pcall_type.lua
+    pcall_type('HDEL', KEYS[1], '') -- no answer of a replica's
 end
 return answer

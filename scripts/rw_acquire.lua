@@ -98,7 +98,12 @@ local function slow()
     local member, full = format('%s%.0f %s %s', kind, permits, token, owner), false
     limit = tonumber(limit)
 
+    -- A request may end with this reply if it does not join; it is then no answer of a
+    -- replica's.
     local function refuse(ours, again)
+        if full or not wait then
+            pcall_type('ZREM', queue, '')
+        end
         local left = redis.call('PTTL', name)
         if left == -2 then
             left = 0
@@ -177,6 +182,7 @@ local function slow()
     end
     if is_holder(owner) then
         if has_rival() then
+            pcall_type('ZREM', queue, '') -- no answer of a replica's
             return -1
         end
         ticket = 0

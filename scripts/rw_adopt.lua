@@ -20,8 +20,14 @@ local name, queue, fence, numbers = KEYS[1], nil, KEYS[2], nil
 
 local old, token, lease = 'h:' .. ARGV[1], ARGV[2], tonumber(ARGV[3])
 local wanted_kind, wanted_owner = ARGV[4]:match('^(.) (.*)$')
+-- Nothing is refused without a write, so that no refusal is a replica's.
+local function refuse(answer)
+    pcall_type('HDEL', name, 'h:')
+    return answer
+end
+
 if not load() then
-    return -2
+    return refuse(-2)
 end
 local record = redis.call('HGET', name, 'h:' .. token)
 local ending, kind, owner = parse_hold(record or '')
@@ -31,10 +37,10 @@ end
 record = redis.call('HGET', name, old)
 ending, kind, owner = parse_hold(record or '')
 if not ending or ending > 0 and ending <= now then
-    return -1
+    return refuse(-1)
 end
 if kind ~= wanted_kind or wanted_owner ~= '' and wanted_owner ~= owner then
-    return -2
+    return refuse(-2)
 end
 redis.call('HDEL', name, 'h:')
 local number, count = draw_fence(1), read_holds(owner)

@@ -20,6 +20,7 @@ local token, lease = ARGV[1], tonumber(ARGV[2])
 local record = load() and redis.call('HGET', name, 'h:' .. token)
 local ending, kind, owner = parse_hold(record or '')
 if not ending or ending > 0 and ending <= now then
+    pcall_type('HDEL', name, 'h:') -- no answer of a replica's
     return 0
 end
 if lease < 0 then

@@ -23,11 +23,13 @@ local function load_slow()
     slow = function(i, token, lease)
         name, queue = KEYS[2 * i], KEYS[2 * i + 1]
         if not load() then
+            pcall_type('ZREM', queue, '') -- no answer of a replica's
             return 0
         end
         local purged = purge()
         local record = redis.call('HGET', name, 'h:' .. token)
         if record and not parse_hold(record) then
+            redis.call('HDEL', name, 'h:')
             return 0
         elseif record then
             extend(record, token, lease)

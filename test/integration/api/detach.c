@@ -447,6 +447,42 @@ static void the_client_closes_or_ends(void **state)
     EXPECT("A granted");
 }
 
+/* A former master lacks the keys, and a reply of its cannot end anything: the commands
+ * succeed at the master that it becomes again. */
+static void what_a_stale_replica_lacks_is_not_lost(void **state)
+{
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        struct hold *A = acquire_hold_with(a, "A", "x", asking(.mode = modes[i])), *B, *C;
+        const char *token;
+
+        EXPECT("A granted");
+        token = token_of(A);
+        detach_hold(A, LONG_MS);
+        EXPECT("A detached OK");
+        B = acquire_hold_with(b, "B", "y", asking(.mode = modes[i], .lease_ms = LONG_MS));
+        EXPECT("B granted");
+        redis_ok("RENAME x kept:x");
+        redis_ok("RENAME y kept:y");
+        redis_ok("REPLICAOF 127.0.0.1 1");
+        C = adopt_hold(c, "C", "x", token, asking(.mode = modes[i], .wait_ms = -1));
+        detach_hold(B, LONG_MS);
+        UNTIL(!b->up && !c->up); /* they know that it is a replica */
+        redis_ok("REPLICAOF NO ONE");
+        redis_ok("RENAME kept:x x");
+        redis_ok("RENAME kept:y y");
+        EXPECT_SET("C granted; B detached OK");
+        release_hold(C);
+        EXPECT("C released OK");
+        free_hold(A);
+        free_hold(B);
+        free_hold(C);
+        redis_int("DEL y");
+        UNTIL(a->up && b->up && c->up);
+    }
+}
+
 /* ---- replies that do not come ---- */
 
 /* Makes the server know the scripts, so that it executes them when they are first
@@ -951,6 +987,7 @@ int main(void)
         STAGE_TEST(a_client_that_has_detached_closes_at_once),
         STAGE_TEST(calls_while_it_is_detached),
         STAGE_TEST(the_client_closes_or_ends),
+        STAGE_TEST(what_a_stale_replica_lacks_is_not_lost),
         STAGE_TEST(a_lost_reply_to_a_detach),
         STAGE_TEST(a_lost_reply_and_an_adopter_in_between),
         STAGE_TEST(a_lost_reply_to_an_adoption),

@@ -597,10 +597,77 @@ static void whatever_is_refused_what_is_announced_is_true(void **state)
                      0);
 }
 
+/* Returns true if a client ends an operation by this reply. It does not if it waits, or
+ * if it sends mutex_release.lua next. */
+static bool ends_something(const struct call *call, const struct script_answer *answer)
+{
+    switch (call->script) {
+    case LW__SCRIPT_MUTEX_ACQUIRE:
+    case LW__SCRIPT_RW_ACQUIRE:
+        return !call->wait || answer->n[0] != 0 || answer->n[2] == FULL;
+    case LW__SCRIPT_MUTEX_RELEASE_FAST:
+        return answer->n[0] != 0;
+    default:
+        return true;
+    }
+}
+
+/* A former master that does not know yet that it was replaced, or a replica that was cut
+ * off: it has the keys, and a writing command fails. */
+static void a_stale_replica_ends_no_operation(void **state)
+{
+    long replies = 0, seen[LW__SCRIPT_COUNT] = {0}, ended = 0;
+
+    (void)state;
+    make_tokens();
+    load_snapshot();
+    random_state = seed * 2654435761u + 88172645463325252u;
+    for (this_case = 0; this_case < cases / 2; this_case++) {
+        struct state before;
+        struct script_answer answer;
+        struct call call;
+
+        build();
+        if (roll(2)) {
+            script_do(&server, "SET lockwire:guard %s PX 600000", "id 20000 1");
+        }
+        take_state(&before);
+        call = random_call(&before);
+        script_do(&server, "REPLICAOF 127.0.0.1 1");
+        server.lenient = true;
+        answer = send_call(&call);
+        if (!answer.error && ends_something(&call, &answer)) {
+            complain(&call, "a replica", "an operation ends by its reply", &ended);
+        }
+        if (call.script == LW__SCRIPT_MUTEX_RELEASE_FAST) { /* the slot migrates */
+            answer = script_run(&server, call.script, 1, "n", tokens[call.token].text,
+                                "anyway", NULL);
+            ended += !answer.error;
+        }
+        ended += !script_run(&server, LW__SCRIPT_INSPECT, 3, "n", QUEUE, RW_QUEUE, "1000",
+                             "0", NULL) /* to break */
+                      .error;
+        replies += !answer.error;
+        seen[call.script] += answer.error;
+        script_do(&server, "REPLICAOF NO ONE");
+    }
+    server.lenient = false;
+    read_messages(&a, NULL, NULL);
+    read_messages(&b, NULL, NULL);
+    print_message("--seed %llu --cases %ld: %ld replies of a stale replica, %ld of them "
+                  "end an operation\n",
+                  seed, cases, replies, ended);
+    assert_int_equal(ended, 0);
+    for (size_t i = 0; cases >= 1000 && i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+        assert_true(seen[scripts[i]] > 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(whatever_is_refused_what_is_announced_is_true),
+        SCRIPT_TEST(a_stale_replica_ends_no_operation),
     };
 
     for (int i = 1; i + 1 < argc; i += 2) {
