@@ -38,8 +38,9 @@ enum life_moment {
     LIFE_PASSED  /* the lock was handed over to the waiter, if there was one */
 };
 extern void (*life_meanwhile)(const char *name, enum life_moment moment);
-extern bool life_polls;               /* the cluster's waiters poll, without a queue */
-extern bool (*life_is_settled)(void); /* life_moved waits for this, but not for long */
+extern bool life_polls; /* the cluster's waiters poll, without a queue */
+/* life_moved waits for this, but not for long; at a quorum lives do that lose a lock */
+extern bool (*life_is_settled)(const char *name);
 /* At a quorum, since a life does not know the servers. If not NULL, life_deletes is
  * called when a key is deleted, for the servers other than the stage's, and life_granted
  * in the callback of each grant. No allocation fails in either. */

@@ -25,7 +25,7 @@ static struct {
 } life;
 int life_calls;
 void (*life_meanwhile)(const char *name, enum life_moment moment);
-bool (*life_is_settled)(void);
+bool (*life_is_settled)(const char *name);
 bool life_polls;
 void (*life_deletes)(const char *key);
 void (*life_granted)(const char *name);
@@ -233,6 +233,27 @@ static bool is_listened_to(const char *channel)
     return is;
 }
 
+static bool is_settled(const char *name)
+{
+    bool armed = allocator_pause();
+    bool is = life_is_settled(name);
+
+    allocator_resume(armed);
+    return is;
+}
+
+/* A quorum grants a lock before all its servers have replied. A vote that is on its way
+ * when the keys are deleted is granted after that, and then its loss is noticed only when
+ * it is renewed. */
+static void await_all_votes(const char *name)
+{
+    int64_t patience = now_ms() + SETTLED_MS;
+
+    if (life_deletes != NULL && step_wait_ms > LEASE_MS) {
+        AWAIT(now_ms() > patience || is_settled(name));
+    }
+}
+
 void step_delete(const char *key)
 {
     (void)redis_has("DEL", key);
@@ -409,6 +430,7 @@ void step_keep(int client, const char *name, struct lw_acquire_options options)
     step_counts(keep != NULL);
     AWAIT(keep == NULL || turns.gained > 0 || allocator_is_empty());
     if (turns.gained > 0) {
+        await_all_votes(name);
         step_delete(name);
         (void)lw_renew(lw_keep_lock(keep), 0, NULL, NULL);
     }
@@ -509,21 +531,12 @@ void step_meanwhile(const char *name, enum life_moment moment)
     allocator_resume(armed);
 }
 
-static bool is_settled(void)
-{
-    bool armed = allocator_pause();
-    bool is = life_is_settled();
-
-    allocator_resume(armed);
-    return is;
-}
-
 void step_await_settled(const struct player *player)
 {
     int64_t patience = now_ms() + SETTLED_MS;
     bool settled = false;
 
-    AWAIT(!holds(player) || now_ms() > patience || (settled = is_settled()));
+    AWAIT(!holds(player) || now_ms() > patience || (settled = is_settled(player->name)));
     life_calls++;
     step_counts(settled);
 }
@@ -531,6 +544,9 @@ void step_await_settled(const struct player *player)
 /* The server reports the loss, or a renewal discovers it. */
 void step_lose(struct player *player, const char *key)
 {
+    if (holds(player)) {
+        await_all_votes(key);
+    }
     step_delete(key);
     step_renew(player);
     step_await_loss(player, key);

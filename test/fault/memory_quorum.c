@@ -36,6 +36,7 @@ static void stop_further(bool in_good_order)
         }
     }
     life_deletes = life_granted = NULL;
+    life_is_settled = NULL;
 }
 
 /* ---- the servers that a life does not know ---- */
@@ -51,10 +52,8 @@ static void take_further(const char *key)
     }
 }
 
-/* The keys outlive the deadline, so they are there if the callback came in time. */
-static void check_grant(const char *name)
+static int servers_that_hold(const char *name)
 {
-    int64_t begin = now_ms();
     int held = 0;
 
     for (int i = 0; i < SERVERS; i++) {
@@ -63,6 +62,20 @@ static void check_grant(const char *name)
         held += reply->str != NULL && strcmp(reply->str, "stranger") != 0;
         freeReplyObject(reply);
     }
+    return held;
+}
+
+static bool all_votes_are_granted(const char *name)
+{
+    return servers_that_hold(name) == SERVERS;
+}
+
+/* The keys outlive the deadline, so they are there if the callback came in time. */
+static void check_grant(const char *name)
+{
+    int64_t begin = now_ms();
+    int held = servers_that_hold(name);
+
     if (held < MAJORITY && now_ms() - begin < 20) { /* else the lease may have expired */
         stage_complain("%s is granted, and held at %d servers", name, held);
     }
@@ -118,6 +131,7 @@ static void live_at_quorum(life_function *life, bool always)
     }
     life_deletes = take_further;
     life_granted = check_grant;
+    life_is_settled = all_votes_are_granted;
     lived = life;
     lives(live, url, always, 1);
 }
