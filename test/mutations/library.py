@@ -525,7 +525,7 @@ VOTED_UNIT_MUTATIONS = [
      ('src/lock', 'if (in->start.ticket > 0) {', 'if (in->start.ticket < 0) {')),
 ]
 
-MUTATIONS = [ # groups: mutations, the program that catches them, and its arguments
+MUTATIONS = [ # lists.py explains the groups
     (RAISE_SCRIPT_MUTATIONS, RAISE_SCRIPT, ()),
     (VOTED_UNIT_MUTATIONS, 'test/unit/unit_machine', ()),
     *(([mutation], MEMBERS, (test,)) for test, mutation in MEMBERS_MUTATIONS),

@@ -318,7 +318,7 @@ QUORUM_WORLD_MUTATIONS = [
      ('src/lock', 'return span_us / 100 + 2 * MS;', 'return 0 * span_us;')),
 ]
 
-MUTATIONS = [ # groups: mutations, the program that catches them, and its arguments
+MUTATIONS = [ # lists.py explains the groups
     (WORLD_MUTATIONS, SIM, ()),
     (CLUSTER_MUTATIONS, SIM, ('--cluster',)),
     (SETS_MUTATIONS, SIM, ('--sets',)),

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""Runs the test that decides about a mutation. What is found is the seed and why it fails; for
+tests that have no seeds, 0 and the first test that fails."""
+import os
+import re
+import signal
+import subprocess
+
+from simulator import SIM
+
+SKIPPED = 77
+LIMIT_S = 300 # of programs that meson's tests do not name
+
+
+def first_failure(sim, seeds, words=()):
+    """Returns the first seed that fails and why, or None."""
+    process = subprocess.Popen([sim, '--seeds', f'1..{seeds}', *words], text=True,
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    found = None
+    for line in process.stderr:
+        found = re.match(r'seed (\d+)(?: at [\d.]+ ms)?: (.*)', line)
+        if found:
+            break
+    process.kill()
+    process.communicate()
+    return found and (int(found[1]), found[2])
+
+
+def output_of(command, env, limit_s):
+    """Returns the exit code and the output. Ends the test's servers with it if it takes longer
+    than the limit, and raises RuntimeError."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors='replace', stdin=subprocess.DEVNULL, env=dict(os.environ, **env),
+                          start_new_session=True) as process:
+        try:
+            output, _ = process.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise RuntimeError(f'{command[0]} takes longer than {limit_s} s') from None
+    return process.returncode, output
+
+
+def failed_test(output):
+    """Returns the name of the first test that fails, or None. cmocka reports an error if the
+    tear-down fails as well, as after an assertion in a callback of the event loop."""
+    found = re.search(r'FAILED  \] (\w+)', output) or re.search(r'^FAIL: (\w+)', output, re.M)
+    if not found and 'Test teardown failed' in output:
+        found = re.search(r'ERROR   \] (\w+)', output)
+    return found and found[1]
+
+
+def failure_of_program(program, words):
+    _, output = output_of([program], {'LOCKWIRE_TEST': words[0]} if words else {}, LIMIT_S)
+    name = failed_test(output)
+    return name and (0, name)
+
+
+def failure_of_test(tree, folder, name, words):
+    """Returns what fails in a test of meson, also if that is only the exit code."""
+    command, env = tree.command_of(name, folder)
+    if any(word.endswith('.py') for word in command):
+        command += words
+    elif words:
+        env['LOCKWIRE_TEST'] = words[0]
+    code, output = output_of(command, env, tree.tests[name]['timeout'])
+    if code == SKIPPED:
+        raise RuntimeError(f'{name} was skipped')
+    return (0, failed_test(output) or f'exit code {code}') if code != 0 else None
+
+
+def failure_of(tree, folder, test, words, seeds):
+    """Returns what fails in the copies in `folder`, or None."""
+    if test == SIM:
+        return first_failure(folder / SIM, seeds, words)
+    if '/' in test:
+        return failure_of_program(folder / test, words)
+    return failure_of_test(tree, folder, test, words)
