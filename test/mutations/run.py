@@ -3,10 +3,12 @@
 """Shows that the tests find bugs: breaks a copy of the sources in one place at a time, and counts
 the simulator's seeds until a run fails. The count is 0 if another test fails.
 
-    run.py [--seeds N] [--jobs N] [--only WORD]... SOURCE-TREE
+    run.py [--seeds N] [--jobs N] [--only WORD]... [--no-store] SOURCE-TREE
     run.py --check SOURCE-TREE     only checks that each edit's text is there
 
 --only takes the mutations whose name contains one of the words.
+What was caught by the same test of the same sources is not run again (store.py says what "the same"
+is), except with --no-store or LOCKWIRE_NO_STORE=1 in the environment.
 
 lists.py explains the lists of mutations. Independent of the simulator's checks. The text of an edit
 must occur in its folder or file exactly once; otherwise the sources have changed, which is a
@@ -31,6 +33,7 @@ import threading
 import lists
 from judge import failure_of
 from simulator import SIM
+from store import Keys, Store, default_folder
 from tree import Tree
 
 WAITING = 6 # concurrent tests with real clocks, per job
@@ -55,7 +58,11 @@ class Run:
     def __init__(self, options, place):
         self.options, self.place = options, place
         self.tree = Tree(options.source, place)
+        self.store = Store(default_folder(), reads=options.store)
+        self.keys = Keys(self.tree)
+        self.key_of = {} # while the tree has no mutation
         self.caught, self.failures = [], []
+        self.stored = 0 # how many of those that were caught are from the store
         self.missed = [] # by tests with real clocks: these are tried again at the end
         self.sound = {} # what fails without a mutation, or None, as futures
         self.lock = threading.Lock()
@@ -78,10 +85,36 @@ class Run:
         self.tree.copy_to(folder, targets)
         return folder
 
-    def failure(self, mutation, folder, tries, seeds):
-        found = None
-        for _ in range(1 if mutation.test == SIM else tries):
-            found = found or failure_of(self.tree, folder, mutation.test, mutation.words, seeds)
+    def failure(self, mutation, folder, seeds):
+        return failure_of(self.tree, folder, mutation.test, mutation.words, seeds)
+
+    def is_stored(self, mutation):
+        """Returns true if the mutation was caught before, and counts and reports that."""
+        self.key_of[mutation] = self.keys.key(mutation)
+        found = self.store.get(self.key_of[mutation])
+        if not found or found[0] > self.options.seeds:
+            return False
+        report(mutation.name, found[0], f'{found[1]} (stored)')
+        self.caught.append(mutation.name)
+        self.stored += 1
+        return True
+
+    def catch(self, mutation, folder, again):
+        """Returns what is found, after several tries with real clocks. Stores it only if the first
+        two tries find it, since a machine that is slow can make a test fail, too."""
+        key = self.key_of[mutation]
+        if mutation.test == SIM:
+            found = self.failure(mutation, folder, self.options.seeds)
+            steady = True
+        else:
+            for tried in range(TRIES):
+                if found := self.failure(mutation, folder, None):
+                    break
+            steady = found and not (again or tried) and self.failure(mutation, folder, None)
+        if found and steady:
+            self.store.put(key, mutation.name, found)
+        elif not found:
+            self.store.remove(key)
         return found
 
     def check_sound(self, mutation):
@@ -94,7 +127,7 @@ class Run:
         def fails():
             try: # that it fails once is no proof on a machine that is too slow
                 for _ in range(TRIES):
-                    found = self.failure(mutation, folder, 1, SOUND_SEEDS)
+                    found = self.failure(mutation, folder, SOUND_SEEDS)
                     if not found or mutation.test == SIM:
                         break
                 return found
@@ -106,7 +139,7 @@ class Run:
         try:
             if fails := self.sound[mutation.test, mutation.words].result():
                 self.fail(mutation, f'its test fails without it: {fails[0]} {fails[1]}')
-            elif found := self.failure(mutation, folder, TRIES, self.options.seeds):
+            elif found := self.catch(mutation, folder, again):
                 report(mutation.name, *found)
                 with self.lock:
                     self.caught.append(mutation.name)
@@ -126,6 +159,8 @@ class Run:
         """Returns true if all were caught."""
         for mutation in mutations:
             try:
+                if self.is_stored(mutation):
+                    continue
                 self.check_sound(mutation)
                 folder = self.compile(mutation, mutation.edits)
             except (RuntimeError, OSError) as error:
@@ -138,7 +173,7 @@ class Run:
             self.judge(mutation, folder, again=True)
         for failure in self.failures:
             print(f'FAILED: {failure}')
-        print(f'{cpu_seconds():.0f} s of CPU time')
+        print(f'{self.stored} results were stored before; {cpu_seconds():.0f} s of CPU time')
         print(f'{len(self.caught)} of {len(mutations)} mutations were caught')
         return len(self.caught) == len(mutations)
 
@@ -157,6 +192,8 @@ def main():
     parser.add_argument('--only', action='append', metavar='WORD')
     parser.add_argument('--check', action='store_true')
     parser.add_argument('source', type=lambda path: pathlib.Path(path).resolve())
+    parser.add_argument('--no-store', dest='store', action='store_false',
+                        default=os.environ.get('LOCKWIRE_NO_STORE') != '1')
     options = parser.parse_args()
     if options.check:
         sys.exit(0 if lists.check(options.source) else 1)
