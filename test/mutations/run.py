@@ -5,10 +5,16 @@ the simulator's seeds until a run fails. The count is 0 if another test fails.
 
     run.py [--seeds N] [--jobs N] [--only WORD]... [--no-store] SOURCE-TREE
     run.py --check SOURCE-TREE     only checks that each edit's text is there
+    run.py --record FILE --suites SUITE,... [--only WORD]... [--seeds N] SOURCE-TREE
+    run.py --report FILE
 
 --only takes the mutations whose name contains one of the words.
 What was caught by the same test of the same sources is not run again (store.py says what "the same"
 is), except with --no-store or LOCKWIRE_NO_STORE=1 in the environment.
+
+--record runs all tests of these suites of meson, and the simulator's worlds, for each mutation, and
+adds to the file which of them find it; this takes hours. --report prints the tests of such a file
+that were never needed (record.py).
 
 lists.py explains the lists of mutations. Independent of the simulator's checks. The text of an edit
 must occur in its folder or file exactly once; otherwise the sources have changed, which is a
@@ -31,6 +37,7 @@ import tempfile
 import threading
 
 import lists
+import record
 from judge import failure_of
 from simulator import SIM
 from store import Keys, Store, default_folder
@@ -101,7 +108,8 @@ class Run:
 
     def catch(self, mutation, folder, again):
         """Returns what is found, after several tries with real clocks. Stores it only if the first
-        two tries find it, since a machine that is slow can make a test fail, too."""
+        try finds it, and then the test that failed does, alone, since a machine that is slow can
+        make a test fail, too."""
         key = self.key_of[mutation]
         if mutation.test == SIM:
             found = self.failure(mutation, folder, self.options.seeds)
@@ -110,7 +118,8 @@ class Run:
             for tried in range(TRIES):
                 if found := self.failure(mutation, folder, None):
                     break
-            steady = found and not (again or tried) and self.failure(mutation, folder, None)
+            alone = mutation._replace(words=(found[1],)) if found and '/' in mutation.test else mutation
+            steady = found and not (again or tried) and self.failure(alone, folder, None)
         if found and steady:
             self.store.put(key, mutation.name, found)
         elif not found:
@@ -187,20 +196,32 @@ def in_order(mutations):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument('--seeds', type=int, default=4000)
+    parser.add_argument('--seeds', type=int, help='4000, or 60 to record')
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
     parser.add_argument('--only', action='append', metavar='WORD')
     parser.add_argument('--check', action='store_true')
-    parser.add_argument('source', type=lambda path: pathlib.Path(path).resolve())
     parser.add_argument('--no-store', dest='store', action='store_false',
                         default=os.environ.get('LOCKWIRE_NO_STORE') != '1')
+    parser.add_argument('--record', type=pathlib.Path, metavar='FILE')
+    parser.add_argument('--suites', default='')
+    parser.add_argument('--report', type=pathlib.Path, metavar='FILE')
+    parser.add_argument('source', nargs='?', default='.',
+                        type=lambda path: pathlib.Path(path).resolve())
     options = parser.parse_args()
+    options.seeds = options.seeds or (60 if options.record else 4000)
+    if options.report:
+        record.report(options.report)
+        return
     if options.check:
         sys.exit(0 if lists.check(options.source) else 1)
-    print(' seeds  mutation', flush=True)
     mutations = in_order([one for one in lists.load()
                           if options.only is None or any(word in one.name for word in options.only)])
     with tempfile.TemporaryDirectory(prefix='lockwire-mutations-') as place:
+        if options.record:
+            print(' tests  mutation', flush=True)
+            record.Recorder(options, pathlib.Path(place)).play(mutations)
+            return
+        print(' seeds  mutation', flush=True)
         sys.exit(0 if Run(options, pathlib.Path(place)).play(mutations) else 1)
 
 
