@@ -5,9 +5,9 @@ A result is stored below a hash of
 
 - the edits, and the whole files that they edit;
 - the test and its words; the sources from which meson builds its program, without the library's,
-  with how they are compiled; all headers in the folders of these sources and in test/lib; for a
-  test in Python all files of its folder and the Python files of test/lib; each file that the test
-  has as an argument;
+  with how they are compiled; all headers of tests in the folders of these sources and in those
+  where the compiler looks for headers; for a test in Python all files of its folder and the Python
+  files of test/lib; each file that the test has as an argument;
 - all scripts, because the tests send them, and the model server runs them;
 - the code in this folder that runs the tests; and the versions of the compiler, the libraries and
   the server.
@@ -96,7 +96,7 @@ class Statements:
         self.of = {}
         for statement in re.findall(r'^build .*\n(?:[ \t].*\n)*', text, re.M):
             outputs, _, inputs = statement.splitlines()[0][len('build '):].partition(': ')
-            sources = inputs.partition(' || ')[0].split()[1:]
+            sources = inputs.partition(' || ')[0].replace(' | ', ' ').split()[1:]
             for output in outputs.split():
                 self.of[output] = statement, sources
 
@@ -140,27 +140,29 @@ class Keys:
         """Returns the text without the place of the tree, which is another one in each run."""
         return text.replace(str(self.tree.tree.parent), '')
 
+    def in_tree(self, names):
+        """Returns those of the names, as the build folder has them, that are in the sources."""
+        paths = {pathlib.Path(os.path.normpath(self.tree.build / name)) for name in names}
+        return {path for path in paths if path.is_relative_to(self.tree.tree)}
+
     def of_test(self, test):
         """Returns what the test is made of."""
         statements, files = self.statements.sources_of(self.tree.outputs_of(test))
-        paths = {self.tree.build / name for name in files}
-        paths = {path for path in map(pathlib.Path, map(os.path.normpath, paths))
-                 if path.is_relative_to(self.tree.tree)}
-        lib = self.tree.tree / 'test' / 'lib'
-        folders = {path.parent for path in paths} | {lib}
-        paths |= {header for folder in folders for header in folder.glob('*.h')}
+        paths = self.in_tree(files)
+        folders = {path.parent for path in paths} | self.in_tree(
+            name for statement in statements for name in re.findall(r' -I(\S+)', statement))
+        paths |= {header for folder in folders if folder.is_relative_to(self.tree.tree / 'test')
+                  for header in folder.glob('*.h')}
         made_of = [sorted(map(self.plain, statements))]
         if '/' not in test:
             entry = self.tree.tests[test]
             made_of += [[self.plain(word) for word in entry['cmd']],
                         sorted((key, self.plain(value)) for key, value in entry['env'].items())]
-            for word in entry['cmd']:
-                path = pathlib.Path(os.path.normpath(word))
-                if path.is_relative_to(self.tree.tree) and path.is_file():
-                    paths.add(path)
-                    if path.suffix == '.py':
-                        paths |= {*filter(pathlib.Path.is_file, path.parent.rglob('*')),
-                                  *lib.glob('*.py')}
+            for path in filter(pathlib.Path.is_file, self.in_tree(entry['cmd'])):
+                paths.add(path)
+                if path.suffix == '.py':
+                    paths |= {*filter(pathlib.Path.is_file, path.parent.rglob('*')),
+                              *(self.tree.tree / 'test' / 'lib').glob('*.py')}
         return made_of + [self.files(paths)]
 
     def key(self, mutation):

@@ -31,7 +31,7 @@ rule c_COMPILER
  command = cc $ARGS -c $in
 
 build test/unit/unit_machine.p/machine.c.o: c_COMPILER ../tree/test/unit/machine.c || src/scripts.h
- ARGS = -O1
+ ARGS = -Itest/unit -I../tree/test/lib -O1
 
 build test/unit/libscene.a: LINKER ../tree/src/slot.c
 build test/unit/unit_machine: c_LINKER test/unit/unit_machine.p/machine.c.o | src/library.a $
@@ -99,6 +99,11 @@ class StoreTest(unittest.TestCase):
             self.assertTrue(self.changes(UNIT, f'../tree/{name}'), name)
         for name in ('build.ninja', 'meson-info/intro-dependencies.json'):
             self.assertTrue(self.changes(UNIT, name), name)
+
+    def test_where_a_program_does_not_look_for_headers(self):
+        other = UNIT._replace(test='test/unit/unit_other')
+        self.assertTrue(self.changes(other, '../tree/test/unit/scene.h'))
+        self.assertFalse(self.changes(other, '../tree/test/lib/server.h'))
 
     def test_what_a_program_does_not_depend_on(self):
         for name in ('src/lock/turns.c', 'test/unit/other.c', 'test/command/take.py',
