@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One server with one name: see machine_model.h. Follows the scripts line by line. */
+/* One server with one name: see machine_model.h. */
 #include "machine_model.h"
 
 #include <setjmp.h>
@@ -7,71 +7,43 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include <string.h>
+int model_client(int token)
+{
+    return MODEL_CLIENT(token);
+}
 
-#define HEADS 16 /* the most that one call tries */
+int model_compare(int token, int other)
+{
+    return token - other;
+}
 
 int64_t model_time(const struct model *model, int64_t now_us)
 {
     return model->ahead_us + now_us + now_us / 1000 * model->ppm / 1000;
 }
 
-static void expire(struct model *model, int64_t us)
+bool model_has(const struct model *model, int token)
 {
+    return model->mutex.holder == token || model_find(&model->mutex.queue, token) >= 0;
+}
+
+/* Returns the server's time, and ends a lease that ends by then. */
+static int64_t begin(struct model *model, int64_t now_us)
+{
+    int64_t us = model_time(model, now_us);
+
     if (us >= model->ends_us) {
-        model->holder = 0;
+        model->mutex.holder = MODEL_NOBODY;
+        model->ends_us = us;
     }
+    return us;
 }
 
-static int place_of(const struct model *model, unsigned token)
+static void extend(struct model *model, int64_t ends_us)
 {
-    for (int i = 0; i < (int)model->queued; i++) {
-        if (model->queue[i].token == token) {
-            return i;
-        }
+    if (model->ends_us < ends_us) {
+        model->ends_us = ends_us;
     }
-    return -1;
-}
-
-bool model_has(const struct model *model, unsigned token)
-{
-    return model->holder == token || place_of(model, token) >= 0;
-}
-
-static bool take_out(struct model *model, unsigned token)
-{
-    int place = place_of(model, token);
-
-    if (place < 0) {
-        return false;
-    }
-    model->queued--;
-    memmove(&model->queue[place], &model->queue[place + 1],
-            (model->queued - (size_t)place) * sizeof(*model->queue));
-    return true;
-}
-
-static int64_t join(struct model *model, unsigned token, int64_t ticket, int64_t us)
-{
-    int place = place_of(model, token);
-    size_t at = model->queued;
-
-    if (place >= 0) {
-        return model->queue[place].ticket;
-    }
-    assert_true(model->queued < MODEL_QUEUE);
-    if (ticket < 0) {
-        ticket = at > 0 && model->queue[at - 1].ticket >= us
-                     ? model->queue[at - 1].ticket + 1
-                     : us;
-    }
-    for (; at > 0 && model->queue[at - 1].ticket > ticket; at--) {
-        model->queue[at] = model->queue[at - 1];
-    }
-    model->queue[at].token = token;
-    model->queue[at].ticket = ticket;
-    model->queued++;
-    return ticket;
 }
 
 static void publish(struct model *model, struct model_message message)
@@ -80,160 +52,97 @@ static void publish(struct model *model, struct model_message message)
     model->outbox[model->messages++] = message;
 }
 
-static uint64_t draw(struct model *model)
+/* Gives each event its fencing token, its lease and its message. */
+static void settle(struct model *model, int64_t us, int64_t lease_us,
+                   const struct model_answer *answer, struct lw__input *reply)
 {
-    model->last_number += 16;
-    return model->last_number - 15;
-}
+    if (answer->released) {
+        model->ends_us = us;
+    }
+    for (int i = 0; i < answer->event_count; i++) {
+        const struct model_event *event = &answer->events[i];
+        struct model_message message = {.token = event->token, .us = us};
 
-static bool is_deaf(const struct model *model, unsigned token)
-{
-    return (model->deaf >> MODEL_CLIENT(token) & 1) != 0;
-}
-
-/* Returns true if `me` may take the name. */
-static bool hand_over(struct model *model, unsigned me, int64_t us, bool *again)
-{
-    for (int tried = 0;; tried++) {
-        unsigned head = model->queued > 0 ? model->queue[0].token : 0;
-
-        if (head == 0 || head == me) {
-            take_out(model, me);
-            return true;
-        }
-        if (tried == HEADS) {
-            *again = true;
-            return false;
-        }
-        take_out(model, head);
-        if (is_deaf(model, head)) {
+        if (event->what == MODEL_STANDBY) {
+            message.window_us = model->window_us;
+            publish(model, message);
             continue;
         }
-        publish(model,
-                (struct model_message){
-                    .token = head, .handed = true, .fence = draw(model), .us = us});
-        model->holder = head;
-        model->ends_us = us + model->window_us;
-        if (model->queued > 0 && !is_deaf(model, model->queue[0].token)) {
-            publish(model, (struct model_message){.token = model->queue[0].token,
-                                                  .window_us = model->window_us});
+        message.fence = model->last_number + 1;
+        model->last_number += 16;
+        if (event->what == MODEL_HANDED_OVER) {
+            message.handed = true;
+            publish(model, message);
+            extend(model, us + model->window_us);
+        } else {
+            reply->event = LW__EV_GRANTED;
+            reply->granted.fence = message.fence;
+            extend(model, us + lease_us);
         }
-        return false;
     }
 }
 
-static void grant(struct model *model, unsigned token, int64_t ends_us,
-                  struct lw__input *ret)
+/* Returns the ticket of a token that is refused. A newcomer's is the server's time, but
+ * behind the waiter in front. */
+static int64_t ticket_of(struct model *model, int64_t us, int place,
+                         const struct model_answer *answer)
 {
-    if (model->holder != token || model->ends_us < ends_us) {
-        model->ends_us = ends_us;
+    struct model_entry *entry = model->mutex.queue.entries;
+
+    if (place < 0) {
+        return answer->ticket != MODEL_NO_TICKET ? answer->ticket : us;
     }
-    model->holder = token;
-    ret->event = LW__EV_GRANTED;
-    ret->granted.fence = draw(model);
+    entry += place;
+    if (entry->ticket == MODEL_NO_TICKET) {
+        entry->ticket = place > 0 && entry[-1].ticket >= us ? entry[-1].ticket + 1 : us;
+    }
+    return entry->ticket;
 }
 
-static void refuse(struct model *model, unsigned token, int64_t ticket, int64_t us,
-                   bool again, struct lw__input *ret)
+static void refuse(struct model *model, int64_t us, const struct model_answer *answer,
+                   struct lw__input *reply)
 {
-    ret->event = LW__EV_QUEUED;
-    ret->queued.remaining_ms = model->holder != 0 ? (model->ends_us - us) / 1000 : 0;
-    ret->queued.position = place_of(model, token);
-    ret->queued.ticket = ticket;
-    ret->queued.server_us = us;
-    ret->queued.again = again;
+    reply->event = LW__EV_QUEUED;
+    reply->queued.remaining_ms = (model->ends_us - us) / 1000;
+    reply->queued.position = answer->position;
+    reply->queued.ticket = ticket_of(model, us, answer->position, answer);
+    reply->queued.server_us = us;
+    reply->queued.again = answer->again != 0;
 }
 
-void model_try(struct model *model, int64_t now_us, unsigned token, int64_t lease_us,
-               struct lw__input *ret)
+struct lw__input model_run(struct model *model, int64_t now_us, int64_t lease_us,
+                           const struct model_call *call)
 {
-    int64_t us = model_time(model, now_us);
+    struct lw__input reply = {.event = LW__EV_NOT_GRANTED};
+    int64_t us = begin(model, now_us);
+    struct model_answer answer;
 
-    expire(model, us);
-    if (model->holder == 0) {
-        grant(model, token, us + lease_us, ret);
-    } else {
-        ret->event = LW__EV_NOT_GRANTED;
-    }
-}
-
-void model_acquire(struct model *model, int64_t now_us, unsigned token, int64_t lease_us,
-                   bool wait, int64_t ticket, struct lw__input *ret)
-{
-    int64_t us = model_time(model, now_us);
-    bool again = false;
-
-    expire(model, us);
-    if (model->holder == token) {
-        take_out(model, token);
-        grant(model, token, us + lease_us, ret);
-        return;
-    }
-    if (wait) {
-        ticket = join(model, token, ticket, us);
-    }
-    if (model->holder == 0 && hand_over(model, token, us, &again)) {
-        grant(model, token, us + lease_us, ret);
-    } else {
-        refuse(model, token, ticket, us, again, ret);
-    }
-}
-
-void model_turn(struct model *model, int64_t now_us, unsigned previous, unsigned token,
-                int64_t lease_us, bool wait, int64_t ticket, struct lw__input *ret)
-{
-    int64_t us = model_time(model, now_us);
-    bool left, again = false, released;
-
-    expire(model, us);
-    released = model->holder == previous;
-    if (released) {
-        model->holder = 0;
-    }
-    left = take_out(model, previous);
-    if (released || left || model_has(model, token)) {
-        model_acquire(model, now_us, token, lease_us, wait, ticket, ret);
-    } else {
-        if (model->holder == 0) {
-            hand_over(model, 0, us, &again);
+    mutex_model_run(&model->mutex, call, &answer);
+    settle(model, us, lease_us, &answer, &reply);
+    switch (call->kind) {
+    case MODEL_TRY:
+        break;
+    case MODEL_RENEW:
+        reply.event = LW__EV_LOST_ON_SERVER;
+        if (answer.outcome == 1) {
+            extend(model, us + lease_us);
+            reply.event = LW__EV_RENEWED;
+            reply.renewed.lease_us = reply.renewed.wanted_us = lease_us;
         }
-        refuse(model, token, -1, us, again, ret);
+        break;
+    case MODEL_RELEASE:
+        reply.event = LW__EV_RELEASED;
+        reply.released.released = answer.released != 0;
+        reply.released.again = answer.again != 0;
+        break;
+    default:
+        if (answer.outcome == 0) {
+            refuse(model, us, &answer, &reply);
+            reply.queued.released = answer.released != 0;
+            reply.queued.asked_to_join = call->kind == MODEL_TURN && call->wait;
+        } else {
+            reply.granted.released = answer.released != 0;
+        }
     }
-    if (ret->event == LW__EV_GRANTED) {
-        ret->granted.released = released;
-    } else {
-        ret->queued.released = released;
-        ret->queued.asked_to_join = wait;
-    }
-}
-
-void model_release(struct model *model, int64_t now_us, unsigned token,
-                   struct lw__input *ret)
-{
-    int64_t us = model_time(model, now_us);
-
-    expire(model, us);
-    ret->event = LW__EV_RELEASED;
-    ret->released.released = model->holder == token;
-    if (ret->released.released) {
-        model->holder = 0;
-    }
-    take_out(model, token);
-    if (model->holder == 0) {
-        hand_over(model, 0, us, &ret->released.again);
-    }
-}
-
-bool model_renew(struct model *model, int64_t now_us, unsigned token, int64_t lease_us)
-{
-    int64_t us = model_time(model, now_us);
-
-    expire(model, us);
-    if (model->holder != token) {
-        return false;
-    }
-    if (model->ends_us < us + lease_us) {
-        model->ends_us = us + lease_us;
-    }
-    return true;
+    return reply;
 }

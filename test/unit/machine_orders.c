@@ -149,19 +149,20 @@ static struct scene waiting(void)
         .server = {.ahead_us = (int64_t)5000000 * MS,
                    .ppm = 9000, /* the drift that we allow for is 1 % */
                    .window_us = WINDOW,
+                   .mutex = {.holder = MODEL_NOBODY},
                    .last_number = 15},
         .linked = true,
         .now_us = 10 * MS,
     };
-    struct lw__input ignored = {.now_us = 0};
+    static const struct model_call holder = REQUEST_OF(HOLDER), other = REQUEST_OF(OTHER);
 
-    model_acquire(&s.server, 0, HOLDER, LEASE, false, -1, &ignored);
+    (void)model_run(&s.server, 0, LEASE, &holder);
     lw__machine_init(&s.machine, WINDOW, LEASE);
     orders_step(
         &s, (struct lw__input){.event = LW__EV_START, .start = {.first_script = true}},
         "start");
     orders_pass_time(&s, 12 * MS);
-    model_acquire(&s.server, 12 * MS, OTHER, LEASE, true, -1, &ignored);
+    (void)model_run(&s.server, 12 * MS, LEASE, &other);
     return s;
 }
 

@@ -38,7 +38,7 @@ void orders_check(const struct scene *s)
         s->now_us >= m->deadline_us) {
         return;
     }
-    if (s->server.holder != US) {
+    if (s->server.mutex.holder != US) {
         orders_show(s, "held, but not ours");
     }
     if (s->server.ends_us < model_time(&s->server, m->deadline_us)) {
@@ -62,35 +62,36 @@ static void collect(struct scene *s)
 
 static void others_act(struct scene *s)
 {
-    struct lw__input ignored = {.now_us = 0};
-    int64_t now = others_us[s->others_done];
+    static const struct model_call theirs[EVENTS_OF_OTHERS] = {
+        [RELEASE_1] = {.kind = MODEL_RELEASE, .token = HOLDER},
+        [ACQUIRE_2] = REQUEST_OF(OTHER),
+        [RELEASE_2] = {.kind = MODEL_RELEASE, .token = OTHER}};
 
-    if (s->others_done == RELEASE_1) {
-        model_release(&s->server, now, HOLDER, &ignored);
-    } else if (s->others_done == ACQUIRE_2) {
-        model_acquire(&s->server, now, OTHER, LEASE, true, -1, &ignored);
-    } else {
-        model_release(&s->server, now, OTHER, &ignored);
-    }
+    (void)model_run(&s->server, others_us[s->others_done], LEASE,
+                    &theirs[s->others_done]);
     s->others_done++;
 }
 
 static void execute(struct scene *s)
 {
-    s->answer = (struct lw__input){.sent_us = s->sent_us};
-    if (s->sent == LW__SEND_RELEASE) {
-        model_release(&s->server, s->execute_us, US, &s->answer);
-    } else {
-        model_acquire(&s->server, s->execute_us, US, s->machine.lease_us,
-                      !s->machine.unwanted, s->machine.ticket, &s->answer);
-    }
+    struct model_call call = {.kind = s->sent == LW__SEND_RELEASE ? MODEL_RELEASE
+                                                                  : MODEL_ACQUIRE,
+                              .token = US,
+                              .wait = !s->machine.unwanted,
+                              .ticket = s->machine.ticket};
+
+    s->answer = model_run(&s->server, s->execute_us, s->machine.lease_us, &call);
+    s->answer.sent_us = s->sent_us;
     s->executed = true;
 }
 
 void orders_pass_time(struct scene *s, int64_t until_us)
 {
+    static const struct model_call renewal = {.kind = MODEL_RENEW, .token = US};
+
     if (s->renewal == RENEWAL_SENT && s->renewal_us <= until_us) {
-        s->renewed = model_renew(&s->server, s->renewal_us, US, LEASE);
+        s->renewed = model_run(&s->server, s->renewal_us, LEASE, &renewal).event ==
+                     LW__EV_RENEWED;
         s->renewal = RENEWAL_DONE;
     }
     for (;;) {

@@ -17,6 +17,10 @@
 #define US MODEL_TOKEN(1, 1) /* the token of the process that is stopped */
 #define OTHER MODEL_TOKEN(2, 1)
 #define HOLDER MODEL_TOKEN(3, 1)
+#define REQUEST_OF(whom)                                                                 \
+    {                                                                                    \
+        .kind = MODEL_ACQUIRE, .token = (whom), .wait = true, .ticket = MODEL_NO_TICKET  \
+    }
 #define MESSAGES 4
 
 /* What the other clients do, at any time. */

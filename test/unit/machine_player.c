@@ -27,7 +27,7 @@ void player_check(const struct player *p)
         world.now_us >= m->deadline_us) {
         return;
     }
-    if (world.server.holder != p->token) {
+    if (world.server.mutex.holder != p->token) {
         broken(p, "believes to hold what is not its own");
     }
     if (world.server.ends_us < model_time(&world.server, m->deadline_us)) {
@@ -71,9 +71,12 @@ static void event(struct player *p, enum lw__event what)
 }
 
 /* Draws when a command runs, if it does, and how it ends. */
-static void launch(struct player *p, struct command *c)
+static void launch(struct player *p, struct command *c, struct model_call call)
 {
-    c->sent_us = world.now_us;
+    *c = (struct command){.call = call,
+                          .lease_us = p->machine.lease_us,
+                          .in_flight = true,
+                          .sent_us = world.now_us};
     c->run_us = world.now_us + delay();
     if (c->run_us < p->last_run_us) {
         c->run_us = p->last_run_us;
@@ -92,36 +95,32 @@ static void launch(struct player *p, struct command *c)
 
 static void send(struct player *p, unsigned actions)
 {
-    if (p->ask.kind != NOTHING) {
+    if (p->ask.in_flight) {
         broken(p, "two commands in flight");
     }
     if (!p->linked) {
         event(p, LW__EV_UNKNOWN);
         return;
     }
-    p->ask = (struct command){
-        .kind = actions & LW__SEND_RELEASE                 ? RELEASE
-                : actions & LW__SEND_TRY                   ? TRY
-                : lw__machine_reacquires(p->machine.phase) ? TURN
-                                                           : ACQUIRE,
-        .token = p->token,
-        .previous = p->previous,
-        .lease_us = p->machine.lease_us,
-        .ticket = p->machine.ticket,
-        .wait = !p->machine.unwanted,
-    };
-    launch(p, &p->ask);
+    launch(p, &p->ask,
+           (struct model_call){
+               .kind = actions & LW__SEND_RELEASE                 ? MODEL_RELEASE
+                       : actions & LW__SEND_TRY                   ? MODEL_TRY
+                       : lw__machine_reacquires(p->machine.phase) ? MODEL_TURN
+                                                                  : MODEL_ACQUIRE,
+               .token = p->token,
+               .old = p->previous,
+               .wait = !p->machine.unwanted,
+               .ticket = p->machine.ticket,
+           });
 }
 
 void player_renew(struct player *p)
 {
-    if (p->renewal.kind != NOTHING || !p->linked ||
-        !lw__machine_holds(p->machine.phase)) {
-        return;
+    if (!p->renewal.in_flight && p->linked && lw__machine_holds(p->machine.phase)) {
+        launch(p, &p->renewal,
+               (struct model_call){.kind = MODEL_RENEW, .token = p->token});
     }
-    p->renewal = (struct command){
-        .kind = RENEW, .token = p->token, .lease_us = p->machine.lease_us};
-    launch(p, &p->renewal);
 }
 
 static void plan_renewal(struct player *p)
@@ -235,10 +234,10 @@ void player_tell(struct player *p)
 /* A command that was sent and has not run may run later, from the dead connection. */
 static void haunt(struct player *p, struct command *c)
 {
-    bool runs_late = c->kind != NOTHING && !c->ran && c->runs;
+    bool runs_late = c->in_flight && !c->ran && c->runs;
 
     for (size_t i = 0; i < GHOSTS && runs_late; i++) {
-        if (world.ghosts[i].kind != NOTHING) {
+        if (world.ghosts[i].in_flight) {
             continue;
         }
         world.ghosts[i] = *c;
@@ -254,13 +253,13 @@ static void lose_link(struct player *p)
 
     haunt(p, &p->ask);
     haunt(p, &p->renewal);
-    p->ask.kind = p->renewal.kind = NOTHING;
+    p->ask.in_flight = p->renewal.in_flight = false;
     p->linked = false;
     p->pair_server_us = 0;
     p->last_run_us = 0;
     p->link_up_us = world.now_us + (world.calm ? 10 * MS : draw(10, 3000) * MS);
     plan_renewal(p);
-    if (ask.kind != NOTHING) {
+    if (ask.in_flight) {
         step(p, (struct lw__input){.event = LW__EV_UNKNOWN,
                                    .unknown = {.was_sent = !ask.unsent},
                                    .sent_us = ask.sent_us});
@@ -291,7 +290,7 @@ void player_answer(struct player *p)
         lose_link(p);
         return;
     }
-    p->ask.kind = NOTHING;
+    p->ask.in_flight = false;
     if (ask.open) {
         step(p, (struct lw__input){
                     .event = LW__EV_UNKNOWN, .unknown = {true}, .sent_us = ask.sent_us});
@@ -312,7 +311,7 @@ void player_renewal(struct player *p)
         lose_link(p);
         return;
     }
-    p->renewal.kind = NOTHING;
+    p->renewal.in_flight = false;
     if (renewal.open) {
         p->renew_us = world.now_us + 50 * MS;
     } else if (!renewal.forgotten) {
@@ -339,9 +338,9 @@ void player_message(struct player *p, size_t i)
     if (message.token == p->token && p->machine.phase != LW__ENDED) {
         step(p, in);
     } else if (message.handed) { /* for an unknown token: released */
-        struct lw__input ignored = {.now_us = 0};
-
-        model_release(&world.server, world.now_us, message.token, &ignored);
+        (void)model_run(
+            &world.server, world.now_us, 0,
+            &(struct model_call){.kind = MODEL_RELEASE, .token = message.token});
         deliver();
     }
 }

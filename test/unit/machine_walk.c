@@ -48,7 +48,7 @@ int64_t delay(void)
 
 void broken(const struct player *p, const char *what)
 {
-    print_error("seed %llu, step %lu, %lld us: player %u: %s (phase %d, D %lld us)\n",
+    print_error("seed %llu, step %lu, %lld us: player %d: %s (phase %d, D %lld us)\n",
                 (unsigned long long)world.seed, world.steps, (long long)world.now_us,
                 p->client, what, p->machine.phase, (long long)p->machine.deadline_us);
     fail();
@@ -77,41 +77,16 @@ void deliver(void)
 
 static void run(struct command *c)
 {
-    struct lw__input *answer = &c->answer;
-
-    *answer = (struct lw__input){.sent_us = c->sent_us};
-    switch (c->kind) {
-    case TRY:
-        model_try(&world.server, world.now_us, c->token, c->lease_us, answer);
-        break;
-    case ACQUIRE:
-        model_acquire(&world.server, world.now_us, c->token, c->lease_us, c->wait,
-                      c->ticket, answer);
-        break;
-    case TURN:
-        model_turn(&world.server, world.now_us, c->previous, c->token, c->lease_us,
-                   c->wait, c->ticket, answer);
-        break;
-    case RELEASE:
-        model_release(&world.server, world.now_us, c->token, answer);
-        break;
-    default:
-        answer->event = LW__EV_LOST_ON_SERVER;
-        if (model_renew(&world.server, world.now_us, c->token, c->lease_us)) {
-            answer->event = LW__EV_RENEWED;
-            answer->renewed.lease_us = answer->renewed.wanted_us = c->lease_us;
-        }
-    }
+    c->answer = model_run(&world.server, world.now_us, c->lease_us, &c->call);
+    c->answer.sent_us = c->sent_us;
     c->ran = true;
     deliver();
 }
 
 static void stranger(void)
 {
-    struct lw__input ignored = {.now_us = 0};
-
-    model_try(&world.server, world.now_us, MODEL_TOKEN(0, 1), draw(100, 2000) * MS,
-              &ignored);
+    (void)model_run(&world.server, world.now_us, draw(100, 2000) * MS,
+                    &(struct model_call){.kind = MODEL_TRY, .token = MODEL_FOREIGN});
     world.stranger_us = world.now_us + draw(5000, 20000) * MS;
 }
 
@@ -150,7 +125,7 @@ static void add_if(bool wanted, struct player *p, int64_t at_us,
 static void add_player(struct player *p)
 {
     const struct lw__machine *m = &p->machine;
-    bool asks = p->ask.kind != NOTHING, renews = p->renewal.kind != NOTHING;
+    bool asks = p->ask.in_flight, renews = p->renewal.in_flight;
 
     if (asks && p->ask.runs && !p->ask.ran) {
         add((struct candidate){.at_us = p->ask.run_us, .player = p, .kind = RUNS_ASK});
@@ -185,7 +160,7 @@ static void add_all(void)
         add_player(&world.players[i]);
     }
     for (size_t i = 0; i < GHOSTS; i++) {
-        if (world.ghosts[i].kind != NOTHING) {
+        if (world.ghosts[i].in_flight) {
             add((struct candidate){
                 .at_us = world.ghosts[i].run_us, .index = i, .kind = GHOST});
         }
@@ -226,7 +201,7 @@ static void happen(struct candidate c)
         return;
     case GHOST:
         run(&world.ghosts[c.index]);
-        world.ghosts[c.index].kind = NOTHING;
+        world.ghosts[c.index].in_flight = false;
         return;
     case STRANGER:
         stranger();
@@ -295,9 +270,10 @@ static void walk(uint64_t seed)
         .ahead_us = draw(0, 1000000000) * MS,
         .ppm = draw(-5000, 5000),
         .window_us = draw(100, 2000) * MS,
+        .mutex = {.holder = MODEL_NOBODY},
         .last_number = 1000,
     };
-    for (unsigned i = 0; i < PLAYERS; i++) {
+    for (int i = 0; i < PLAYERS; i++) {
         world.players[i].client = i + 1;
         world.players[i].linked = true;
         world.players[i].act_us = world.now_us;

@@ -20,11 +20,9 @@
 #define CALM_US (180000000) /* every player must be served within this */
 
 struct command {
-    /* NOTHING: not in flight */
-    enum { NOTHING, TRY, ACQUIRE, TURN, RELEASE, RENEW } kind;
-    unsigned token, previous;
-    int64_t lease_us, ticket;
-    bool wait;
+    struct model_call call;
+    int64_t lease_us;
+    bool in_flight;
     bool runs, ran;  /* it is not lost before it runs; it has run */
     bool lost, open; /* ends with the link; ends with an error that decides nothing */
     bool unsent;     /* the link was lost before it left */
@@ -36,7 +34,7 @@ struct command {
 struct player {
     struct lw__machine machine;
     struct command ask, renewal;
-    unsigned client, number, token, previous;
+    int client, number, token, previous;
     int64_t margin_us;
     bool linked, told;
     bool haunted;   /* a command of its token may still run from a dead connection */

@@ -63,9 +63,9 @@ static int new_token(bool rw)
 
 static bool is_used(int token)
 {
-    return world.model.holder == token || model_find(&world.model.queue, token) >= 0 ||
-           model_find(&world.model.holds, token) >= 0 ||
-           model_find(&world.model.rw_queue, token) >= 0;
+    return world.mutex.holder == token || model_find(&world.mutex.queue, token) >= 0 ||
+           model_find(&world.rw.holds, token) >= 0 ||
+           model_find(&world.rw.queue, token) >= 0;
 }
 
 /* Returns a token of the pool, in which a new token may replace an unused one. */
@@ -85,10 +85,10 @@ static void end_a_hold(void)
 {
     struct model_entry *hold;
 
-    if (world.model.holds.count == 0) {
+    if (world.rw.holds.count == 0) {
         return;
     }
-    hold = &world.model.holds.entries[roll((unsigned)world.model.holds.count)];
+    hold = &world.rw.holds.entries[roll((unsigned)world.rw.holds.count)];
     rw_end(world.tokens[hold->token].text);
     hold->ended = true;
 }
@@ -98,22 +98,22 @@ static void let_one_hang(void)
 {
     struct model_entry *note;
 
-    if (world.model.notes.count == 0) {
+    if (world.rw.notes.count == 0) {
         return;
     }
-    note = &world.model.notes.entries[roll((unsigned)world.model.notes.count)];
+    note = &world.rw.notes.entries[roll((unsigned)world.rw.notes.count)];
     script_do(&server, "HSET rw a:%s 1", world.tokens[note->token].text);
     note->ended = true;
 }
 
 static void change_the_stranger(void)
 {
-    if (world.model.holder == MODEL_FOREIGN) {
+    if (world.mutex.holder == MODEL_FOREIGN) {
         script_do(&server, "DEL n");
-        world.model.holder = MODEL_NOBODY;
-    } else if (world.model.holder == MODEL_NOBODY) {
+        world.mutex.holder = MODEL_NOBODY;
+    } else if (world.mutex.holder == MODEL_NOBODY) {
         script_do(&server, "SET n stranger PX 600000");
-        world.model.holder = MODEL_FOREIGN;
+        world.mutex.holder = MODEL_FOREIGN;
     }
 }
 
@@ -121,14 +121,15 @@ static void change_the_stranger(void)
 static void take_the_free(void)
 {
     int token = pick(false);
+    struct model_answer taken;
 
-    if (world.model.holder != MODEL_NOBODY || world.tokens[token].adopts ||
-        model_find(&world.model.queue, token) >= 0) {
+    if (world.mutex.holder != MODEL_NOBODY || world.tokens[token].adopts ||
+        model_find(&world.mutex.queue, token) >= 0) {
         return;
     }
     script_do(&server, "SET n %s PX 600000", world.tokens[token].text);
-    world.model.holder = token;
-    world.model.marked = false;
+    mutex_model_run(&world.mutex, &(struct model_call){.kind = MODEL_TRY, .token = token},
+                    &taken);
 }
 
 static void seed_fence(void)
@@ -195,7 +196,7 @@ static void play_accident(void)
         break;
     case 0:
         script_do(&server, "DEL n");
-        world.model.holder = MODEL_NOBODY;
+        world.mutex.holder = MODEL_NOBODY;
         break;
     case 1:
     case 2:
@@ -203,15 +204,15 @@ static void play_accident(void)
         break;
     case 3:
         script_do(&server, "DEL " QUEUE);
-        world.model.queue.count = 0;
+        world.mutex.queue.count = 0;
         break;
     case 4:
         script_do(&server, "DEL " RW_QUEUE);
-        world.model.rw_queue.count = 0;
+        world.rw.queue.count = 0;
         break;
     case 5:
         script_do(&server, "DEL rw");
-        model_vanish(&world.model);
+        world.rw.holds.count = world.rw.notes.count = 0;
         break;
     case 6:
         script_do(&server, "DEL lockwire:fence");
@@ -238,7 +239,7 @@ static void play_accident(void)
 static bool choose_adopter(struct call *call, bool rw)
 {
     int slot = rw ? MUTEX_POOL + (int)roll(POOL - MUTEX_POOL) : (int)roll(MUTEX_POOL);
-    const struct model_list *holds = &world.model.holds;
+    const struct model_list *holds = &world.rw.holds;
     struct model_token *token;
 
     if (is_used(pool[slot])) {
@@ -289,18 +290,17 @@ static struct call random_call(void)
     }
     if ((call.script == LW__SCRIPT_MUTEX_RELEASE ||
          call.script == LW__SCRIPT_MUTEX_RELEASE_FAST) &&
-        roll(2) && world.model.holder >= 0) {
-        call.token = world.model.holder;
+        roll(2) && world.mutex.holder >= 0) {
+        call.token = world.mutex.holder;
     }
-    if (call.script == LW__SCRIPT_RW_RELEASE && roll(3) && world.model.holds.count > 0) {
-        call.token =
-            world.model.holds.entries[roll((unsigned)world.model.holds.count)].token;
+    if (call.script == LW__SCRIPT_RW_RELEASE && roll(3) && world.rw.holds.count > 0) {
+        call.token = world.rw.holds.entries[roll((unsigned)world.rw.holds.count)].token;
     }
     call.closed = (call.script == LW__SCRIPT_MUTEX_RELEASE ||
                    call.script == LW__SCRIPT_RW_RELEASE ||
                    call.script == LW__SCRIPT_RW_RENEW) &&
                   roll(4) == 0;
-    call.old = roll(3) && world.model.holder >= 0 ? world.model.holder : pick(false);
+    call.old = roll(3) && world.mutex.holder >= 0 ? world.mutex.holder : pick(false);
     call.limit = roll(3) == 0 ? 1 + (int)roll(6) : 0;
     call.ticket = roll(3) ? world.tickets[call.token] : MODEL_NO_TICKET;
     if (((call.script == LW__SCRIPT_RW_ADOPT || call.script == LW__SCRIPT_MUTEX_ADOPT) &&
@@ -321,7 +321,8 @@ static void begin(void)
     world.tickets = calloc(count, sizeof(*world.tickets));
     assert_non_null(world.tokens);
     assert_non_null(world.tickets);
-    world.model = (struct model){.tokens = world.tokens, .holder = MODEL_NOBODY};
+    world.mutex = (struct mutex_model){.holder = MODEL_NOBODY};
+    world.rw = (struct rw_model){.tokens = world.tokens};
     for (int i = 0; i < POOL; i++) {
         pool[i] = new_token(i >= MUTEX_POOL);
     }

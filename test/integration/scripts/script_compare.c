@@ -78,41 +78,48 @@ static struct script_answer send_call(const struct call *call)
     return world.tokens[call->token].kind ? send_rw(call) : send_mutex(call);
 }
 
+int model_client(int token)
+{
+    return world.tokens[token].client;
+}
+
+int model_compare(int token, int other)
+{
+    const struct model_token *a = &world.tokens[token], *b = &world.tokens[other];
+
+    if (a->kind != b->kind) {
+        return a->kind - b->kind;
+    }
+    if (a->permits != b->permits) {
+        return a->permits - b->permits;
+    }
+    return strcmp(a->text, b->text);
+}
+
 static void expect(const struct call *call, struct model_answer *answer)
 {
-    switch (call->script) {
-    case LW__SCRIPT_MUTEX_ACQUIRE:
-        model_acquire(&world.model, call->token, call->wait, call->ticket, answer);
-        break;
-    case LW__SCRIPT_MUTEX_TURN:
-        model_turn(&world.model, call->old, call->token, call->wait, call->ticket,
-                   answer);
-        break;
-    case LW__SCRIPT_MUTEX_RENEW:
-        model_renew(&world.model, call->token, answer);
-        break;
-    case LW__SCRIPT_MUTEX_RELEASE_FAST:
-        model_drop(&world.model, call->token, answer);
-        break;
-    case LW__SCRIPT_MUTEX_RELEASE:
-        model_release(&world.model, call->token, answer);
-        break;
-    case LW__SCRIPT_MUTEX_DETACH:
-    case LW__SCRIPT_RW_DETACH:
-        model_detach(&world.model, call->token, answer);
-        break;
-    case LW__SCRIPT_MUTEX_ADOPT:
-    case LW__SCRIPT_RW_ADOPT:
-        model_adopt(&world.model, call->old, call->token, answer);
-        break;
-    case LW__SCRIPT_RW_ACQUIRE:
-        model_rw_acquire(&world.model, call->token, call->wait, call->ticket, answer);
-        break;
-    case LW__SCRIPT_RW_RELEASE:
-        model_rw_release(&world.model, call->token, answer);
-        break;
-    default:
-        model_rw_renew(&world.model, call->token, answer);
+    static const enum model_kind kinds[LW__SCRIPT_COUNT] = {
+        [LW__SCRIPT_MUTEX_ACQUIRE] = MODEL_ACQUIRE,
+        [LW__SCRIPT_MUTEX_TURN] = MODEL_TURN,
+        [LW__SCRIPT_MUTEX_RELEASE] = MODEL_RELEASE,
+        [LW__SCRIPT_MUTEX_RELEASE_FAST] = MODEL_RELEASE_FAST,
+        [LW__SCRIPT_MUTEX_RENEW] = MODEL_RENEW,
+        [LW__SCRIPT_MUTEX_DETACH] = MODEL_DETACH,
+        [LW__SCRIPT_MUTEX_ADOPT] = MODEL_ADOPT,
+        [LW__SCRIPT_RW_ACQUIRE] = MODEL_ACQUIRE,
+        [LW__SCRIPT_RW_RELEASE] = MODEL_RELEASE,
+        [LW__SCRIPT_RW_RENEW] = MODEL_RENEW,
+        [LW__SCRIPT_RW_DETACH] = MODEL_DETACH,
+        [LW__SCRIPT_RW_ADOPT] = MODEL_ADOPT,
+    };
+    struct model_call expected = {kinds[call->script], call->token,  call->old,
+                                  call->wait,          call->closed, call->limit,
+                                  call->ticket};
+
+    if (world.tokens[call->token].kind) {
+        rw_model_run(&world.rw, &expected, answer);
+    } else {
+        mutex_model_run(&world.mutex, &expected, answer);
     }
 }
 
@@ -146,23 +153,23 @@ static void check_events(const struct call *call, const struct model_answer *exp
         struct script_client *client = token->client == 0 ? &a : &b;
 
         if (event->what == MODEL_STANDBY) {
-            script_client_standby(client, token->text, event->window);
-        } else if (event->what == MODEL_TURN) {
+            script_client_standby(client, token->text, world.tokens[event->head].window);
+        } else if (event->what == MODEL_HANDED_OVER) {
             check_number(event, script_client_turn(client, token->text).fence);
         } else if (token->kind || call->want_fence) {
             check_number(event, number);
         } else {
             CHECK(number == 0, "number %lld though none was wanted", number);
         }
-        world.grants += event->what == MODEL_ANSWER;
-        world.turns += event->what == MODEL_TURN;
+        world.grants += event->what == MODEL_GRANTED;
+        world.turns += event->what == MODEL_HANDED_OVER;
     }
 }
 
 static struct model_entry *find_queued(int token)
 {
-    struct model_list *queue = world.tokens[token].kind ? &world.model.rw_queue
-                                                        : &world.model.queue;
+    struct model_list *queue = world.tokens[token].kind ? &world.rw.queue
+                                                        : &world.mutex.queue;
     int i = model_find(queue, token);
 
     return i < 0 ? NULL : &queue->entries[i];
@@ -305,7 +312,7 @@ static int compare_marked(const void *x, const void *y)
 static void write_notes(char *end)
 {
     static char texts[MODEL_CAPACITY][96];
-    const struct model_list *notes = &world.model.notes;
+    const struct model_list *notes = &world.rw.notes;
 
     for (int i = 0; i < notes->count; i++) {
         (void)snprintf(texts[i], sizeof(texts[i]), "%s%s",
@@ -325,10 +332,10 @@ static void write_notes(char *end)
 /* Reads the tickets that were assigned without being in a reply. */
 static void learn_tickets(void)
 {
-    struct model_entry *entries = world.model.rw_queue.entries;
+    struct model_entry *entries = world.rw.queue.entries;
     char member[120];
 
-    for (int i = 0; i < world.model.rw_queue.count; i++) {
+    for (int i = 0; i < world.rw.queue.count; i++) {
         const struct model_token *token = &world.tokens[entries[i].token];
 
         if (entries[i].ticket != MODEL_NO_TICKET) {
@@ -344,21 +351,21 @@ static void learn_tickets(void)
 
 static void check_state(char *text)
 {
-    char *end = append(text, world.model.holder >= 0
-                                 ? world.tokens[world.model.holder].text
-                             : world.model.holder == MODEL_FOREIGN ? "stranger"
+    char *end = append(text, world.mutex.holder >= 0
+                                 ? world.tokens[world.mutex.holder].text
+                             : world.mutex.holder == MODEL_FOREIGN ? "stranger"
                                                                    : "-");
 
-    if (world.model.holder >= 0 && world.model.marked) {
+    if (world.mutex.holder >= 0 && world.mutex.marked) {
         end[-1] = '+';
     }
-    end = write_list(end, &world.model.queue, false);
-    end = write_list(end, &world.model.holds, true);
-    end = write_list(end, &world.model.rw_queue, false);
+    end = write_list(end, &world.mutex.queue, false);
+    end = write_list(end, &world.rw.holds, true);
+    end = write_list(end, &world.rw.queue, false);
     write_notes(end);
     CHECK(strcmp(server.watched, text) == 0, "the server has\n%s\nthe model\n%s",
           server.watched, text);
-    CHECK(model_excludes(&world.model), "two exclude each other:\n%s", text);
+    CHECK(rw_model_excludes(&world.rw), "two exclude each other:\n%s", text);
 }
 
 /* Returns false for a call that reads no queue: a renewal of a hold, a reply of a
@@ -384,6 +391,13 @@ static bool serves(const struct call *call, const struct model_answer *answer)
                                                : answer->outcome >= 0;
 }
 
+/* No script that reads the queue may leave such a state, unless it returns `again`. */
+static bool head_could_enter(char kind)
+{
+    return kind ? rw_model_head_could_enter(&world.rw)
+                : world.mutex.holder == MODEL_NOBODY && world.mutex.queue.count > 0;
+}
+
 void replay_run(const struct call *call, bool twice)
 {
     /* each token appears once: it holds, or waits */
@@ -392,8 +406,7 @@ void replay_run(const struct call *call, bool twice)
     struct script_answer answer;
 
     world.current = call->script;
-    world.model.closed = call->closed;
-    world.model.limit = script_limit = call->limit;
+    script_limit = call->limit;
     script_numbers = call->closed ? CLOSED : NUMBERS;
     for (int time = 0; time < (twice ? 2 : 1); time++) {
         answer = send_call(call);
@@ -402,7 +415,7 @@ void replay_run(const struct call *call, bool twice)
         check_state(time ? second : first);
         learn_tickets();
         CHECK(expected.again || !serves(call, &expected) ||
-                  !model_head_could_enter(&world.model, world.tokens[call->token].kind),
+                  !head_could_enter(world.tokens[call->token].kind),
               "a head is left:\n%s", time ? second : first);
         if (expected.again) {
             break;

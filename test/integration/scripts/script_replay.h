@@ -7,8 +7,8 @@
 #ifndef SCRIPT_REPLAY_H
 #define SCRIPT_REPLAY_H
 
+#include "rw_model.h"
 #include "script_calls.h"
-#include "script_model.h"
 
 struct call {
     enum lw__script_id script;
@@ -25,7 +25,8 @@ struct world {
     enum lw__script_id current;
     struct model_token *tokens;
     long long *tickets; /* each token's last ticket */
-    struct model model;
+    struct mutex_model mutex;
+    struct rw_model rw;
     long long last_number, numbers[MODEL_OWNERS];
     long done[LW__SCRIPT_COUNT], closed, full, grants, turns, deadlocks, agains;
 };
