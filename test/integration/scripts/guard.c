@@ -31,13 +31,7 @@ static struct script_answer call(const char *identity, long long guard, long lon
 
 static long long ask(const char *identity, long long guard, long long uptime)
 {
-    struct script_answer answer = call(identity, guard, uptime);
-
-    if (answer.error) {
-        fail_msg("%s", answer.text);
-    }
-    assert_int_equal(answer.count, 1);
-    return answer.n[0];
+    return first_of(call(identity, guard, uptime), 1);
 }
 
 static const char *record(void)

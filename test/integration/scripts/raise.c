@@ -25,13 +25,7 @@ static struct script_answer call(long long number, const char *token)
 
 static long long raise_to(long long number, const char *token)
 {
-    struct script_answer answer = call(number, token);
-
-    if (answer.error) {
-        fail_msg("%s", answer.text);
-    }
-    assert_int_equal(answer.count, 1);
-    return answer.n[0];
+    return first_of(call(number, token), 1);
 }
 
 static long long counter(void)

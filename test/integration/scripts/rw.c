@@ -205,16 +205,10 @@ static void of_two_upgraders_the_second_is_told_of_the_deadlock(void **state)
 
 static void a_dead_upgrader_is_no_deadlock(void **state)
 {
-    struct script_client mortal;
-    const char *t5;
-
     (void)state;
-    script_client_start(&mortal, &server, 3);
-    t5 = script_token(&mortal, 5, WINDOW);
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
     granted(rw_acquire(t2, "r", "B", 1, NO_TICKET));
-    refused(rw_acquire(t5, "w", "A", 1, NO_TICKET), 0);
-    script_client_stop(&mortal);
+    rw_queue_dead("w", "A", 0);
     refused(rw_acquire(t4, "w", "B", 1, NO_TICKET), 0);
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
     rw_released(rw_release(t1, "r", "A"), 0);
@@ -302,14 +296,11 @@ static void a_dead_writer_does_not_keep_readers_out_though_a_pattern_listens(voi
 {
     redisContext *spy = redisConnectUnix(server.socket);
     redisReply *reply = redisCommand(spy, "PSUBSCRIBE *");
-    struct script_client mortal;
 
     (void)state;
     assert_non_null(reply);
-    script_client_start(&mortal, &server, 3);
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
-    refused(rw_acquire(script_token(&mortal, 5, WINDOW), "w", "B", 1, NO_TICKET), 0);
-    script_client_stop(&mortal);
+    rw_queue_dead("w", "B", 0);
     granted(rw_acquire(t4, "r", "C", 1, NO_TICKET));
     assert_int_equal(script_do(&server, "EXISTS " RW_QUEUE), 0);
     freeReplyObject(reply);

@@ -19,23 +19,11 @@
 #include "lock/machine.h"
 #include "script_calls.h"
 
-/* Queues a request of a process that then ends. */
-static void queue_of_the_dead(const char *kind, const char *owner, int position)
-{
-    struct script_client mortal;
-
-    script_client_start(&mortal, &server, 3);
-    refused(rw_acquire(script_token(&mortal, 5 + position, WINDOW), kind, owner, 1,
-                       NO_TICKET),
-            position);
-    script_client_stop(&mortal);
-}
-
 static void a_dead_writer_does_not_keep_out_a_reader_that_tries_once(void **state)
 {
     (void)state;
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
-    queue_of_the_dead("w", "B", 0);
+    rw_queue_dead("w", "B", 0);
     granted(rw_acquire(t4, "r", "C", 0, NO_TICKET));
     assert_counts(2, 2, 0);
     assert_int_equal(script_do(&server, "EXISTS " RW_QUEUE), 0);
@@ -45,7 +33,7 @@ static void behind_the_dead_a_live_writer_still_comes_before_who_tries_once(void
 {
     (void)state;
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
-    queue_of_the_dead("w", "B", 0);
+    rw_queue_dead("w", "B", 0);
     refused(rw_acquire(t2, "w", "C", 1, NO_TICKET), 1);
     refused(rw_acquire(t4, "r", "D", 0, NO_TICKET), -1);
     assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 1);
@@ -57,9 +45,9 @@ static void a_dead_request_at_its_permits_limit_keeps_nobody_out(void **state)
 {
     (void)state;
     granted(rw_acquire(t1, "r1", "A", 1, NO_TICKET));
-    queue_of_the_dead("r1", "B", 0);
+    rw_queue_dead("r1", "B", 0);
     granted(rw_acquire(t2, "r5", "C", 0, NO_TICKET));
-    queue_of_the_dead("r1", "D", 0);
+    rw_queue_dead("r1", "D", 0);
     granted(rw_acquire(t4, "r5", "E", 1, NO_TICKET));
     assert_counts(3, 3, 0);
 }
@@ -131,7 +119,7 @@ static void a_release_passes_over_several_that_hang_or_are_dead(void **state)
     granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
     granted(rw_acquire(t3, "r", "D", 1, NO_TICKET));
     refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
-    queue_of_the_dead("w", "E", 1);
+    rw_queue_dead("w", "E", 1);
     refused(rw_acquire(t4, "r", "C", 1, NO_TICKET), 2);
     hang(t2);
     rw_released(rw_release(t3, "r", "D"), 0);

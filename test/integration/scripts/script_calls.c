@@ -131,37 +131,33 @@ struct script_answer acquire(const char *token, int lease, int wait, long long t
                         false);
 }
 
-long long release(const char *token)
+long long first_of(struct script_answer answer, int count)
 {
-    struct script_answer answer = script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS,
-                                             token, script_numbers, NULL);
-
     if (answer.error) {
         fail_msg("%s", answer.text);
     }
+    assert_int_equal(answer.count, count);
     return answer.n[0];
+}
+
+long long release(const char *token)
+{
+    return first_of(script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, token,
+                               script_numbers, NULL),
+                    1);
 }
 
 long long drop(const char *token)
 {
-    struct script_answer answer =
-        script_run(&server, LW__SCRIPT_MUTEX_RELEASE_FAST, 1, "n", token, NULL);
-
-    if (answer.error) {
-        fail_msg("%s", answer.text);
-    }
-    return answer.n[0];
+    return first_of(
+        script_run(&server, LW__SCRIPT_MUTEX_RELEASE_FAST, 1, "n", token, NULL), 1);
 }
 
 long long drop_anyway(const char *token)
 {
-    struct script_answer answer =
-        script_run(&server, LW__SCRIPT_MUTEX_RELEASE_FAST, 1, "n", token, "anyway", NULL);
-
-    if (answer.error) {
-        fail_msg("%s", answer.text);
-    }
-    return answer.n[0];
+    return first_of(
+        script_run(&server, LW__SCRIPT_MUTEX_RELEASE_FAST, 1, "n", token, "anyway", NULL),
+        1);
 }
 
 struct script_answer turn(const char *old, const char *token, const char *wait)
@@ -177,14 +173,8 @@ struct script_answer turn(const char *old, const char *token, const char *wait)
 static long long run_detach(enum lw__script_id script, const char *name,
                             const char *token, long long lease)
 {
-    struct script_answer answer =
-        script_run(&server, script, 1, name, token, script_number(lease), NULL);
-
-    if (answer.error) {
-        fail_msg("%s", answer.text);
-    }
-    assert_int_equal(answer.count, 1);
-    return answer.n[0];
+    return first_of(
+        script_run(&server, script, 1, name, token, script_number(lease), NULL), 1);
 }
 
 long long detach(const char *token, long long lease)
@@ -321,36 +311,33 @@ struct script_answer rw_release_one_key(const char *token)
 
 long long rw_keepalive(const char *token, int lease)
 {
-    struct script_answer answer = script_run(&server, LW__SCRIPT_RW_KEEPALIVE, 1, "rw",
-                                             token, script_number(lease), NULL);
-
-    if (answer.error) {
-        fail_msg("%s", answer.text);
-    }
-    assert_int_equal(answer.count, 1);
-    return answer.n[0];
+    return first_of(script_run(&server, LW__SCRIPT_RW_KEEPALIVE, 1, "rw", token,
+                               script_number(lease), NULL),
+                    1);
 }
 
 long long rw_renew(const char *token, int lease)
 {
-    struct script_answer answer =
-        script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw", RW_QUEUE,
-                   script_numbers, token, script_number(lease), NULL);
+    return first_of(script_run(&server, LW__SCRIPT_RW_RENEW, 3, "lockwire:fence", "rw",
+                               RW_QUEUE, script_numbers, token, script_number(lease),
+                               NULL),
+                    1);
+}
 
-    if (answer.error) {
-        fail_msg("%s", answer.text);
-    }
-    assert_int_equal(answer.count, 1);
-    return answer.n[0];
+void rw_queue_dead(const char *kind, const char *owner, int position)
+{
+    struct script_client mortal;
+
+    script_client_start(&mortal, &server, 3);
+    refused(rw_acquire(script_token(&mortal, 5 + position, WINDOW), kind, owner, 1,
+                       NO_TICKET),
+            position);
+    script_client_stop(&mortal);
 }
 
 void rw_released(struct script_answer answer, long long left)
 {
-    if (answer.error) {
-        fail_msg("%s", answer.text);
-    }
-    assert_int_equal(answer.count, 3);
-    assert_int_equal(answer.n[0], 1);
+    assert_int_equal(first_of(answer, 3), 1);
     assert_int_equal(answer.n[1], left);
     assert_int_equal(answer.n[2], 0);
 }
@@ -386,21 +373,13 @@ void rw_end(const char *token)
 
 long long granted(struct script_answer answer)
 {
-    if (answer.error) {
-        fail_msg("%s", answer.text);
-    }
-    assert_int_equal(answer.count, 2);
-    assert_int_equal(answer.n[0], 1);
+    assert_int_equal(first_of(answer, 2), 1);
     return answer.n[1];
 }
 
 long long refused(struct script_answer answer, long long position)
 {
-    if (answer.error) {
-        fail_msg("%s", answer.text);
-    }
-    assert_int_equal(answer.count, 6);
-    assert_int_equal(answer.n[0], 0);
+    assert_int_equal(first_of(answer, 6), 0);
     assert_int_equal(answer.n[2], position);
     assert_int_equal(answer.n[5], 0);
     return answer.n[3];

@@ -94,6 +94,8 @@ long long rw_detach(const char *token, long long lease);
  * text. */
 struct script_answer rw_adopt(const char *old, const char *token, int lease,
                               const char *asker);
+/* Queues a request of a process that then ends. */
+void rw_queue_dead(const char *kind, const char *owner, int position);
 /* Asserts a release that leaves `left` holds of the owner. */
 void rw_released(struct script_answer answer, long long left);
 /* Asserts the number of read holds, of owners that read, and of write holds. */
@@ -101,6 +103,9 @@ void assert_counts(int reads, int readers, int writes);
 /* Ends the hold's own lease, as if its client had died. */
 void rw_end(const char *token);
 
+/* Returns the first number of a reply of `count`. Fails for an error, or another count.
+ */
+long long first_of(struct script_answer answer, int count);
 /* For both kinds. granted returns the fencing token. refused asserts the position and
  * returns the ticket. */
 long long granted(struct script_answer answer);
