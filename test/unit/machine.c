@@ -19,10 +19,8 @@
 static void test_granted_and_released(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "900 release -> release, releasing\n"
-                "905 released released -> RELEASED OK, END, ended\n");
+    trace_check(TRACE_HELD "900 release -> release, releasing\n"
+                           "905 released released -> RELEASED OK, END, ended\n");
 }
 
 /* Another claim of this client is trying. This one queues behind that claim, and sends
@@ -67,18 +65,15 @@ static void test_a_grant_at_D_is_no_grant(void **state)
 static void test_a_grant_that_could_not_be_told_in_time(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "9898 undelivered -> acquire, acquiring\n"
-                "9899 granted fence=9 -> GRANT, held D=19796 fence=9\n");
+    trace_check(TRACE_HELD "9898 undelivered -> acquire, acquiring\n"
+                           "9899 granted fence=9 -> GRANT, held D=19796 fence=9\n");
 }
 
 /* Replies to renewals may come in any order, and never move D backwards. */
 static void test_renewals_move_D_forward_only(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+    trace_check(TRACE_HELD
                 "3000 renewed sent=2999 lease=10000 -> held D=12897 fence=7\n"
                 "3001 renewed sent=100 lease=10000 -> held D=12897 fence=7\n"
                 "3002 renewed sent=3000 lease=1 -> held D=12897 fence=7\n"
@@ -90,8 +85,7 @@ static void test_renewals_move_D_forward_only(void **state)
 static void test_a_lease_is_made_shorter(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+    trace_check(TRACE_HELD
                 "1000 shorten lease=2000 -> held D=2978 fence=7\n"
                 "1001 shorten lease=20000 -> held D=2978 fence=7\n"
                 "1002 renewed sent=999 lease=10000 wanted=2000 -> held D=2978 fence=7\n"
@@ -125,31 +119,23 @@ static void test_a_ticket_that_the_caller_chose_is_sent(void **state)
 static void test_a_renewal_finds_it_gone(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "3500 lost_on_server -> LOST, END, ended\n");
+    trace_check(TRACE_HELD "3500 lost_on_server -> LOST, END, ended\n");
 }
 
 /* The holder may use its margin: an expired hold is released at D, not before. */
 static void test_lost_on_this_side_is_given_back_at_D(void **state)
 {
     (void)state;
-    trace_check("terms margin=1000\n"
-                "0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+    trace_check("terms margin=1000\n" TRACE_HELD
                 "8898 lost_locally -> expired D=9898 due=9898\n"
                 "9000 renewed sent=8800 lease=10000 -> expired D=9898 due=9898\n"
                 "9898 due -> release, releasing\n"
                 "9900 released released -> RELEASED OK, END, ended\n");
-    trace_check("terms margin=1000\n"
-                "0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+    trace_check("terms margin=1000\n" TRACE_HELD
                 "8898 lost_locally -> expired D=9898 due=9898\n"
                 "9000 release -> release, releasing\n"
                 "9002 released released -> RELEASED OK, END, ended\n");
-    trace_check("terms margin=1000\n"
-                "0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+    trace_check("terms margin=1000\n" TRACE_HELD
                 "8898 lost_locally -> expired D=9898 due=9898\n"
                 "9100 lost_on_server -> END, ended\n");
 }
@@ -168,9 +154,7 @@ static void test_an_owner_with_other_holds(void **state)
 static void test_handed_over_and_renewed(void **state)
 {
     (void)state;
-    trace_check("0 start -> try, acquiring\n"
-                "5 not_granted -> acquire, acquiring\n"
-                "8 queued left=9000 pos=1 -> REFUSE, queued due=6008 ticket=100\n"
+    trace_check(TRACE_WAITS
                 "3000 standby window=2000 -> queued due=5052 ticket=100\n"
                 "3010 handed_over t=53005 fence=32 -> GRANT, held_by_message D=4953 "
                 "fence=32 due=3505\n"
@@ -300,16 +284,11 @@ static const struct {
     {"0 start -> try, acquiring\n"
      "9898 granted fence=7 -> acquire, acquiring\n",
      true},
-    {"0 start -> try, acquiring\n"
-     "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-     "9898 undelivered -> acquire, acquiring\n"
-     "9899 unknown unlinked -> queued\n"
-     "9900 retry_now -> acquire, acquiring\n",
+    {TRACE_HELD "9898 undelivered -> acquire, acquiring\n"
+                "9899 unknown unlinked -> queued\n"
+                "9900 retry_now -> acquire, acquiring\n",
      true},
-    {"0 start -> try, acquiring\n"
-     "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-     "6 reacquire -> acquire, reacquiring\n",
-     true},
+    {TRACE_HELD "6 reacquire -> acquire, reacquiring\n", true},
     {"0 start script -> acquire, acquiring\n"
      "5 queued left=600 pos=0 -> REFUSE, queued due=205 ticket=100\n"
      "10 handed_over t=49000 fence=32 -> acquire, acquiring ticket=100\n",
@@ -407,12 +386,10 @@ static void test_what_may_be_in_redis_is_released(void **state)
                 "6 unknown unsent unlinked -> queued\n"
                 "7 cancel -> release, releasing\n"
                 "8 released released -> RELEASED OK, END, ended\n");
-    trace_check("0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "9898 undelivered -> acquire, acquiring\n"
-                "9899 unknown unsent unlinked -> queued\n"
-                "9900 cancel -> release, releasing\n"
-                "9901 released -> RELEASED ENOTHELD, END, ended\n");
+    trace_check(TRACE_HELD "9898 undelivered -> acquire, acquiring\n"
+                           "9899 unknown unsent unlinked -> queued\n"
+                           "9900 cancel -> release, releasing\n"
+                           "9901 released -> RELEASED ENOTHELD, END, ended\n");
     trace_check("0 start script -> acquire, acquiring\n"
                 "5 queued left=9000 pos=-1 -> REFUSE, queued due=3005\n"
                 "10 handed_over t=50010 fence=32 -> GRANT, held_by_message D=1987.9 "

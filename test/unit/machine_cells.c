@@ -72,9 +72,7 @@ static void test_asking_in_a_turn(void **state)
 {
     (void)state;
     trace_cells(
-        "0 start -> try, acquiring\n"
-        "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-        "8 reacquire -> acquire, reacquiring\n",
+        TRACE_HELD "8 reacquire -> acquire, reacquiring\n",
         "10 granted fence=40 -> RELEASED ENOTHELD, GRANT, held D=9906 fence=40\n"
         "10 granted released fence=40 -> RELEASED OK, GRANT, held D=9906 fence=40\n"
         "10 not_granted -> acquire, reacquiring\n"
@@ -127,10 +125,8 @@ static void test_queued_without_a_place(void **state)
 static void test_queued_in_an_unknown_turn(void **state)
 {
     (void)state;
-    trace_cells("0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "6 reacquire -> acquire, reacquiring\n"
-                "8 unknown -> reacquire_due due=58\n",
+    trace_cells(TRACE_HELD "6 reacquire -> acquire, reacquiring\n"
+                           "8 unknown -> reacquire_due due=58\n",
                 "58 handed_over t=50010 fence=32 -> acquire, reacquiring\n"
                 "58 handed_over s=8 tau=50008 t=50010 fence=32 -> RELEASED OK, GRANT, "
                 "held_by_message D=1987.98 fence=32 due=510\n"
@@ -142,11 +138,9 @@ static void test_queued_in_an_unknown_turn(void **state)
 static void test_queued_in_a_turn_for_nobody(void **state)
 {
     (void)state;
-    trace_cells("0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "6 reacquire -> acquire, reacquiring\n"
-                "7 cancel -> reacquiring\n"
-                "8 unknown unlinked -> reacquire_due due=9898\n",
+    trace_cells(TRACE_HELD "6 reacquire -> acquire, reacquiring\n"
+                           "7 cancel -> reacquiring\n"
+                           "8 unknown unlinked -> reacquire_due due=9898\n",
                 "10 handed_over t=50010 fence=32 -> acquire, reacquiring\n"
                 "10 standby window=2000 -> reacquire_due due=2062\n"
                 "10 retry_now -> acquire, reacquiring\n"
@@ -159,17 +153,15 @@ static void test_queued_in_a_turn_for_nobody(void **state)
 static void test_held(void **state)
 {
     (void)state;
-    trace_cells("0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n",
-                "10 renewed lease=10000 -> held D=9898 fence=7\n"
-                "10 lost_on_server -> LOST, END, ended\n"
-                "10 release -> release, releasing\n"
-                "10 reacquire -> acquire, reacquiring\n"
-                "10 undelivered -> acquire, acquiring\n"
-                "10 shorten lease=5000 -> held D=4958 fence=7\n"
-                "10 voted D=5000 -> held D=5000 fence=7\n"
-                "10 lost_locally at=500 -> expired D=500 due=500\n"
-                "10 lost_locally at=99999 -> expired D=9898 due=9898\n");
+    trace_cells(TRACE_HELD, "10 renewed lease=10000 -> held D=9898 fence=7\n"
+                            "10 lost_on_server -> LOST, END, ended\n"
+                            "10 release -> release, releasing\n"
+                            "10 reacquire -> acquire, reacquiring\n"
+                            "10 undelivered -> acquire, acquiring\n"
+                            "10 shorten lease=5000 -> held D=4958 fence=7\n"
+                            "10 voted D=5000 -> held D=5000 fence=7\n"
+                            "10 lost_locally at=500 -> expired D=500 due=500\n"
+                            "10 lost_locally at=99999 -> expired D=9898 due=9898\n");
 }
 
 static void test_held_by_message(void **state)
@@ -192,9 +184,7 @@ static void test_held_by_message(void **state)
 static void test_lapsed(void **state)
 {
     (void)state;
-    trace_cells("0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "8 lost_locally -> expired D=9898 due=9898\n",
+    trace_cells(TRACE_HELD "8 lost_locally -> expired D=9898 due=9898\n",
                 "10 release -> release, releasing\n"
                 "10 lost_on_server -> END, ended\n"
                 "9897.999 due -> expired D=9898 due=9898\n"
@@ -204,9 +194,7 @@ static void test_lapsed(void **state)
 static void test_leaving(void **state)
 {
     (void)state;
-    trace_cells("0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "8 release -> release, releasing\n",
+    trace_cells(TRACE_HELD "8 release -> release, releasing\n",
                 "10 released -> RELEASED ENOTHELD, END, ended\n"
                 "10 released released -> RELEASED OK, END, ended\n"
                 "10 released released again -> release, releasing\n"
@@ -220,10 +208,8 @@ static void test_leaving(void **state)
 static void test_leaving_between_two_tries(void **state)
 {
     (void)state;
-    trace_cells("0 start -> try, acquiring\n"
-                "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
-                "8 release -> release, releasing\n"
-                "9 unknown -> release_due due=59\n",
+    trace_cells(TRACE_HELD "8 release -> release, releasing\n"
+                           "9 unknown -> release_due due=59\n",
                 "58.999 due -> release_due due=59\n"
                 "59 released -> RELEASED OK, END, ended\n"
                 "59 released released -> RELEASED OK, END, ended\n"

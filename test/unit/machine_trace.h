@@ -25,6 +25,15 @@
 #define TEST_MACHINE_TRACE_H
 #include "lock/machine.h"
 
+/* The first lines of many runs: the token holds after a try; it waits behind another. */
+#define TRACE_HELD                                                                       \
+    "0 start -> try, acquiring\n"                                                        \
+    "5 granted fence=7 -> GRANT, held D=9898 fence=7\n"
+#define TRACE_WAITS                                                                      \
+    "0 start -> try, acquiring\n"                                                        \
+    "5 not_granted -> acquire, acquiring\n"                                              \
+    "8 queued left=9000 pos=1 -> REFUSE, queued due=6008 ticket=100\n"
+
 struct trace {
     struct lw__machine machine;
     int64_t sent_us;                      /* of the last command */

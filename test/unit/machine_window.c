@@ -16,11 +16,6 @@
 #include "lock/machine.h"
 #include "machine_trace.h"
 
-static const char waits[] =
-    "0 start -> try, acquiring\n"
-    "5 not_granted -> acquire, acquiring\n"
-    "8 queued left=9000 pos=1 -> REFUSE, queued due=6008 ticket=100\n";
-
 /* Runs each line by itself on a token that waits. */
 static void each_waiting(const char *lines)
 {
@@ -33,7 +28,7 @@ static void each_waiting(const char *lines)
             line[i] = *lines++;
         }
         trace_init(&trace);
-        trace_run(&trace, waits);
+        trace_run(&trace, TRACE_WAITS);
         trace_run(&trace, line);
     }
 }
@@ -65,16 +60,10 @@ static void test_a_quarter_of_the_window_is_left(void **state)
 static void test_more_than_the_margin_is_left(void **state)
 {
     (void)state;
-    trace_check("terms margin=600\n"
-                "0 start -> try, acquiring\n"
-                "5 not_granted -> acquire, acquiring\n"
-                "8 queued left=9000 pos=1 -> REFUSE, queued due=6008 ticket=100\n"
+    trace_check("terms margin=600\n" TRACE_WAITS
                 "382.999 handed_over t=50005 fence=32 -> GRANT, held_by_message D=1983 "
                 "fence=32 due=505\n");
-    trace_check("terms margin=600\n"
-                "0 start -> try, acquiring\n"
-                "5 not_granted -> acquire, acquiring\n"
-                "8 queued left=9000 pos=1 -> REFUSE, queued due=6008 ticket=100\n"
+    trace_check("terms margin=600\n" TRACE_WAITS
                 "383 handed_over t=50005 fence=32 -> acquire, acquiring ticket=100\n"
                 "384 granted fence=48 -> GRANT, held D=10281 fence=48\n");
 }
