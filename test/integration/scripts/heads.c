@@ -251,117 +251,85 @@ static void assert_larger(long long first, int count)
     assert_true(script_do(&server, "PTTL lockwire:fence") <= 86400000);
 }
 
-static void numbers_grow_past(void (*accident)(void))
+/* Deletes the counter, and creates it by this command. Does nothing if it is NULL. */
+static void spoil_counter(const char *command, const char *value)
+{
+    if (command != NULL) {
+        script_do(&server, "DEL lockwire:fence");
+        script_do(&server, "%s lockwire:fence %s", command, value);
+    }
+}
+
+static void numbers_grow_past(const char *command, const char *value)
 {
     const char *t1 = script_token(&a, 1, WINDOW), *t2 = script_token(&a, 2, WINDOW);
     const char *t3 = script_token(&b, 3, WINDOW);
 
     last_number = 0;
-    accident();
+    spoil_counter(command, value);
     assert_larger(granted(acquire(t1, LEASE, 1, NO_TICKET)), 16);
-    accident();
+    spoil_counter(command, value);
     assert_larger(granted(acquire(t1, LEASE, 1, NO_TICKET)), 16);
-    accident();
+    spoil_counter(command, value);
     assert_larger(turn(t1, t2, NULL).n[2], 16);
     acquire(t3, LEASE, 1, NO_TICKET);
-    accident();
+    spoil_counter(command, value);
     assert_int_equal(release(t2), 1);
     assert_larger(script_client_turn(&b, t3).fence, 16);
-    accident();
+    spoil_counter(command, value);
     assert_larger(
         script_run(&server, LW__SCRIPT_FENCE_SEED, 1, "lockwire:fence", NULL).n[0], 1);
-    accident();
+    spoil_counter(command, value);
     assert_larger(granted(acquire(t3, LEASE, 1, NO_TICKET)), 16);
-    accident();
+    spoil_counter(command, value);
     assert_larger(granted(rw_acquire(t1, "r", "o", 1, NO_TICKET)), 1);
-    accident();
+    spoil_counter(command, value);
     assert_larger(granted(rw_acquire(t2, "w", "o", 1, NO_TICKET)), 1);
     refused(rw_acquire(t3, "w", "p", 1, NO_TICKET), 0);
     rw_released(rw_release(t1, "r", "o"), 1);
-    accident();
+    spoil_counter(command, value);
     rw_released(rw_release(t2, "w", "o"), 0);
     assert_larger(script_client_turn(&b, t3).fence, 1);
-}
-
-static void nothing_happens(void)
-{
-}
-
-static void counter_deleted(void)
-{
-    script_do(&server, "DEL lockwire:fence");
-}
-
-static void counter_begun_anew(void)
-{
-    script_do(&server, "SET lockwire:fence 1");
-}
-
-static void counter_text(void)
-{
-    script_do(&server, "SET lockwire:fence hello");
-}
-
-static void counter_too_large(void)
-{
-    script_do(&server, "SET lockwire:fence 9223372036854775800");
-}
-
-static void counter_larger_than_exact(void)
-{
-    script_do(&server, "SET lockwire:fence 9007199254740992");
-}
-
-static void counter_list(void)
-{
-    script_do(&server, "DEL lockwire:fence");
-    script_do(&server, "RPUSH lockwire:fence 1");
-}
-
-static void counter_hash(void)
-{
-    script_do(&server, "DEL lockwire:fence");
-    script_do(&server, "HSET lockwire:fence 1 1");
 }
 
 static void numbers_grow_while_nothing_happens(void **state)
 {
     (void)state;
-    numbers_grow_past(nothing_happens);
+    numbers_grow_past(NULL, NULL);
 }
 
 static void numbers_grow_though_the_counter_is_deleted(void **state)
 {
     (void)state;
-    numbers_grow_past(counter_deleted);
+    numbers_grow_past("DEL", "");
 }
 
 static void numbers_grow_though_a_plain_incr_began_the_counter_anew(void **state)
 {
     (void)state;
-    numbers_grow_past(counter_begun_anew);
+    numbers_grow_past("SET", "1");
 }
 
 static void numbers_grow_though_the_counter_became_text(void **state)
 {
     (void)state;
-    numbers_grow_past(counter_text);
+    numbers_grow_past("SET", "hello");
 }
 
 static void numbers_grow_though_the_counter_grew_past_lua(void **state)
 {
     (void)state;
-    numbers_grow_past(counter_too_large);
+    numbers_grow_past("SET", "9223372036854775800");
     script_server_flush(&server);
-    numbers_grow_past(counter_larger_than_exact);
+    numbers_grow_past("SET", "9007199254740992");
 }
 
 static void numbers_grow_though_the_counter_became_another_type(void **state)
 {
     (void)state;
-    numbers_grow_past(counter_list);
+    numbers_grow_past("RPUSH", "1");
     script_server_flush(&server);
-    numbers_grow_past(counter_hash);
+    numbers_grow_past("SADD", "1");
 }
 
 static void seeding_keeps_a_counter_that_is_ahead_of_the_time(void **state)
