@@ -726,11 +726,11 @@ LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done
  * on, without renewal. That may be more or less than the lease; it is 1 to 2^31 - 1, and
  * not above the longest lease that guard_ms allows. 0: for the rest of its lease (of its
  * claim window, if it was handed over just now). From this call on lw_lock_remaining_ms
- * is 0. Waiters get the lock when that time has passed, or when the token is released:
- * with lw_break, `lockwire release`, or by comparing and deleting the key. With lw_adopt
- * a client takes it over. With at_least_ms the lock stays held for the longer of both
- * times. Not for the handles of lw_keep_lock and lw_all_lock. `done` (may be NULL) is
- * called once, with:
+ * is 0. The first waiter gets the lock when that time has passed, or when the token is
+ * released with lw_break or `lockwire release`. While no client waits, comparing and
+ * deleting the key releases it as well. With lw_adopt a client takes it over. With
+ * at_least_ms the lock stays held for the longer of both times. Not for the handles of
+ * lw_keep_lock and lw_all_lock. `done` (may be NULL) is called once, with:
  *   LW_OK         the token holds the lock, and will not be renewed by this client
  *   LW_ENOTHELD   the token no longer holds the lock
  *   LW_EREDIS     the server refuses, or guard_ms does not allow a longer lease after a

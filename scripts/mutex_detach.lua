@@ -4,7 +4,8 @@
 -- client sends it to detach a lock, and to release one that has to stay held for a
 -- minimum time.
 --
--- KEYS: name (a string, the holder's token)
+-- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence counter
+--   (only its name is used). While the name's slot is migrating: the name alone
 -- ARGV: token; lease in ms (if it is negative the key keeps its TTL; one without a TTL
 --   gets the absolute value)
 -- Reply: 1: the token holds the lock, and has this lease; 0: it does not hold the lock.
@@ -13,10 +14,10 @@
 -- Must not change the lease of another token. This script and rw_detach.lua are the only
 -- ones that may shorten a TTL. An adopter has a token of its own, so that no late
 -- duplicate cuts its lease.
--- Happy path: the token holds the lock.
+-- Happy path: the token holds the lock, and the first waiter learns when the lease ends.
 -- Sent twice, it sets the lease twice; the client sends the rest of it then.
 
-local name, token, lease = KEYS[1], ARGV[1], tonumber(ARGV[2])
+local name, queue, fence, token, lease = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
 local value = redis.pcall('GET', name)
 
 if value ~= token and value ~= token:sub(1, -2) .. '+' then -- the queue mark
@@ -27,9 +28,11 @@ if value ~= token and value ~= token:sub(1, -2) .. '+' then -- the queue mark
     pcall_type('ZREM', name, token) -- no answer of a replica's
     return 0
 end
+lease = tonumber(lease)
 if lease < 0 then
     local left = redis.call('PTTL', name)
     lease = left < 0 and -lease or math.max(left, 1)
 end
 redis.call('PEXPIRE', name, lease)
+-- inline: stand_by.lua
 return 1

@@ -3,17 +3,18 @@
 -- The hold lasts until the lease ends, or until a client releases or adopts its token. A
 -- client sends it when it would send mutex_detach.lua for a mutex.
 --
--- KEYS: name (a hash, described in rw.lua)
+-- KEYS: name (a hash, described in rw.lua), queue (a sorted set), fence counter (only its
+--   name is used). While the name's slot is migrating: the name alone
 -- ARGV: token; lease in ms (if it is negative the hold keeps its own)
 -- Reply: 1: the token has a hold, with this lease; 0: it has none
 --
 -- Must not change another hold, nor serve the queue: nothing becomes free. May shorten
 -- the key's TTL, but only if this is the only hold: see mutex_detach.lua.
 -- Happy path: it is the only hold, and ends with the key from now on. Among other holds
--- it gets an end of its own.
+-- it gets an end of its own. The first waiter learns when that is.
 -- Sent twice, it sets the lease twice; the client sends the rest of it then.
 
-local name, queue, fence, numbers = KEYS[1], nil, '', nil
+local name, queue, fence, numbers = KEYS[1], KEYS[2], KEYS[3] or '', nil
 -- include: rw.lua
 
 local token, lease = ARGV[1], tonumber(ARGV[2])
@@ -27,17 +28,17 @@ if lease < 0 then
     redis.call('HDEL', name, 'h:') -- a write that a replica refuses
     return 1
 end
-if lock.rcount + lock.wcount == 1 then
+local alone = lock.rcount + lock.wcount == 1
+if alone then
     redis.call('PEXPIRE', name, lease)
-    if ending == 0 and lock.soonest == 0 then
-        return 1
-    end
-    ending, lock.soonest = 0, 0
 else
     extend_ttl(lease)
-    ending = now + lease
-    lock.soonest = math.min(lock.soonest, ending)
 end
-change('h:' .. token, format('%.0f %s %s', ending, kind, owner))
-save()
+if not alone or ending > 0 or lock.soonest > 0 then
+    ending = alone and 0 or now + lease
+    lock.soonest = alone and 0 or math.min(lock.soonest, ending)
+    change('h:' .. token, format('%.0f %s %s', ending, kind, owner))
+    save()
+end
+-- inline: stand_by.lua
 return 1

@@ -392,21 +392,33 @@ static void encode_short_release(struct lw__command *command, struct lw__buffer 
     put_release(command, out, true);
 }
 
-/* A detach that is sent again sets the rest of its time. */
-static void encode_detach(struct lw__command *command, struct lw__buffer *out)
+void lw__claim_put_detach(struct lw__command *command, struct lw__buffer *out,
+                          bool one_key)
 {
     struct lw__claim *claim = lw__claim_of(command);
-    struct lw__token token = lw__claim_token(claim);
     int64_t left_us = claim->held.stays_until_us - lw__now_us();
-    int64_t lease_ms = (left_us + LW__MS - 1) / LW__MS;
+    struct lw__detach_args args = {
+        .name = claim->name->text,
+        .token = lw__claim_token(claim),
+        .rw = claim->mode->rw,
+        .fence =
+            one_key ? NULL
+                    : lw__node_script_env(lw__node_of_command(command), claim->name->slot)
+                          .fence,
+        .lease_ms = (left_us + LW__MS - 1) / LW__MS,
+    };
 
     if (claim->held.stays_until_us == LW__NEVER) {
-        lease_ms = -(claim->machine.lease_us / LW__MS);
-    } else if (lease_ms < 1) {
-        lease_ms = 1; /* it had to wait for room */
+        args.lease_ms = -(claim->machine.lease_us / LW__MS);
+    } else if (args.lease_ms < 1) {
+        args.lease_ms = 1; /* it had to wait for room */
     }
-    lw__encode_detach(out, lw__command_evals(command), claim->name->text, &token,
-                      claim->mode->rw, lease_ms);
+    lw__encode_detach(out, lw__command_evals(command), &args);
+}
+
+static void encode_detach(struct lw__command *command, struct lw__buffer *out)
+{
+    lw__claim_put_detach(command, out, false);
 }
 
 /* ---- errors, and replies that do not come ---- */
@@ -797,22 +809,38 @@ static bool adopt_replied(struct lw__command *command, const struct lw__reply *r
 
 /* ---- releases ---- */
 
-static bool detach_replied(struct lw__command *command, const struct lw__reply *reply)
+/* Handles an error in reply to a release or detach of several keys. */
+static void release_failed(struct lw__claim *claim, const struct lw__reply *reply)
 {
-    struct lw__claim *claim = lw__claim_of(command);
+    const char *text = lw__reply_text(reply, NULL);
+
+    if (claim->mode->one_key == NULL || !claim->mode->one_key->release(claim, text)) {
+        lw__claim_error_reply(claim, reply);
+    }
+}
+
+bool lw__claim_detached(struct lw__claim *claim, const struct lw__reply *reply)
+{
     struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(claim)};
     bool detached;
 
-    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__claim_error_reply(claim, reply);
-        return true;
-    }
     if (!lw__decode_detached(reply, &detached)) {
         return false;
     }
     input.released.released = detached;
     lw__claim_step(claim, &input);
     return true;
+}
+
+static bool detach_replied(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        release_failed(claim, reply);
+        return true;
+    }
+    return lw__claim_detached(claim, reply);
 }
 
 static bool release_replied(struct lw__command *command, const struct lw__reply *reply)
@@ -822,11 +850,7 @@ static bool release_replied(struct lw__command *command, const struct lw__reply 
     struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(claim)};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        const char *text = lw__reply_text(reply, NULL);
-
-        if (claim->mode->one_key == NULL || !claim->mode->one_key->release(claim, text)) {
-            lw__claim_error_reply(claim, reply);
-        }
+        release_failed(claim, reply);
         return true;
     }
     if (!claim->mode->decode_released(reply, &answer)) {
@@ -894,8 +918,7 @@ static const struct lw__command_type fast_release_type = {
 static const struct lw__command_type adopt_type = {
     encode_adopt, adopt_replied, lw__claim_no_reply, .priority = LW__PRIORITY_RENEW};
 static const struct lw__command_type detach_type = {
-    encode_detach, detach_replied, lw__claim_no_reply, .priority = LW__PRIORITY_RENEW,
-    .one_key = true};
+    encode_detach, detach_replied, lw__claim_no_reply, .priority = LW__PRIORITY_RENEW};
 static const struct lw__command_type release_type = {
     encode_release, release_replied, lw__claim_no_reply, .priority = LW__PRIORITY_RENEW};
 static const struct lw__command_type short_release_type = {

@@ -5,8 +5,9 @@
  *
  * If a script of a mutex fails for that reason, the name's key is SET, or verified to be
  * the claim's already; then a fencing token is drawn, and the claim is granted. Locks of
- * other modes are not granted. A release deletes the claim's hold without serving the
- * queue, which moves with the slot; its waiters poll until it has arrived. */
+ * other modes are not granted. A release deletes the claim's hold, and a detach sets its
+ * lease, without a look at the queue, which moves with the slot; its waiters poll until
+ * it has arrived. */
 #include "lock/lock_private.h"
 
 #include "base/buffer.h"
@@ -206,9 +207,30 @@ static const struct lw__command_type release_type = {encode_release, release_ans
                                                      lw__claim_no_reply,
                                                      LW__PRIORITY_RENEW, .one_key = true};
 
+static void encode_detach(struct lw__command *command, struct lw__buffer *out)
+{
+    lw__claim_put_detach(command, out, true);
+}
+
+static bool detach_answered(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        lw__claim_error_reply(claim, reply);
+        return true;
+    }
+    return lw__claim_detached(claim, reply);
+}
+
+static const struct lw__command_type detach_type = {encode_detach, detach_answered,
+                                                    lw__claim_no_reply,
+                                                    LW__PRIORITY_RENEW, .one_key = true};
+
 static bool release(struct lw__claim *claim, const char *error)
 {
-    return lw__classify_moving(error) && send_command(claim, &release_type);
+    return lw__classify_moving(error) &&
+           send_command(claim, lw__claim_stays(claim) ? &detach_type : &release_type);
 }
 
 const struct lw__one_key_ops lw__claim_migrating_ops = {acquire, release};

@@ -831,6 +831,13 @@ bool lw__claim_without_fence(struct lw__claim *claim, uint64_t fence);
 void lw__claim_granted(struct lw__claim *claim, uint64_t fence, int64_t sent_us);
 /* Returns the lease to request, and has the machine count the reply by it. */
 uint32_t lw__claim_lease_ms(struct lw__claim *claim);
+/* Encodes a detach of the claim's token. One that is sent again sets the rest of its
+ * time. `one_key`: of the name's key alone, so that no waiter learns of the lease. */
+void lw__claim_put_detach(struct lw__command *command, struct lw__buffer *out,
+                          bool one_key);
+/* Handles the reply to a detach, which is no error. Returns false if a detach cannot have
+ * this reply. */
+bool lw__claim_detached(struct lw__claim *claim, const struct lw__reply *reply);
 
 /* ---- handle.c: one handle ---- */
 

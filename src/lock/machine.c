@@ -258,6 +258,13 @@ static struct lw__output fail(struct lw__machine *m, const struct lw__input *in,
 
 /* ---- acquiring ---- */
 
+/* The time of the poll that a message to stand by wants. One waiter of a name gets it, so
+ * that no jitter spreads the polls. */
+static int64_t stand_by_until(const struct lw__input *in)
+{
+    return in->now_us + in->standby.window_us + 2 * MS;
+}
+
 static int64_t poll_us(const struct lw__input *in)
 {
     if (in->queued.poll_ms > 0) {
@@ -270,7 +277,7 @@ static int64_t poll_us(const struct lw__input *in)
 static struct lw__output on_queued(struct lw__machine *m, const struct lw__input *in,
                                    bool reacquired)
 {
-    int64_t handed = m->handed_us;
+    int64_t handed = m->handed_us, standby_due = m->due_us;
     struct lw__output out;
 
     m->ticket = in->queued.ticket;
@@ -293,6 +300,9 @@ static struct lw__output on_queued(struct lw__machine *m, const struct lw__input
     } else {
         m->phase = LW__QUEUED;
         m->due_us = in->now_us + poll_us(in);
+        if (standby_due < m->due_us) { /* the reply may be older than that message */
+            m->due_us = standby_due;
+        }
         out = only(0);
     }
     out.actions |= LW__DO_REFUSE;
@@ -377,6 +387,15 @@ static struct lw__output step_acquiring(struct lw__machine *m, const struct lw__
             m->fence = in->handed_over.fence;
         }
         return only(0);
+    case LW__EV_STANDBY: /* counts with the reply, which may be older */
+        if (stand_by_until(in) < m->due_us) {
+            m->due_us = stand_by_until(in);
+        }
+        return only(0);
+    case LW__EV_DUE:
+        m->due_us = LW__NEVER;
+        m->retry_at_once = true;
+        return only(0);
     case LW__EV_RETRY_NOW:
         m->retry_at_once = true;
         return only(0);
@@ -392,17 +411,13 @@ static struct lw__output step_acquiring(struct lw__machine *m, const struct lw__
 
 static struct lw__output step_queued(struct lw__machine *m, const struct lw__input *in)
 {
-    int64_t due;
-
     switch (in->event) {
     case LW__EV_HANDED_OVER:
         return hand_over(m, in, in->handed_over.handed_us, in->handed_over.fence,
                          in->handed_over.pair_sent_us, in->handed_over.pair_server_us);
-    case LW__EV_STANDBY: /* only earlier: the hand-over to the waiter ahead may be lost */
-        due = in->now_us + in->standby.window_us + 2 * MS +
-              in->standby.window_us / 20 * (in->jitter + 1000) / 2000;
-        if (due < m->due_us) {
-            m->due_us = due;
+    case LW__EV_STANDBY: /* only earlier */
+        if (stand_by_until(in) < m->due_us) {
+            m->due_us = stand_by_until(in);
         }
         return only(0);
     case LW__EV_RETRY_NOW:

@@ -52,7 +52,8 @@ enum lw__event {
     LW__EV_LOST_ON_SERVER, /* a renewal found the lock not ours */
     LW__EV_SHORTEN,        /* the holder wants a shorter lease, from now on */
     LW__EV_HANDED_OVER,    /* message */
-    LW__EV_STANDBY,        /* message: the waiter ahead was handed the lock */
+    LW__EV_STANDBY,        /* message: the waiter ahead was handed the lock, or the holder
+                              has left it to its lease */
     LW__EV_RETRY_NOW,      /* the link came up or was bound, the try of the claim ahead is
                               over,      or an untrusted message arrived */
     LW__EV_DUE,            /* due_us has come */
@@ -129,7 +130,7 @@ struct lw__input {
             int64_t pair_sent_us, pair_server_us;
         } handed_over;
         struct {
-            int64_t window_us;
+            int64_t window_us; /* in which the lock ends, counted from the message */
         } standby;
         struct {
             bool detaches; /* the token shall stay in Redis: without a reply that it is
@@ -168,7 +169,8 @@ struct lw__output {
 /* Written by machine.c only. */
 struct lw__machine {
     int64_t lease_us; /* requested last */
-    int64_t due_us;   /* when LW__EV_DUE is wanted; HELD_BY_MESSAGE: when to renew */
+    int64_t due_us;   /* when LW__EV_DUE is wanted; HELD_BY_MESSAGE: when to renew;
+                         acquiring: when a noted message to stand by wants a poll */
     int64_t ticket;   /* the place in the queue, or for joining it; -1: none yet */
     union {
         int64_t handed_us;   /* in flight: time of a noted hand-over message; 0: none */
@@ -198,7 +200,7 @@ struct lw__output lw__machine_step(struct lw__machine *machine,
 /* Returns true for the events that may begin a delay: no other needs jitter. */
 static inline bool lw__machine_delays(enum lw__event event)
 {
-    return event == LW__EV_QUEUED || event == LW__EV_UNKNOWN || event == LW__EV_STANDBY;
+    return event == LW__EV_QUEUED || event == LW__EV_UNKNOWN;
 }
 /* Returns true before the token holds anything. */
 static inline bool lw__machine_asks(enum lw__phase phase)

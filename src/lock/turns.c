@@ -300,31 +300,42 @@ static void end_waiters(struct lw__claim *claim, int status)
     }
 }
 
-/* The claim has ended, or is about to: its waiters join the queue with a fresh one. If
- * the mode polls the lock stays held until the claim has ended. A hold that was adopted
- * and lost before the grant was delivered cannot be adopted again. */
-static void requeue_waiters(struct lw__claim *claim)
+/* The claim has ended, or is about to: moves its waiters to a fresh one, which the caller
+ * starts. Returns that, or NULL without waiters or memory. If the mode polls the lock
+ * stays held until the claim has ended. A hold that was adopted and lost before the grant
+ * was delivered cannot be adopted again. */
+static struct lw__claim *move_waiters(struct lw__claim *claim)
 {
     struct lw__claim *fresh;
 
     claim->joinable = false;
     if (claim->waiting == NULL ||
         (claim->mode->polls && claim->machine.phase != LW__ENDED)) {
-        return;
+        return NULL;
     }
     if (claim->extras->adopts != NULL) {
         end_waiters(claim, LW_ENOTHELD);
-        return;
+        return NULL;
     }
     fresh = lw__claim_new(claim->client, claim->waiting);
     if (fresh == NULL) {
         end_waiters(claim, LW_ENOMEM);
-        return;
+        return NULL;
     }
     lw__handle_move_waiters(claim, fresh);
     fresh->error_reported = claim->error_reported;
     fresh->joinable = shares_claim(fresh->waiting);
-    start(fresh);
+    return fresh;
+}
+
+/* The claim has ended, or is about to: its waiters join the queue with a fresh one. */
+static void requeue_waiters(struct lw__claim *claim)
+{
+    struct lw__claim *fresh = move_waiters(claim);
+
+    if (fresh != NULL) {
+        start(fresh);
+    }
 }
 
 /* ---- holding ---- */
@@ -532,13 +543,17 @@ static void leave_claim(struct lw_lock *lock, int status)
 }
 
 /* No handle holds the claim any longer, and its token stays in Redis. `detaches`: the
- * caller wants to know whether it is there. */
+ * caller wants to know whether it is there. The waiters' request follows the detach, so
+ * that its reply has the lease that the detach has set. The step may free the claim. */
 static void detach(struct lw__claim *claim, bool detaches)
 {
     struct lw__input input = {.event = LW__EV_RELEASE, .release = {detaches}};
+    struct lw__claim *fresh = move_waiters(claim);
 
-    requeue_waiters(claim);
     lw__claim_step(claim, &input);
+    if (fresh != NULL) {
+        start(fresh);
+    }
 }
 
 static void release(struct lw_lock *lock, bool detaches)

@@ -211,15 +211,20 @@ void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
     lw__resp_text(out, channel);
 }
 
-void lw__encode_detach(struct lw__buffer *out, bool eval, const char *name,
-                       const struct lw__token *token, bool rw, int64_t lease_ms)
+void lw__encode_detach(struct lw__buffer *out, bool eval,
+                       const struct lw__detach_args *args)
 {
+    enum lw__script_id id = args->rw ? LW__SCRIPT_RW_DETACH : LW__SCRIPT_MUTEX_DETACH;
     char lease[LW__DIGITS + 1];
 
-    put_script(out, eval, rw ? LW__SCRIPT_RW_DETACH : LW__SCRIPT_MUTEX_DETACH, 1, 2);
-    lw__resp_text(out, name);
-    lw__format_put_token(out, token);
-    (void)snprintf(lease, sizeof(lease), "%" PRId64, lease_ms);
+    put_script(out, eval, id, args->fence != NULL ? 3 : 1, 2);
+    if (args->fence != NULL) {
+        put_keys(out, args->name, args->rw, args->fence);
+    } else {
+        lw__resp_text(out, args->name);
+    }
+    lw__format_put_token(out, &args->token);
+    (void)snprintf(lease, sizeof(lease), "%" PRId64, args->lease_ms);
     lw__resp_text(out, lease);
 }
 

@@ -64,10 +64,21 @@ void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args);
 void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
                                  const struct lw__release_args *args);
-/* Sets the lease of a token that will not be renewed. If it is negative the key keeps its
- * TTL, and a key without a TTL gets the absolute value. */
-void lw__encode_detach(struct lw__buffer *out, bool eval, const char *name,
-                       const struct lw__token *token, bool rw, int64_t lease_ms);
+
+struct lw__detach_args {
+    const char *name;
+    struct lw__token token;
+    bool rw;
+    /* NULL: the slot is migrating, so that the queue cannot be reached, and no waiter
+     * learns of the lease. */
+    const char *fence;
+    /* If it is negative the key keeps its TTL, and a key without a TTL gets the absolute
+     * value. */
+    int64_t lease_ms;
+};
+/* Sets the lease of a token that will not be renewed. */
+void lw__encode_detach(struct lw__buffer *out, bool eval,
+                       const struct lw__detach_args *args);
 
 struct lw__adopt_args {
     const char *name;

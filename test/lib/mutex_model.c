@@ -100,6 +100,18 @@ void model_tell(struct model_answer *answer, enum model_event_kind what, int tok
         (struct model_event){what, token, fresh, head};
 }
 
+void model_detached(const struct model_list *queue, struct model_answer *answer)
+{
+    for (int i = 0; i < queue->count && i < HEADS; i++) {
+        int token = queue->entries[i].token;
+
+        if (model_client(token) != MODEL_DEAD_CLIENT) {
+            model_tell(answer, MODEL_STANDBY, token, false, MODEL_NOBODY);
+            return;
+        }
+    }
+}
+
 /* The mutex. */
 
 static void hold(struct mutex_model *mutex, int token, struct model_answer *answer)
@@ -224,8 +236,13 @@ void mutex_model_run(struct mutex_model *mutex, const struct model_call *call,
         }
         return;
     case MODEL_RENEW:
+        answer->outcome = before == call->token;
+        return;
     case MODEL_DETACH:
         answer->outcome = before == call->token;
+        if (answer->outcome) {
+            model_detached(&mutex->queue, answer);
+        }
         return;
     case MODEL_ADOPT:
         answer->outcome = -1;

@@ -65,7 +65,8 @@ struct model_event {
     enum model_event_kind { MODEL_GRANTED, MODEL_HANDED_OVER, MODEL_STANDBY } what;
     int token;  /* the token that is granted, or stands by */
     bool fresh; /* a new fencing token; otherwise the owner's present one */
-    int head;   /* of MODEL_STANDBY: the token that is granted, whose window it awaits */
+    int head;   /* of MODEL_STANDBY: the token that is granted, whose window it awaits;
+                   MODEL_NOBODY: it awaits the end of a detached lease */
 };
 
 struct model_answer {
@@ -99,6 +100,9 @@ void model_join(struct model_list *queue, int token, long long ticket,
 /* Returns true if the limit keeps the token out of the queue. */
 bool model_full(const struct model_list *queue, int token, int limit);
 void model_begin(struct model_answer *answer, long long ticket);
+/* Has the first live waiter stand by for the end of a detached lease. The dead ones stay
+ * in the queue. */
+void model_detached(const struct model_list *queue, struct model_answer *answer);
 /* Appends an event, unless it is a message to a dead client. */
 void model_tell(struct model_answer *answer, enum model_event_kind what, int token,
                 bool fresh, int head);

@@ -261,14 +261,25 @@ static void check_frugality(void)
 
 static bool unserved[SERVERS][NAMES];
 
-/* Notes a script whose only key is the lock's: it serves no waiters. The next script that
- * can serve them does, at whichever server the lock is by then. */
+static bool is_script(const struct model_script_run *run, enum lw__script_id id)
+{
+    return strcmp(run->sha1, lw__scripts[id].sha1) == 0;
+}
+
+static bool is_detach(const struct model_script_run *run)
+{
+    return is_script(run, LW__SCRIPT_MUTEX_DETACH) ||
+           is_script(run, LW__SCRIPT_RW_DETACH);
+}
+
+/* Notes a script that serves no waiters: its only key is the lock's, or it is a detach.
+ * The next script that can serve them does, at whichever server the lock is by then. */
 static void note_alone(const struct model_script_run *run)
 {
     char key[128];
 
     look_copy(key, sizeof(key), run->keys[0]);
-    if (run->key_count == 1 && !begins(run->keys[0], "lockwire:")) {
+    if ((run->key_count == 1 || is_detach(run)) && !begins(run->keys[0], "lockwire:")) {
         for (unsigned i = 0; i < SERVERS; i++) {
             unserved[i][name_index(key)] = true;
         }
@@ -328,17 +339,11 @@ static void note_release(struct bytes token, bool dropped)
 
 /* ---- detaching ---- */
 
-static bool is_script(const struct model_script_run *run, enum lw__script_id id)
-{
-    return strcmp(run->sha1, lw__scripts[id].sha1) == 0;
-}
-
 /* Checks that a detached hold, whose token stays, is no longer renewed. A renewal that
  * was sent on an earlier connection may still arrive. */
 static void note_detached(const struct model_script_run *run)
 {
-    bool detaches = is_script(run, LW__SCRIPT_MUTEX_DETACH) ||
-                    is_script(run, LW__SCRIPT_RW_DETACH);
+    bool detaches = is_detach(run);
     bool renews = is_script(run, LW__SCRIPT_MUTEX_RENEW) ||
                   is_script(run, LW__SCRIPT_RW_RENEW) ||
                   is_script(run, LW__SCRIPT_RW_KEEPALIVE);
@@ -452,7 +457,7 @@ static void on_script(struct model_server *server, const struct model_script_run
     note_detached(run);
     note_alone(run);
     look_from(server);
-    if (!only_reads(run)) {
+    if (!only_reads(run) && !is_detach(run)) {
         check_keys_of(server, run, failed || takes_no_writes(faults),
                       failed || mute || says_again(run) || is_guarded(run));
     }

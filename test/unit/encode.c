@@ -312,12 +312,17 @@ static void test_detaching_and_adopting(void **state)
                                   .token = token,
                                   .site = {"lockwire:fence", "%d x"},
                                   .lease_ms = 1000};
+    struct lw__detach_args detached = {"job", token, false, NULL, 500};
 
     (void)state;
-    lw__encode_detach(&out, false, "job", &token, false, 500);
+    lw__encode_detach(&out, false, &detached);
     expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- 500", SHA(MUTEX_DETACH));
-    lw__encode_detach(&out, false, "job", &token, true, -30000);
-    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- -30000", SHA(RW_DETACH));
+    detached = (struct lw__detach_args){"job", token, true, "lockwire:fence", -30000};
+    lw__encode_detach(&out, false, &detached);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
+           ":7:2000- -30000",
+           SHA(RW_DETACH));
     lw__encode_adopt(&out, false, &args);
     expect(&out, "EVALSHA %s 2 job lockwire:fence old " UUID ":7:2000- 1000 -",
            SHA(MUTEX_ADOPT));

@@ -155,7 +155,7 @@ static void test_handed_over_and_renewed(void **state)
 {
     (void)state;
     trace_check(TRACE_WAITS
-                "3000 standby window=2000 -> queued due=5052 ticket=100\n"
+                "3000 standby window=2000 -> queued due=5002 ticket=100\n"
                 "3010 handed_over t=53005 fence=32 -> GRANT, held_by_message D=4953 "
                 "fence=32 due=3505\n"
                 "3011 renewed sent=3010.5 lease=10000 -> held D=12908.5 fence=32\n"

@@ -42,6 +42,7 @@ static void test_asking(void **state)
         "10 refused -> FAIL EREDIS, release, releasing\n"
         "10 refused unsent -> FAIL EREDIS, END, ended\n"
         "10 handed_over t=50010 fence=32 -> acquiring\n"
+        "10 standby window=2000 -> acquiring due=2012\n"
         "10 retry_now -> acquiring\n"
         "10 cancel -> acquiring\n");
 }
@@ -65,6 +66,7 @@ static void test_asking_for_nobody(void **state)
                 "10 refused -> FAIL EREDIS, release, releasing\n"
                 "10 refused unsent -> FAIL EREDIS, END, ended\n"
                 "10 handed_over t=50010 fence=32 -> acquiring\n"
+                "10 standby window=2000 -> acquiring due=2012\n"
                 "10 retry_now -> acquiring\n");
 }
 
@@ -94,6 +96,7 @@ static void test_asking_in_a_turn(void **state)
         "10 queued released left=9000 pos=1 -> RELEASED OK, REFUSE, queued due=6010 "
         "ticket=100\n"
         "10 handed_over t=50010 fence=32 -> reacquiring\n"
+        "10 standby window=2000 -> reacquiring due=2012\n"
         "10 retry_now -> reacquiring\n"
         "10 cancel -> reacquiring\n");
 }
@@ -105,7 +108,7 @@ static void test_queued(void **state)
                 "5 queued left=9000 pos=1 -> REFUSE, queued due=6005 ticket=100\n",
                 "10 handed_over t=50010 fence=32 -> GRANT, held_by_message D=1987.9 "
                 "fence=32 due=510\n"
-                "10 standby window=2000 -> queued due=2062 ticket=100\n"
+                "10 standby window=2000 -> queued due=2012 ticket=100\n"
                 "10 retry_now -> acquire, acquiring ticket=100\n"
                 "10 cancel -> release, releasing ticket=100\n"
                 "6004.999 due -> queued due=6005 ticket=100\n"
@@ -117,7 +120,7 @@ static void test_queued_without_a_place(void **state)
     (void)state;
     trace_cells("0 start unlinked -> queued\n",
                 "10 handed_over t=50010 fence=32 -> acquire, acquiring\n"
-                "10 standby window=2000 -> queued due=2062\n"
+                "10 standby window=2000 -> queued due=2012\n"
                 "10 retry_now -> acquire, acquiring\n"
                 "10 cancel -> END, ended\n");
 }
@@ -142,7 +145,7 @@ static void test_queued_in_a_turn_for_nobody(void **state)
                            "7 cancel -> reacquiring\n"
                            "8 unknown unlinked -> reacquire_due due=9898\n",
                 "10 handed_over t=50010 fence=32 -> acquire, reacquiring\n"
-                "10 standby window=2000 -> reacquire_due due=2062\n"
+                "10 standby window=2000 -> reacquire_due due=2012\n"
                 "10 retry_now -> acquire, reacquiring\n"
                 "9898 cancel -> RELEASED EUNKNOWN, release, releasing\n"
                 "9898 retry_now -> RELEASED EUNKNOWN, release, releasing\n"

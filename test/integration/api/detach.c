@@ -120,6 +120,84 @@ static void waiters_get_it_when_it_ends(void **state)
     }
 }
 
+/* Has the peer wait for a lock that ends by itself, later than one that is detached for
+ * 100 ms and earlier than the next poll of a waiter that knows a long lease. */
+static struct hold *wait_for_a_later_end(struct peer *peer, const char *label)
+{
+    redis_ok("SET y stranger PX 1500");
+    return acquire_hold_with(peer, label, "y", asking(.wait_ms = -1));
+}
+
+/* The waiter has learnt of a long lease, and would poll after some 3 s. Its own client
+ * requests y as well, so that the order of both grants is that of the two polls. */
+static void a_waiter_polls_when_a_shortened_lease_ends(void **state)
+{
+    (void)state;
+    three_clients();
+    for (int i = 0; i < MODES; i++) {
+        struct hold *A =
+            acquire_hold_with(a, "A", "x", asking(.mode = modes[i], .lease_ms = LONG_MS));
+        struct hold *B, *C;
+
+        EXPECT("A granted");
+        B = wait_for("x", modes[i]);
+        detach_hold(A, 100);
+        C = wait_for_a_later_end(b, "C");
+        EXPECT("A detached OK; B granted; C granted");
+        release_hold(B);
+        EXPECT("B released OK");
+        release_hold(C);
+        EXPECT("C released OK");
+        free_hold(A);
+        free_hold(B);
+        free_hold(C);
+    }
+}
+
+static void a_waiter_polls_when_the_minimum_time_ends(void **state)
+{
+    struct hold *A, *B;
+
+    (void)state;
+    three_clients();
+    A = acquire_hold_with(a, "A", "x", asking(.at_least_ms = 1000, .lease_ms = LONG_MS));
+    EXPECT("A granted");
+    B = wait_for("x", LW_MUTEX);
+    release_hold(A);
+    wait_for_a_later_end(b, "C");
+    EXPECT("A released OK; B granted; C granted");
+    assert_true(B->fence > A->fence);
+}
+
+/* No message reaches the client whose handle waits. The reply to that handle's request
+ * has the short lease, since the request follows the detach. (The server knows both
+ * scripts from a first round, since one that it does not know is sent again later.) */
+static void a_waiter_of_the_same_client_knows_the_shortened_lease(void **state)
+{
+    struct proxy *proxy = proxy_start(stage.server.path, false);
+    struct peer *far = peer_start_at("f", proxy->url, client_of(.local_turns = 16));
+    struct hold *A, *B;
+
+    (void)state;
+    peer_wait_ready(far);
+    three_clients();
+    A = acquire_and_wait(a, "A", "x");
+    EXPECT("A granted");
+    B = wait_for("x", LW_MUTEX);
+    detach_hold(A, 1);
+    EXPECT("A detached OK; B granted");
+    release_hold(B);
+    EXPECT("B released OK");
+    free_hold(B);
+    A = acquire_hold_with(far, "A", "x", asking(.lease_ms = LONG_MS));
+    EXPECT("A granted");
+    acquire_hold(far, "B", "x", -1);
+    proxy_swallow(proxy, SUBSCRIPTION, TO_CLIENT, true);
+    detach_hold(A, 100);
+    wait_for_a_later_end(far, "C");
+    EXPECT("A detached OK; B granted; C granted");
+}
+
 /* The lease would end, or be renewed, several times in that time. */
 static void nothing_renews_it(void **state)
 {
@@ -973,6 +1051,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_detached_lock_is_adopted),
         STAGE_TEST(waiters_get_it_when_it_ends),
+        STAGE_TEST(a_waiter_polls_when_a_shortened_lease_ends),
+        STAGE_TEST(a_waiter_polls_when_the_minimum_time_ends),
+        STAGE_TEST(a_waiter_of_the_same_client_knows_the_shortened_lease),
         STAGE_TEST(nothing_renews_it),
         STAGE_TEST(it_may_keep_its_lease),
         STAGE_TEST(an_adopter_that_dies_leaves_it_for_its_lease),

@@ -3,7 +3,7 @@
  * Detaching and adopting: mutex_detach, rw_detach, mutex_adopt and rw_adopt. The lease of
  * a detached token may become shorter; that of any other token may not (which script_run
  * checks). An adopter has a token and a fencing token of its own. Each script sent twice
- * has the effect of once. */
+ * has the effect of once. A detach has the first live waiter stand by. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -62,6 +62,7 @@ static void only_the_holder_is_detached(void **state)
     assert_int_equal(detach(t2, SHORT), 0);
     assert_ttl("n", LEASE);
     assert_int_equal(detach(t1, SHORT), 1); /* also if the value is marked */
+    script_client_standby(&b, t2, SHORT);
     assert_ttl("n", SHORT);
     assert_int_equal(script_do(&server, "ZCARD " QUEUE), 1);
 }
@@ -72,6 +73,7 @@ static void waiters_get_a_detached_lock_when_it_is_released(void **state)
     granted(acquire(t1, LEASE, 1, NO_TICKET));
     refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
     assert_int_equal(detach(t1, SHORT), 1);
+    script_client_standby(&b, t2, SHORT);
     assert_int_equal(release(t1), 1);
     script_client_turn(&b, t2);
     assert_holder(t2);
@@ -179,6 +181,114 @@ static void a_key_of_another_type_is_told(void **state)
     assert_int_equal(script_do(&server, "PTTL foreign"), -1);
 }
 
+/* ---- the waiter that learns when the lease ends ---- */
+
+static void the_first_waiter_stands_by(void **state)
+{
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    refused(acquire(t3, LEASE, 1, NO_TICKET), 1);
+    assert_int_equal(detach(t1, SHORT), 1);
+    script_client_standby(&b, t2, SHORT);
+    assert_int_equal(detach(t1, 1), 1); /* sent again */
+    script_client_standby(&b, t2, 1);
+    assert_int_equal(script_do(&server, "ZCARD " QUEUE), 2);
+}
+
+/* Also if it is of the process that has detached the lock. */
+static void a_waiter_of_the_same_client_stands_by(void **state)
+{
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t3, LEASE, 1, NO_TICKET), 0);
+    assert_int_equal(detach(t1, SHORT), 1);
+    script_client_standby(&a, t3, SHORT);
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    refused(rw_acquire(t3, "r", "C", 1, NO_TICKET), 0);
+    assert_int_equal(rw_detach(t1, SHORT), 1);
+    script_client_standby(&a, t3, SHORT);
+}
+
+static void dead_waiters_are_passed_over(void **state)
+{
+    struct script_client dead;
+
+    (void)state;
+    script_client_dead(&dead, 0x77);
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    for (int i = 0; i < 15; i++) {
+        refused(acquire(script_token(&dead, 10 + i, 2000), LEASE, 1, NO_TICKET), i);
+        refused(rw_acquire(script_token(&dead, 10 + i, 2000), "w", "D", 1, NO_TICKET), i);
+    }
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 15);
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 15);
+    assert_int_equal(detach(t1, SHORT), 1);
+    script_client_standby(&b, t2, SHORT);
+    assert_int_equal(rw_detach(t1, SHORT), 1);
+    script_client_standby(&b, t2, SHORT);
+    assert_int_equal(script_do(&server, "ZCARD " QUEUE), 16);
+    assert_int_equal(script_do(&server, "ZCARD " RW_QUEUE), 16);
+    script_do(&server, "ZADD " QUEUE " 0 dead");
+    script_do(&server, "ZADD " RW_QUEUE " 0 dead");
+    assert_int_equal(detach(t1, SHORT), 1); /* too many */
+    assert_int_equal(rw_detach(t1, SHORT), 1);
+}
+
+static void a_hold_among_others_has_the_first_waiter_stand_by(void **state)
+{
+    (void)state;
+    granted(rw_acquire(t1, "r", "A", 1, NO_TICKET));
+    granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
+    refused(rw_acquire(t2, "r2", "B", 1, NO_TICKET), 0);
+    assert_int_equal(rw_detach(t1, SHORT), 1);
+    script_client_standby(&b, t2, SHORT);
+}
+
+/* A message cannot express a longer lease; the waiter polls in the meantime. While the
+ * slot is migrating the queue cannot be read. */
+static void in_these_cases_no_waiter_stands_by(void **state)
+{
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    assert_int_equal(detach(t1, SHORT + 1), 1);
+    assert_int_equal(rw_detach(t1, SHORT + 1), 1);
+    assert_int_equal(rw_detach(t1, -1), 1); /* nothing has changed */
+    assert_int_equal(detach_one_key(t1, SHORT), 1);
+    assert_ttl("n", SHORT);
+    assert_int_equal(rw_detach_one_key(t1, SHORT), 1);
+    assert_ttl("rw", SHORT);
+    assert_true(adopt(t1, t3, LEASE).n[0] > 0);
+    assert_int_equal(detach(t1, 1), 0); /* a late duplicate */
+    assert_true(rw_adopt(t1, t3, LEASE, "w ").n[0] > 0);
+    assert_int_equal(rw_detach(t1, 1), 0);
+    assert_ttl("n", LEASE);
+    assert_ttl("rw", LEASE);
+}
+
+static void a_refused_message_does_not_fail_a_detach(void **state)
+{
+    static const char *const rules[] = {"-publish", "resetchannels", "-pubsub",
+                                        "-zrange"};
+
+    (void)state;
+    granted(acquire(t1, LEASE, 1, NO_TICKET));
+    refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    granted(rw_acquire(t1, "w", "A", 1, NO_TICKET));
+    refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
+    for (int i = 0; i < 4; i++) {
+        script_server_become(&server, rules[i]);
+        assert_int_equal(detach(t1, SHORT - i), 1);
+        assert_int_equal(rw_detach(t1, SHORT - i), 1);
+        assert_ttl("n", SHORT - i);
+        assert_ttl("rw", SHORT - i);
+    }
+}
+
 /* ---- a read-write lock ---- */
 
 static long long adopted(struct script_answer answer, const char *owner)
@@ -230,6 +340,7 @@ static void a_detached_hold_that_has_ended_lets_waiters_in(void **state)
     granted(rw_acquire(t3, "r", "C", 1, NO_TICKET));
     refused(rw_acquire(t2, "w", "B", 1, NO_TICKET), 0);
     assert_int_equal(rw_detach(t1, SHORT), 1);
+    script_client_standby(&b, t2, SHORT);
     rw_end(t1);
     rw_released(rw_release(t3, "r", "C"), 0);
     script_client_turn(&b, t2);
@@ -325,6 +436,12 @@ int main(void)
         TOKENS_TEST(a_number_is_drawn_only_if_it_is_wanted),
         TOKENS_TEST(a_foreign_key_is_left_alone),
         TOKENS_TEST(a_key_of_another_type_is_told),
+        TOKENS_TEST(the_first_waiter_stands_by),
+        TOKENS_TEST(a_waiter_of_the_same_client_stands_by),
+        TOKENS_TEST(dead_waiters_are_passed_over),
+        TOKENS_TEST(a_hold_among_others_has_the_first_waiter_stand_by),
+        TOKENS_TEST(in_these_cases_no_waiter_stands_by),
+        TOKENS_TEST(a_refused_message_does_not_fail_a_detach),
         TOKENS_TEST(the_only_hold_ends_with_the_key),
         TOKENS_TEST(a_hold_among_others_gets_an_end_of_its_own),
         TOKENS_TEST(a_detached_hold_that_has_ended_lets_waiters_in),

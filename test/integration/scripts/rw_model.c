@@ -341,6 +341,9 @@ void rw_model_run(struct rw_model *model, const struct model_call *call,
         return;
     case MODEL_DETACH:
         answer->outcome = at >= 0 && !model->holds.entries[at].ended;
+        if (answer->outcome) {
+            model_detached(&model->queue, answer);
+        }
         return;
     case MODEL_ADOPT:
         adopt(model, call->old, call->token, answer);

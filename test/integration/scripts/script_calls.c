@@ -170,21 +170,32 @@ struct script_answer turn(const char *old, const char *token, const char *wait)
                         true);
 }
 
-static long long run_detach(enum lw__script_id script, const char *name,
-                            const char *token, long long lease)
-{
-    return first_of(
-        script_run(&server, script, 1, name, token, script_number(lease), NULL), 1);
-}
-
 long long detach(const char *token, long long lease)
 {
-    return run_detach(LW__SCRIPT_MUTEX_DETACH, "n", token, lease);
+    return first_of(script_run(&server, LW__SCRIPT_MUTEX_DETACH, 3, KEYS, token,
+                               script_number(lease), NULL),
+                    1);
+}
+
+long long detach_one_key(const char *token, long long lease)
+{
+    return first_of(script_run(&server, LW__SCRIPT_MUTEX_DETACH, 1, "n", token,
+                               script_number(lease), NULL),
+                    1);
 }
 
 long long rw_detach(const char *token, long long lease)
 {
-    return run_detach(LW__SCRIPT_RW_DETACH, "rw", token, lease);
+    return first_of(script_run(&server, LW__SCRIPT_RW_DETACH, 3, RW_KEYS, token,
+                               script_number(lease), NULL),
+                    1);
+}
+
+long long rw_detach_one_key(const char *token, long long lease)
+{
+    return first_of(script_run(&server, LW__SCRIPT_RW_DETACH, 1, "rw", token,
+                               script_number(lease), NULL),
+                    1);
 }
 
 struct script_answer adopt(const char *old, const char *token, int lease)

@@ -71,6 +71,7 @@ long long drop_anyway(const char *token); /* marked or not, since its slot moves
 struct script_answer turn(const char *old, const char *token, const char *wait);
 /* Detaches the mutex from its token; adopts it for a new token. */
 long long detach(const char *token, long long lease);
+long long detach_one_key(const char *token, long long lease); /* its slot moves */
 struct script_answer adopt(const char *old, const char *token, int lease);
 void assert_holder(const char *token); /* marked or not */
 void assert_marked(const char *token);
@@ -90,6 +91,7 @@ long long rw_renew(const char *token, int lease);
 struct script_answer rw_release_one_key(const char *token);
 long long rw_keepalive(const char *token, int lease);
 long long rw_detach(const char *token, long long lease);
+long long rw_detach_one_key(const char *token, long long lease);
 /* {fencing token}, or -1 or -2; `asker` is "r A", "w " ...; the owner is the reply's
  * text. */
 struct script_answer rw_adopt(const char *old, const char *token, int lease,

@@ -14,6 +14,8 @@
 
 #include "script_replay.h"
 
+#define DETACH_MS 55000 /* the lease of a detached token, which a message can name */
+
 struct world world;
 
 static struct script_answer send_mutex(const struct call *call)
@@ -39,7 +41,8 @@ static struct script_answer send_mutex(const struct call *call)
         return script_run(&server, call->script, 1, "n", token, NULL);
     }
     if (call->script == LW__SCRIPT_MUTEX_DETACH) {
-        return script_run(&server, call->script, 1, "n", token, "550000", NULL);
+        return script_run(&server, call->script, 3, KEYS, token, script_number(DETACH_MS),
+                          NULL);
     }
     if (call->script == LW__SCRIPT_MUTEX_ADOPT) {
         return script_run(&server, call->script, 2, "n", "lockwire:fence",
@@ -63,7 +66,8 @@ static struct script_answer send_rw(const struct call *call)
         return rw_release(token->text, kind, owner);
     }
     if (call->script == LW__SCRIPT_RW_DETACH) {
-        return script_run(&server, call->script, 1, "rw", token->text, "550000", NULL);
+        return script_run(&server, call->script, 3, RW_KEYS, token->text,
+                          script_number(DETACH_MS), NULL);
     }
     if (call->script == LW__SCRIPT_RW_ADOPT) {
         kind[1] = ' ';
@@ -153,7 +157,10 @@ static void check_events(const struct call *call, const struct model_answer *exp
         struct script_client *client = token->client == 0 ? &a : &b;
 
         if (event->what == MODEL_STANDBY) {
-            script_client_standby(client, token->text, world.tokens[event->head].window);
+            script_client_standby(client, token->text,
+                                  event->head == MODEL_NOBODY
+                                      ? DETACH_MS
+                                      : world.tokens[event->head].window);
         } else if (event->what == MODEL_HANDED_OVER) {
             check_number(event, script_client_turn(client, token->text).fence);
         } else if (token->kind || call->want_fence) {

@@ -286,7 +286,7 @@ static void drop(const char *mine)
 
 static void detach(const char *mine)
 {
-    run(LW__SCRIPT_MUTEX_DETACH, 1, LOCK, mine, LEASE, NULL);
+    run(LW__SCRIPT_MUTEX_DETACH, 3, LOCK_KEYS, mine, LEASE, NULL);
 }
 
 static void adopt(const char *old, const char *mine)
@@ -334,6 +334,8 @@ static void a_mutex_lives(void)
     renew(token(0, 1), token(1, 9)); /* one is held */
     inspect_lock("100");             /* with its queue */
     drop(token(0, 1));               /* no effect on a marked name */
+    detach(token(0, 1));             /* the first waiter becomes the standby */
+    assert_told(1);
     release(token(0, 1)); /* handed over; the next waiter becomes the standby */
     assert_told(1);
     assert_told(2);
@@ -406,7 +408,7 @@ static void book_drop(const char *mine)
 
 static void book_detach(const char *mine)
 {
-    run(LW__SCRIPT_RW_DETACH, 1, BOOK, mine, LEASE, NULL);
+    run(LW__SCRIPT_RW_DETACH, 3, BOOK_KEYS, mine, LEASE, NULL);
 }
 
 static void book_adopt(const char *old, const char *mine, const char *asker)
@@ -435,6 +437,8 @@ static void a_readwrite_lock_lives(void)
     book_release(token(1, 1), NUMBERS " r0 bob"); /* the upgrade is granted */
     book_release(token(0, 3), NUMBERS " w0 ann");
     book_release(token(0, 2), NUMBERS " r0 ann");
+    book_detach(token(0, 1)); /* the writer becomes the standby */
+    assert_told(2);
     book_release(token(0, 1), NUMBERS " r0 ann"); /* handed to the writer */
     assert_told(2);
     book_renew(token(2, 2), token(2, 2));
