@@ -33,7 +33,8 @@
 #include <syslog.h>
 #include <utlist.h>
 
-#define LINGER_US (60000 * LW__MS)    /* beyond a lease that was kept as it was */
+#define LINGER_TIMEOUTS 2 /* request time-outs of a round: a silent subscription ends */
+#define LINGER_ROUNDS 2   /* one of them follows, if the process was stopped in another */
 #define FAST_RELEASE_US (20 * LW__MS) /* for a short release, too */
 #define SLOW_RELEASE_ONE_IN 32
 #define SENDS ((unsigned)(LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE))
@@ -199,7 +200,11 @@ void lw__claim_free(struct lw__claim *claim)
     }
     lw__node_forget(&claim->command);
     lw__timer_cancel(client->loop, &claim->timer);
-    DL_DELETE(claim->name->claims, claim);
+    if (claim->linger_rounds > 0) {
+        DL_DELETE(client->lingering, claim);
+    } else {
+        DL_DELETE(claim->name->claims, claim);
+    }
     lw__name_unref(client, claim->name);
     free_extras(claim);
     client->open_claims--;
@@ -219,16 +224,23 @@ bool lw__claim_stays(const struct lw__claim *claim)
 
 bool lw__claim_linger(struct lw__claim *claim)
 {
-    int64_t until = claim->held.stays_until_us;
+    struct lw_client *client = claim->client;
+    int64_t until = lw__now_us() + (int64_t)LINGER_TIMEOUTS *
+                                       client->options.request_timeout_ms * LW__MS;
 
-    if (until == 0 || !lw__claim_stays(claim) || claim->client->closing) {
+    if (claim->linger_rounds == LINGER_ROUNDS || !lw__claim_stays(claim) ||
+        client->closing) {
         return false;
     }
-    if (until == LW__NEVER) {
-        claim->held.stays_until_us = until = lw__now_us() + claim->machine.lease_us +
-                                             LINGER_US;
+    if (claim->linger_rounds == 0) {
+        DL_DELETE(claim->name->claims, claim);
+        DL_APPEND(client->lingering, claim);
     }
-    lw__timer_set(claim->client->loop, &claim->timer, until);
+    claim->linger_rounds++;
+    if (claim->held.stays_until_us < until) {
+        until = claim->held.stays_until_us;
+    }
+    lw__timer_set(client->loop, &claim->timer, until);
     return true;
 }
 

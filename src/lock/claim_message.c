@@ -30,6 +30,9 @@ static struct lw__claim *find_claim(struct lw_client *client, const struct lw__m
     if (name != NULL) { /* FIFO: it is among the first */
         DL_SEARCH_SCALAR(name->claims, claim, n, m->token.n);
     }
+    if (claim == NULL) {
+        DL_SEARCH_SCALAR(client->lingering, claim, n, m->token.n);
+    }
     return claim;
 }
 

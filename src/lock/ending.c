@@ -15,12 +15,15 @@
 
 void lw__ending_take_down(struct lw_client *client)
 {
-    struct lw__name *name = lw__name_after(client, NULL), *next;
+    struct lw__name *name, *next;
 
     if (client->loop == NULL) {
         return;
     }
-    for (; name != NULL; name = next) {
+    while (client->lingering != NULL) {
+        lw__claim_free(client->lingering);
+    }
+    for (name = lw__name_after(client, NULL); name != NULL; name = next) {
         lw__name_ref(name);
         while (name->claims != NULL) {
             lw__renewal_forget(name->claims);

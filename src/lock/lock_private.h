@@ -491,6 +491,7 @@ struct lw__claim {
     bool joinable : 1;                      /* turns.c: further handles may join it */
     enum lw__next_renewal next_renewal : 2; /* turns.c */
     bool verify : 1; /* renewal.c: a message reports that its token was broken */
+    uint8_t linger_rounds : 2; /* how often lw__claim_linger has kept it */
     /* handle.c: an error was reported to the handles, and no successful reply has arrived
      * since */
     bool error_reported : 1;
@@ -566,6 +567,7 @@ struct lw_client {
 
     /* claim.c */
     uint64_t next_n;
+    struct lw__claim *lingering; /* claims that lw__claim_linger keeps */
     struct lw__claim *free_claims;
     unsigned free_claim_count, open_claims;
     struct lw__clock_pair last_clock; /* of the last reply that had one */
@@ -708,7 +710,7 @@ void lw__turns_retry_slot(struct lw_client *client, const struct lw__node *node,
                           unsigned slot);
 /* Slots have moved: updates the node of each name. */
 void lw__turns_remap_all(struct lw_client *client);
-/* The client closes: claims that have ended are kept no longer. */
+/* The client closes: claims that linger are kept no longer. */
 void lw__turns_close(struct lw_client *client);
 void lw__turns_link_down(struct lw_client *client, const struct lw__node *node);
 
@@ -798,9 +800,11 @@ void lw__claim_reacquire(struct lw__claim *claim);
 struct lw__token lw__claim_token(const struct lw__claim *claim);
 /* Returns true if the claim's token has to stay in Redis after its release. */
 bool lw__claim_stays(const struct lw__claim *claim);
-/* Keeps a claim that has ended, and whose token stays in Redis, until it does not: a late
- * message about the token must not release it as an unknown one. `ended` is called again
- * then. Returns false if the claim need not be kept. */
+/* Keeps a claim that has ended, and whose token stays in Redis: a late message about the
+ * token must not release it as an unknown one. It is moved from its name's claims to
+ * client->lingering, until the token's time has passed, or until a message that was sent
+ * before must have arrived or its connection must have ended. `ended` is called again
+ * then, and calls this again. Returns false if the claim need not be kept (longer). */
 bool lw__claim_linger(struct lw__claim *claim);
 
 static inline struct lw__claim *lw__claim_of(struct lw__command *command)

@@ -875,19 +875,8 @@ static void ended(struct lw__claim *claim)
 
 void lw__turns_close(struct lw_client *client)
 {
-    struct lw__name *name = lw__name_after(client, NULL), *next;
-
-    for (; name != NULL; name = next) {
-        struct lw__claim *claim, *after;
-
-        lw__name_ref(name);
-        DL_FOREACH_SAFE(name->claims, claim, after) {
-            if (claim->machine.phase == LW__ENDED) {
-                lw__claim_free(claim);
-            }
-        }
-        next = lw__name_after(client, name);
-        lw__name_unref(client, name);
+    while (client->lingering != NULL) {
+        lw__claim_free(client->lingering);
     }
 }
 
