@@ -114,8 +114,8 @@
  * there is nothing to report.
  *
  * Log messages, lw_lock_errstr and each `why` are safe to display: one line of printable
- * UTF-8, with any other byte as \xNN. A `why` is shorter than 160 bytes, the others are
- * shorter than 512 bytes. The strings of lw_inspect and lw_list are not safe, except for
+ * UTF-8, with any other byte as \xNN. Each fits into LW_WHY_SIZE bytes, with its NUL; a
+ * longer text is cut. The strings of lw_inspect and lw_list are not safe, except for
  * `server` and `role`.
  */
 #include <stddef.h>
@@ -129,6 +129,9 @@ extern "C" {
 #define LW_VERSION_MINOR 3
 #define LW_VERSION_PATCH 0
 #define LW_VERSION "0.3.0"
+
+/* Enough bytes for a copy of any `why`, of lw_lock_errstr, and for an errbuf. */
+#define LW_WHY_SIZE 512
 
 struct event_base; /* libevent's */
 struct lw_client;  /* its locks, and two connections to each server that it uses */
@@ -374,8 +377,9 @@ struct lw_client_options {
      * announce, if this process reaches the servers elsewhere (containers, NAT, tunnels).
      * Pairs, separated by commas, without blanks: HOST:PORT=HOST:PORT, or HOST=HOST for
      * all ports of a host, which stay the same. The left side is an announced address or
-     * name, compared as text (IPv6 addresses by value), the right side an address or a
-     * name that this process resolves. IPv6 addresses are in brackets. Example:
+     * name, compared without regard to case (IPv6 addresses by value), the right side an
+     * address or a name that this process resolves. IPv6 addresses are in brackets.
+     * Example:
      *
      *     "10.0.0.1:6379=127.0.0.1:7001,[fd00::3]=redis-3"
      *
@@ -561,7 +565,7 @@ struct lw_master {
  *   redis://[[user][:password]@]host[:port][/db]
  *   unix:///path[?db=N]
  *   redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db]
- *   redis-cluster://[[user][:password]@]host[:port][,host[:port]...]
+ *   redis-cluster://[[user][:password]@]host[:port][,host[:port]...][/db]
  *   redis-quorum://[[user][:password]@]host[:port],host[:port],host[:port]...[/db]
  *   rediss://, rediss-sentinel://, rediss-cluster://, rediss-quorum://   (with TLS)
  *   valkey://, valkeys://, valkey-sentinel:// ...      (the same as with redis)
@@ -577,8 +581,9 @@ struct lw_master {
  * that they are master. Fencing tokens distinguish such holders, and still grow unless
  * the new master's clock is behind the old one's. If the link is up when the client
  * changes its master, it goes down, and `why` of the link callback names the old and the
- * new master. While there is no master, `why` has what each sentinel answered. While no
- * sentinel answers, both connections to the master stay.
+ * new master. While there is no master, `why` has what each sentinel answered, cut so
+ * that all of them fit; the log has the whole answers. While no sentinel answers, both
+ * connections to the master stay.
  *
  * redis-cluster:// lists 1 to 16 nodes (default port 6379) of a cluster. Each name is
  * stored at the master that has its slot, and each slot has a fence counter. The client
@@ -588,10 +593,11 @@ struct lw_master {
  * single node is down: handles of names at that node have the reason in lw_lock_errstr,
  * and end with LW_ECONN if wait_ms is 0. While a slot moves to another node, its locks
  * are renewed and released, and mutexes are acquired in no order; waiters keep their
- * places, and poll. After a failover the same guarantees apply as with Sentinel. There
- * are no databases, and requests with LW_REDISSON return LW_EINVAL. Waiters are served by
- * hand-over if the servers have sharded channels (Redis 7, Valkey) and this account may
- * use them; otherwise they poll.
+ * places, and poll. After a failover the same guarantees apply as with Sentinel.
+ * Databases other than 0 need Valkey 9 with cluster-databases; elsewhere the server
+ * refuses SELECT, and the link stays down. LW_REDISSON returns LW_EINVAL. Waiters are
+ * served by hand-over if the servers have sharded channels (Redis 7, Valkey) and this
+ * account may use them; otherwise they poll.
  *
  * redis-quorum:// lists 3, 5 or 7 independent masters (default port 6379), each with the
  * same user, password and database. A mutex is held while a majority of them grants it.

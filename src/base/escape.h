@@ -6,7 +6,6 @@
 #define LW_ESCAPE_H
 #include <stddef.h>
 
-#define LW__WHY_MAX 160 /* size of a short reason */
 /* Enough for a script's error, with the line where it occurred. */
 #define LW__TEXT_MAX 512
 

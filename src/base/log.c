@@ -32,6 +32,8 @@ const char *lw_version(void)
     return LW_VERSION;
 }
 
+_Static_assert(LW__TEXT_MAX == LW_WHY_SIZE, "the header promises one size for all texts");
+
 static void deliver(const struct lw__log *log, int level, const char *message)
 {
     char escaped[LW__TEXT_MAX];

@@ -269,7 +269,7 @@ static bool parse_listed(struct span span, bool alone, struct lw__url *url,
                          struct explain *why)
 {
     struct lw__url_host *host = &url->hosts[url->host_count++];
-    char text[LW__WHY_MAX] = "";
+    char text[LW_WHY_SIZE] = "";
     struct explain own = {.text = text, .size = sizeof(text)};
 
     host->port = url->cluster || url->quorum ? 6379 : 26379;
@@ -338,13 +338,12 @@ static bool parse_cluster(const char *text, struct lw__url *url, struct explain 
 
     url->cluster = true;
     if (!parse_authority(text, url, &authority, &rest, why) ||
-        !parse_hosts(authority, url, why) || !no_query(rest, "the hosts", why)) {
+        !parse_hosts(authority, url, why) ||
+        !no_query(rest, "the hosts or database", why)) {
         return false;
     }
     return rest[0] == '\0' || rest[1] == '\0' ||
-           invalid(why,
-                   "\"%.40s\" after the hosts is not allowed; a cluster has no databases",
-                   rest);
+           parse_db((struct span){rest + 1, strlen(rest + 1)}, url, why);
 }
 
 /* Returns the earlier host of the list that is the same as hosts[i], or NULL. */

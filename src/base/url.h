@@ -30,7 +30,7 @@ struct lw__url {
 };
 /* Parses redis://[[user][:password]@]host[:port][/db], unix:///path[?db=N],
  * redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db],
- * redis-cluster://[[user][:password]@]host[:port][,host[:port]...], or
+ * redis-cluster://[[user][:password]@]host[:port][,host[:port]...][/db], or
  * redis-quorum://[[user][:password]@]host[:port],host[:port],host[:port]...[/db]; the
  * schemes with rediss use TLS. A scheme may begin with valkey in place of redis. %XX is
  * decoded, a host may be [v6], a user may have no password. Returns 0, LW_EINVAL or

@@ -224,7 +224,7 @@ int main(int argc, char **argv)
     const char *url = getenv("LOCKWIRE_URL"); /* no argument: it may have a password */
     struct gateway gateway = {.base = event_base_new()};
     struct event *term;
-    char why[200] = "out of memory"; /* or the library's text */
+    char why[LW_WHY_SIZE] = "out of memory"; /* or the library's text */
 
     if (argc > 2 && strcmp(argv[1], "--map") == 0) {
         options.address_map = argv[2];

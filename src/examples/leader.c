@@ -30,8 +30,8 @@ struct leader {
     struct event *term;
     long job_ms;
     int at_risk, stopping;
-    char why[200]; /* the library's explanation of a refused call */
-    int code;      /* the exit code */
+    char why[LW_WHY_SIZE]; /* the library's explanation of a refused call */
+    int code;              /* the exit code */
 };
 
 static void set_timer(struct leader *leader, struct event *timer, long ms)

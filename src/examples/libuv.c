@@ -233,7 +233,7 @@ int main(int argc, char **argv)
     struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
     struct job job = {.ms = argc > 2 ? strtol(argv[2], NULL, 10) : 100};
     struct event_base *base = event_base_new();
-    char why[200] = "out of memory";
+    char why[LW_WHY_SIZE] = "out of memory";
     uv_thread_t thread;
     uv_poll_t poll;
 

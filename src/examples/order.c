@@ -31,8 +31,8 @@ struct order {
     long wanted[ARTICLES], there[ARTICLES];
     char names[ARTICLES][80]; /* the names of the locks */
     size_t count;
-    char why[200]; /* the library's explanation of a refused call */
-    int code;      /* the exit code */
+    char why[LW_WHY_SIZE]; /* the library's explanation of a refused call */
+    int code;              /* the exit code */
 };
 
 static void path_of(const struct order *order, size_t i, const char *suffix,

@@ -47,7 +47,7 @@ int main(void)
     struct lw_client_options server = LW_CLIENT_OPTIONS_INIT;
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
     const char *url = getenv("LOCKWIRE_URL");
-    char why[200] = "out of memory"; /* the library replaces it by its reason */
+    char why[LW_WHY_SIZE] = "out of memory"; /* the library replaces it by its reason */
     struct lw_client *client;
     struct lw_lock *lock;
 

@@ -28,9 +28,9 @@ struct worker {
     struct lw_lock *lock; /* NULL: neither requested nor held */
     struct event *work, *term;
     const char *name, *store;
-    struct timeval takes; /* the duration of a job */
-    char why[200];        /* the library's explanation of a refused call */
-    int code;             /* the exit code */
+    struct timeval takes;  /* the duration of a job */
+    char why[LW_WHY_SIZE]; /* the library's explanation of a refused call */
+    int code;              /* the exit code */
 };
 
 /*

@@ -333,7 +333,7 @@ int lw_all_release(struct lw_all *all, lw_all_cb *done, void *arg)
 static int check_call(struct lw_client *client, const char *const *names, size_t count,
                       lw_all_cb *done, struct lw_all *const *ret)
 {
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     if (done == NULL || ret == NULL || names == NULL) {
         lw__options_explain(client, "%s is NULL",

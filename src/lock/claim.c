@@ -2,7 +2,8 @@
 /* A claim: one token in Redis at a time. This file feeds the claim's machine with
  * replies, messages and due times, and executes the machine's actions: it sends commands,
  * and reports events (struct lw__claim_events). It is independent of how handles share a
- * claim (turns.c), and decides nothing about a lock (machine.c).
+ * claim (turns.c). machine.c decides when the lock is held and what is sent; this file
+ * decides which form a release has (send_wanted, may_release_fast).
  *
  * Usual course: START sends a try; its two replies grant, and `granted` is called.
  * RELEASE sends a release, or a fast release if there seem to be no waiters; its reply
@@ -573,7 +574,7 @@ static bool note_set(struct lw__claim *claim, const struct lw__reply *reply)
         claim->try = lw__reply_undone(reply) ? LW__TRY_UNDONE : LW__TRY_FAILED;
         lw__escape(lw__reply_text(reply, NULL),
                    lw__node_first_error(lw__node_of_command(&claim->command)),
-                   LW__WHY_MAX);
+                   LW_WHY_SIZE);
         return true;
     case LW__REPLY_NIL:
         claim->try = LW__TRY_TAKEN;
@@ -1082,7 +1083,8 @@ static void report(struct lw__claim *claim, const struct lw__output *out)
     }
 }
 
-/* Feeds the machine, and executes its actions; with LW__DO_END the claim is freed. */
+/* Feeds the machine, and executes its actions; with LW__DO_END the
+ * event `ended` frees the claim, or keeps it (lw__claim_linger). */
 void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
 {
     bool asked = lw__machine_asks(claim->machine.phase);

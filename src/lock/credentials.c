@@ -82,7 +82,7 @@ static const char *fault_of(int status, const struct lw_credentials *given)
 /* Logs the refusal as well: that of a subscription is reported nowhere else. */
 static void refuse(struct lw_client *client, struct lw__login *login, const char *fault)
 {
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     (void)snprintf(why, sizeof(why), "no credentials available: %s", fault);
     lw__log_cause(&client->log, lw__now_us(), LOG_WARNING, "%s", why);

@@ -165,7 +165,7 @@ static bool copy_names(struct lw__list *list, const struct lw__reply *reply)
         return false;
     }
     for (size_t i = LW__SCAN_PAGE_NAMES; i < lw__reply_count(reply); i++) {
-        char why[LW__WHY_MAX];
+        char why[LW_WHY_SIZE];
         size_t length;
         const char *text = lw__reply_text(lw__reply_at(reply, i), &length);
 

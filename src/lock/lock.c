@@ -38,7 +38,7 @@
 static bool has_invalid_option(struct lw_client *client,
                                const struct lw_acquire_options *o)
 {
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
     int64_t lease_max = lw__options_lease_max(client);
 
     if ((unsigned)o->mode > LW_REDISSON) {
@@ -320,7 +320,7 @@ int lw_adopt(struct lw_client *client, const char *name, const char *token,
              struct lw_lock **ret)
 {
     struct lw_acquire_options checked;
-    char why[LW__WHY_MAX], text[LW__TOKEN_SIZE];
+    char why[LW_WHY_SIZE], text[LW__TOKEN_SIZE];
     int status = check_call(client, name, options, done, ret, &checked);
 
     if (status != 0) {

@@ -105,7 +105,8 @@ struct lw__name {
     uint32_t hash;
     uint32_t references; /* claims and handles */
     uint16_t slot;       /* of a cluster; 0 without a cluster */
-    /* A script of several keys was refused because the slot is migrating (renewal.c). */
+    /* renewal.c, turns.c: a script of several keys was refused because the slot is
+     * migrating. */
     bool slot_migrating;
     char text[];
 };
@@ -146,7 +147,7 @@ struct lw__notice {
 struct lw__link_notice {
     struct lw__notice notice;
     int up;
-    char why[LW__TEXT_MAX];
+    char why[LW_WHY_SIZE];
 };
 
 struct lw__notify {
@@ -237,7 +238,7 @@ struct lw__inspect_call {
     size_t hinted;   /* the broken holder whose client is asked to verify its hold */
     bool one_key;    /* the slot is migrating: only the name's own key is read */
     bool any_broken;
-    char why[LW__WHY_MAX], server[LW__TEXT_MAX];
+    char why[LW_WHY_SIZE], server[LW__TEXT_MAX];
 };
 
 #define LW__LIST_LOOKS 8 /* names that one lw_list inspects at the same time */
@@ -262,7 +263,7 @@ struct lw__list {
     size_t looking;
     struct lw__inspect_call *looks[LW__LIST_LOOKS]; /* NULL: free */
     bool over, in_callback;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
     unsigned map; /* number of the slot map that it waits for; 0: none */
     bool checked; /* against a fresh slot map: no scanned slot was at another node */
     unsigned slots;
@@ -298,7 +299,8 @@ struct lw__vote_ops {
 /* How a claim reports to its handles. */
 struct lw__claim_events {
     void (*granted)(struct lw__claim *claim);
-    /* Another owner holds the lock; asking.remaining_ms. */
+    /* The reply QUEUED: another owner holds the lock or is before the claim in the queue,
+     * or the script is sent again; asking.remaining_ms. */
     void (*refused)(struct lw__claim *claim);
     /* All waiters end with this status. */
     void (*failed)(struct lw__claim *claim, int status);
@@ -317,7 +319,9 @@ struct lw__claim_events {
     void (*renewed)(struct lw__claim *claim, bool sure);
     /* A message reports that the claim's token was broken. */
     void (*broken)(struct lw__claim *claim);
-    void (*ended)(struct lw__claim *claim); /* must free the claim */
+    /* No command of the token follows. Must free the claim, or keep it until the time of
+     * a detached token has passed (lw__claim_linger). */
+    void (*ended)(struct lw__claim *claim);
 };
 
 struct lw__quorum {
@@ -325,7 +329,7 @@ struct lw__quorum {
     struct lw__quorum_member members[LW__QUORUM_MOST];
     unsigned count, majority;
     bool up; /* a majority is connected */
-    char why[LW__TEXT_MAX];
+    char why[LW_WHY_SIZE];
     /* client.c */
     unsigned closed; /* members whose client has closed */
     /* quorum_votes.c */
@@ -386,7 +390,8 @@ struct lw_lock {
         } asking;
         struct {
             struct lw__renew_call *renew_calls; /* renewal.c */
-            /* handle.c: its deadline, once it is lost by the clock; else 0 */
+            /* handle.c, lock.c, turns.c: its deadline, once it is lost by the clock,
+             * until the rest of the lease is given up; else 0 */
             int64_t lost_at_us;
         } held;
         int64_t retry_ms; /* with LW_EBUSY; else 0 */
@@ -394,8 +399,9 @@ struct lw_lock {
 
     /* turns.c and handle.c */
     struct lw_lock *turn_next,
-        *turn_prev;          /* the waiters, or the co-holders, of one claim */
-    struct lw__claim *claim; /* NULL: it has nothing in Redis */
+        *turn_prev; /* the waiters, or the co-holders, of one claim */
+    /* Written by lock.c and ending.c, too. NULL: the handle has no claim. */
+    struct lw__claim *claim;
     /* The end of the wait, of the hold or of the release; or lw__lock_call_later. */
     struct lw__timer timer;
 
@@ -420,8 +426,8 @@ struct lw_lock {
     bool freed;
 
     bool delivered; /* handle.c: the callback of its grant was called */
-    /* handle.c: LW_OK is queued for its callback. Cleared by the file that delivers the
-     * grant or takes it back: deliver.c, lock.c, turns.c. */
+    /* handle.c: LW_OK is queued for its callback. Cleared where the grant is delivered or
+     * taken back, and where the handle ends: deliver.c, lock.c, turns.c, handle.c. */
     bool granted;
 
     uint8_t state; /* enum lw_state: deliver.c, and lock.c where the caller changed it */
@@ -480,7 +486,8 @@ struct lw__claim {
     struct lw__heap_node renewal; /* renewal.c: when it is due */
     unsigned once_waiters;        /* handle.c: waiters with wait_ms 0 */
     uint8_t fences_drawn;         /* fencing tokens that its grant drew */
-    uint8_t passed_count;   /* handles that its grant has served (turns.c, handle.c) */
+    /* handles that its grant has served (turns.c, handle.c, quorum_votes.c) */
+    uint8_t passed_count;
     bool asked_to_join : 1; /* the request in flight joins the queue */
     bool sent_limit : 1;    /* the request in flight has a queue_limit */
     bool full : 1;          /* the last reply: so many others are queued */
@@ -490,10 +497,12 @@ struct lw__claim {
     bool short_release_sent : 1;            /* the release is sent in full from now on */
     bool joinable : 1;                      /* turns.c: further handles may join it */
     enum lw__next_renewal next_renewal : 2; /* turns.c */
-    bool verify : 1; /* renewal.c: a message reports that its token was broken */
+    /* renewal.c: a message reports that its token was broken; claim.c clears it for a
+     * fresh token */
+    bool verify : 1;
     uint8_t linger_rounds : 2; /* how often lw__claim_linger has kept it */
-    /* handle.c: an error was reported to the handles, and no successful reply has arrived
-     * since */
+    /* handle.c, turns.c: an error was reported to the handles, and no successful reply
+     * has arrived since */
     bool error_reported : 1;
 
     /* lw__machine_asks(phase) says which part is valid; claim.c clears it when that
@@ -514,8 +523,9 @@ struct lw__claim {
             /* turns.c: its lease must be renewed because a handle entered then; 0: it was
              * (renewal.c) */
             int64_t entered_us;
-            /* handle.c, turns.c: until then its token stays in Redis, also after its
-             * release, which is a detach then. LW__NEVER: as long as its lease lasts. */
+            /* handle.c, turns.c, claim.c: the earliest time at which the token may be
+             * removed from Redis. A release before it sends a detach instead. LW__NEVER:
+             * the token stays until its lease expires; 0: there is no such time. */
             int64_t stays_until_us;
             unsigned drawn_on; /* turns.c: the connection that drew its fencing tokens */
         } held;
@@ -552,10 +562,10 @@ struct lw_client {
     lw_close_cb *closed;
     void *closed_arg;
     bool closing, freed;
-    bool inherited;         /* ended in a forked child: loop is NULL */
-    int error;              /* the lw_error that belongs to `why` */
-    char why[LW__TEXT_MAX]; /* the argument of the link callback */
-    struct lw_stats stats;  /* each counter is updated where its event happens */
+    bool inherited;        /* ended in a forked child: loop is NULL */
+    int error;             /* the lw_error that belongs to `why` */
+    char why[LW_WHY_SIZE]; /* the argument of the link callback */
+    struct lw_stats stats; /* each counter is updated where its event happens */
 
     struct lw__hash_key hash_key; /* of all hash tables of the client */
     struct lw__names names;       /* name.c */
@@ -719,7 +729,7 @@ void lw__turns_link_down(struct lw_client *client, const struct lw__node *node);
 void lw__ending_drained(struct lw_client *client); /* a close may be complete now */
 void lw__ending_closed(
     struct lw_client *client); /* the close is complete: no loop left */
-/* Frees every claim, command and event; handles stay, inert. */
+/* Frees every claim, the route and the loop. Handles are not freed. */
 void lw__ending_take_down(struct lw_client *client);
 /* Frees the client if the caller has freed it and no callback runs. */
 void lw__ending_unref(struct lw_client *client);

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* The life of one token, as a pure function: (state, input, now) -> (state, actions). It
- * makes every decision on which the safety of a lock depends: whether a grant is
- * believed, until when, when to send a request again, what to release. It is independent
- * of clocks, sockets, memory and callbacks, and uses libc only.
+ * decides whether a grant is believed, until when, when to send a request again, and what
+ * to release. (src/README.md lists the functions elsewhere on which the safety of a lock
+ * depends as well.) It is independent of clocks, sockets, memory and callbacks, and uses
+ * libc only.
  *
  * Usual course: START sends a try; the reply GRANTED grants; RELEASE sends a release; the
  * reply RELEASED reports it, and the token has ended.
  * Waiting: START sends a try; NOT_GRANTED sends a request to join; the reply QUEUED leads
  * to sleep. HANDED_OVER grants at once if enough of the claim window is left, else the
  * token requests the lock again.
- * Failures: with UNKNOWN (no reply, or none that decides) the same command is sent again
- * after a delay or when the link comes up; a release until the lease has expired. REFUSED
- * fails, and releases what the token may hold. At its deadline an undelivered grant is
- * requested again (UNDELIVERED), and a delivered one is lost and then released
- * (LOST_LOCALLY). LOST_ON_SERVER reports the loss. */
+ * Failures: after UNKNOWN (no reply, or none that decides) the machine retries after a
+ * delay or when the link comes up: an acquisition by the script, also after a try; a
+ * release until the lease has expired, and for at least one lease. REFUSED is permanent:
+ * an acquisition fails, and what the token may hold is released; a release ends. At its
+ * deadline an undelivered grant is requested again (UNDELIVERED), and a delivered one is
+ * lost and then released (LOST_LOCALLY). LOST_ON_SERVER reports the loss. */
 #ifndef LW_MACHINE_H
 #define LW_MACHINE_H
 #include <stdbool.h>
@@ -29,12 +31,13 @@ enum lw__phase {
     LW__QUEUED,        /* not granted; sends a request at due_us, or when woken */
     LW__REACQUIRE_DUE, /* the outcome of that request is unknown; sends it again so */
     LW__HELD,          /* ours until deadline_us */
-    LW__HELD_BY_MESSAGE, /* the same; the lease is still the claim window of a hand-over
-                          */
-    LW__EXPIRED,         /* lost on this side; released at deadline_us, not before */
+    LW__HELD_BY_MESSAGE, /* the same; the lease is the claim window of a hand-over */
+    LW__EXPIRED,         /* lost on this side; released at deadline_us, or when the caller
+                            frees the handle */
     LW__RELEASING,       /* a release is in flight; it leaves the queue as well */
     LW__RELEASE_DUE,     /* the outcome of a release is unknown; sends it at due_us */
-    LW__ENDED            /* nothing of the token is left in Redis, as far as is known */
+    LW__ENDED            /* no command follows. Until its lease expires the token may be
+                            in Redis still: detached, or after a refused release */
 };
 
 enum lw__event {
@@ -55,10 +58,10 @@ enum lw__event {
     LW__EV_STANDBY,        /* message: the waiter ahead was handed the lock, or the holder
                               has left it to its lease */
     LW__EV_RETRY_NOW,      /* the link came up or was bound, the try of the claim ahead is
-                              over,      or an untrusted message arrived */
+                              over, or an untrusted message arrived */
     LW__EV_DUE,            /* due_us has come */
     LW__EV_CANCEL,         /* no handle waits any longer */
-    LW__EV_RELEASE,        /* the holder releases, and no handle follows */
+    LW__EV_RELEASE,   /* the token is to be released or detached; no handle follows */
     LW__EV_REACQUIRE, /* the holder releases; a fresh token requests in the same script */
     LW__EV_UNDELIVERED,  /* the deadline came before the grant could be delivered */
     LW__EV_LOST_LOCALLY, /* `lost` was called because of the deadline */
@@ -178,7 +181,8 @@ struct lw__machine {
         int64_t release_until_us; /* releasing: when it stops retrying */
     };
     uint64_t fence;        /* of the hold; in flight, of that message */
-    int64_t held_until_us; /* the deadline of the token that is being released */
+    int64_t held_until_us; /* the last deadline of the token; while re-acquiring, of the
+                              previous one */
     int64_t first_sent_us; /* when the command with an unknown outcome was first sent */
     uint32_t window_us;    /* the claim window of the token, up to a minute */
     enum lw__phase phase : 8;
@@ -202,7 +206,7 @@ static inline bool lw__machine_delays(enum lw__event event)
 {
     return event == LW__EV_QUEUED || event == LW__EV_UNKNOWN;
 }
-/* Returns true before the token holds anything. */
+/* Returns true while no grant of the token is believed. It may have the name in Redis. */
 static inline bool lw__machine_asks(enum lw__phase phase)
 {
     return phase <= LW__REACQUIRE_DUE;

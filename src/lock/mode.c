@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of the modes. Other files read what a mode does, never which mode it is. */
+/* The table of the modes: what each mode does. Claims and handles go by this table. Which
+ * mode it is matters where options are checked and keys are read: lock.c, all.c,
+ * claim_message.c, inspect.c, list.c. */
 #include "lock/lock_private.h"
 
 #include "lockwire.h"

@@ -212,7 +212,7 @@ int lw__name_check_single(struct lw_client *client)
 
 int lw__name_check(struct lw_client *client, const char *name)
 {
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
     int status = lw__name_check_open(client);
 
     if (status != 0) {

@@ -58,7 +58,7 @@ int64_t lw__options_lease_max(const struct lw_client *client)
 static int check_options(struct lw_client *client)
 {
     struct lw_client_options *o = &client->options;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     set_default(&o->connect_timeout_ms, 5000);
     set_default(&o->request_timeout_ms, 5000);
@@ -100,8 +100,6 @@ static int check_options(struct lw_client *client)
                             (unsigned long)o->request_timeout_ms);
     } else if (o->db < 0) {
         lw__options_explain(client, "db %d is negative", o->db);
-    } else if (o->db > 0 && client->url.cluster) {
-        lw__options_explain(client, "db %d: a cluster has no databases", o->db);
     } else if (o->credentials != NULL &&
                (o->username != NULL || o->password != NULL ||
                 client->url.username != NULL || client->url.password != NULL)) {
@@ -185,7 +183,7 @@ static int check_sentinel(struct lw_client *client)
 static int set_address_map(struct lw_client *client)
 {
     const char *text = client->options.address_map;
-    char why[LW__TEXT_MAX];
+    char why[LW_WHY_SIZE];
     int status;
 
     if (text == NULL) {
@@ -213,7 +211,7 @@ static int set_tls(struct lw_client *client)
     const struct lw__url *url = &client->url;
     struct lw__tls_options trial;
     struct lw__tls *tls = NULL;
-    char why[LW__TEXT_MAX];
+    char why[LW_WHY_SIZE];
     int status;
 
     client->tls = (struct lw__tls_options){.ca = o->tls_ca,
@@ -288,7 +286,7 @@ int lw__options_take(struct lw_client *client, const char *url,
                      const struct lw_client_options *given)
 {
     struct lw_client_options *o = &client->options;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
     int status;
 
     *o = (struct lw_client_options)LW_CLIENT_OPTIONS_INIT;

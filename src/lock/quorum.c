@@ -139,7 +139,7 @@ static const struct lw__quorum_member *find_same(const struct lw__quorum_member 
 bool lw__quorum_admit(struct lw__quorum_member *member, struct lw__node *node)
 {
     const struct lw__quorum_member *same = find_same(member, node);
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     if (lw__node_is_clustered(node)) {
         (void)snprintf(why, sizeof(why), "a cluster's node cannot be in a quorum");

@@ -47,14 +47,14 @@ static const char *reason_of(const struct lw__vote *vote)
     return vote->refused ? "held by another client" : "no reply";
 }
 
-static void explain(const struct lw__votes *votes, char why[LW__TEXT_MAX])
+static void explain(const struct lw__votes *votes, char why[LW_WHY_SIZE])
 {
     const char *reasons[LW__QUORUM_MOST];
 
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
         reasons[i] = reason_of(&votes->vote[i]);
     }
-    lw__quorum_list(lw__votes_quorum(votes), reasons, why, LW__TEXT_MAX);
+    lw__quorum_list(lw__votes_quorum(votes), reasons, why, LW_WHY_SIZE);
 }
 
 struct count {
@@ -137,7 +137,7 @@ static void report_none(struct lw__votes *votes, const struct count *count)
     const struct lw__claim_events *events = claim->client->events;
     struct lw__input input = {.event = LW__EV_UNKNOWN, .sent_us = lw__now_us()};
     unsigned most = lw__votes_count(votes) - lw__votes_majority(votes);
-    char why[LW__TEXT_MAX];
+    char why[LW_WHY_SIZE];
 
     if (count->refused > 0) {
         report_refused(votes);
@@ -282,7 +282,7 @@ static void count_renewals(struct lw__votes *votes)
                                                                             : LW_ECONN;
     votes->renewing = false;
     if (status != LW_OK && claim->holder != NULL) {
-        char why[LW__TEXT_MAX];
+        char why[LW_WHY_SIZE];
 
         explain(votes, why);
         lw__handle_set_error(claim->holder, status, why);
@@ -309,7 +309,7 @@ static void lose(struct lw__votes *votes)
 {
     struct lw__claim *claim = votes->claim;
     struct lw__input input = {.event = LW__EV_VOTED};
-    char why[LW__TEXT_MAX];
+    char why[LW_WHY_SIZE];
     bool gone = false;
 
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
@@ -417,7 +417,7 @@ static void count_released(struct lw__votes *votes)
     struct lw__claim *claim = votes->claim;
     unsigned without = 0, not_held = 0, pending = 0, refused = 0;
     struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = lw__now_us()};
-    char why[LW__TEXT_MAX];
+    char why[LW_WHY_SIZE];
 
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
         int status = votes->vote[i].released;

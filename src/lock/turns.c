@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The handles that share a claim: which of them waits, holds, is handed the lock locally
- * or releases it. Handles of one client and name queue here, in order of arrival, while
- * Redis sees one token: those of a mutex, and those of LW_REDISSON, where handles of one
- * owner also hold together. Any other handle has a claim of its own. This file is
- * independent of commands and replies.
+/* Which handle of a claim waits, holds, is handed the lock locally or releases it.
+ * Several handles share a claim, and so one token in Redis, in two cases: mutexes without
+ * max_waiting if local_turns is above 1, which hold one after another, in order of
+ * arrival; and LW_REDISSON, where handles of one owner also hold together. Any other
+ * handle has a claim of its own. This file is independent of commands and replies.
  *
  * Usual course: lw__turns_join finds or makes a claim; `granted` makes its first waiter
  * the holder; lw__turns_release hands over to the next handle, without a command while

@@ -40,7 +40,7 @@ __attribute__((format(printf, 4, 5))) static int invalid(const struct explain *w
                                                          size_t number, const char *pair,
                                                          const char *format, ...)
 {
-    char shown[80], text[LW__WHY_MAX];
+    char shown[80], text[LW_WHY_SIZE];
     va_list args;
 
     va_start(args, format);
@@ -84,7 +84,7 @@ static int parse_pair(const char *text, size_t number, struct pair *ret,
                       const struct explain *explain)
 {
     const char *equals = strchr(text, '=');
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
     int status;
 
     if (equals == NULL) {

@@ -108,7 +108,7 @@ struct survey {
     size_t foreign_count, aliases;
     int status;    /* of all failures: lw__session_combine_status; 0 if there was none */
     size_t length; /* of `why` */
-    char why[LW__TEXT_MAX];
+    char why[LW_WHY_SIZE];
 
     /* What answers are compared with: the nodes of the map in use, or none; then those of
      * one with slots without an owner; and its epoch, 0 if unknown. */
@@ -461,7 +461,7 @@ static void map_replied(struct lw__request *request, const struct lw__reply *rep
     struct slot_map_query *query =
         LW__CONTAINER_OF(struct slot_map_query, map_request, request);
     struct lw__slot_map *map;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     if (query->over) {
         return;
@@ -965,7 +965,7 @@ static void refuse(const struct lw__cluster *cluster, struct lw__command *comman
                    const struct lw__redirect *redirect, const char *what)
 {
     const struct lw__endpoint *endpoint = &redirect->endpoint;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     (void)snprintf(why, sizeof(why), "slot %u was redirected to %.60s:%u: %.60s",
                    redirect->slot, endpoint->host, (unsigned)endpoint->port, what);
@@ -1087,7 +1087,7 @@ int lw__cluster_new(const struct lw__route_options *options,
 {
     struct lw__loop *loop = options->node.config.loop;
     struct lw__cluster *cluster;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     if (make(options, events, arg, &cluster) != 0) {
         return LW_ENOMEM;

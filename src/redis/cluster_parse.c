@@ -7,6 +7,7 @@
 #include "base/escape.h"
 #include "redis/reply.h"
 #include "redis/slot.h"
+#include "lockwire.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -27,9 +28,9 @@ __attribute__((format(printf, 2, 3))) static bool wrong(char *why, const char *f
 {
     va_list args;
 
-    (void)snprintf(why, LW__WHY_MAX, PREFIX);
+    (void)snprintf(why, LW_WHY_SIZE, PREFIX);
     va_start(args, format);
-    (void)vsnprintf(why + strlen(PREFIX), LW__WHY_MAX - strlen(PREFIX), format, args);
+    (void)vsnprintf(why + strlen(PREFIX), LW_WHY_SIZE - strlen(PREFIX), format, args);
     va_end(args);
     return false;
 }
@@ -229,7 +230,7 @@ bool lw__cluster_parse_map(const struct lw__reply *reply, char *why)
     struct lw__range range = {0};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__escape(lw__reply_text(reply, NULL), why, LW__WHY_MAX);
+        lw__escape(lw__reply_text(reply, NULL), why, LW_WHY_SIZE);
         return false;
     }
     if (lw__reply_type(reply) != LW__REPLY_ARRAY) {
@@ -250,7 +251,7 @@ bool lw__cluster_parse_range(const struct lw__reply *reply, size_t *at,
                              struct lw__range *ret)
 {
     struct lw__range range;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     while (*at < lw__reply_count(reply)) {
         if (read_range(reply, (*at)++, &range, why)) {

@@ -34,7 +34,7 @@ struct lw__redirect {
 };
 
 /* Returns true if the reply to CLUSTER SLOTS is valid as a whole. Otherwise `why`, of
- * size LW__WHY_MAX, has the reason and the number of the range, counted from 1. Slots
+ * size LW_WHY_SIZE, has the reason and the number of the range, counted from 1. Slots
  * that are in no range are valid, a reply without any range is not. */
 bool lw__cluster_parse_map(const struct lw__reply *reply, char *why);
 /* Reads the next range of such a reply, from the element *at on, and moves *at behind it.

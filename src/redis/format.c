@@ -9,6 +9,7 @@
 #include "base/escape.h"
 #include "redis/resp.h"
 #include "redis/slot.h"
+#include "lockwire.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -377,7 +378,7 @@ bool lw__format_read_message(const char *text, size_t length, const char *uuid,
                              struct lw__message *ret)
 {
     const char *at = text;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
     uint64_t window;
 
     *ret = (struct lw__message){0};

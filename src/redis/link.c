@@ -111,7 +111,8 @@ static struct lw__request *pending_pop(struct lw__pending_list *pending)
     return request;
 }
 
-/* No effect on a request that is not pending here. */
+/* While a request is pending it is in no list, and its `next` points to itself. The
+ * function has no effect on any other request. */
 static void pending_forget(struct lw__request *request)
 {
     if (request->prev != NULL && request->next == request) {
@@ -136,7 +137,8 @@ static void pending_clear(struct lw__pending_list *pending)
 
 /* ---- ending ---- */
 
-/* Frees everything except memory. Pending requests are reported later, not by hiredis. */
+/* Frees the connection and what belongs to it, and cancels the timers of the link. Its
+ * pending requests stay: on_end reports them, not hiredis. */
 static void close_connection(struct lw__link *link)
 {
     redisAsyncContext *context = link->context;
@@ -225,7 +227,7 @@ void lw__link_wipe_sent(struct lw__link *link, size_t room)
 /* Fails with what was being done, the peer, and the error. */
 static void fail_doing(struct lw__link *link, const char *what, const char *error)
 {
-    char why[sizeof(link->peer) + LW__WHY_MAX];
+    char why[sizeof(link->peer) + LW_WHY_SIZE];
 
     (void)snprintf(why, sizeof(why), "%s %s: %s", what, link->peer, error);
     lw__link_fail(link, why);
@@ -290,7 +292,7 @@ static bool has_arrived(const struct lw__link *link)
 static void on_overdue(void *arg)
 {
     struct lw__link *link = arg;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     link->refs++;
     if (link->state == LW__LINK_UP && oldest_due(link) <= lw__now_us()) {
@@ -317,7 +319,7 @@ static void fail_connecting(struct lw__link *link)
 {
     bool handshaking = (link->context->c.flags & REDIS_CONNECTED) != 0;
     bool silent = handshaking && lw__tls_heard(link->tls) == 0;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     (void)snprintf(why, sizeof(why), "no %s %.60s within %u ms%s",
                    handshaking ? "TLS handshake with" : "connection to", link->peer,
@@ -713,7 +715,7 @@ static void fail_by_context(struct lw__link *link, const redisContext *c)
 {
     const char *refused = lw__reader_why(&link->reader);
     const char *tls = link->tls != NULL ? lw__tls_why(link->tls) : NULL;
-    char why[sizeof(link->peer) + LW__WHY_MAX];
+    char why[sizeof(link->peer) + LW_WHY_SIZE];
 
     if (refused != NULL) {
         fail_doing(link, "invalid reply from", refused);
@@ -893,7 +895,7 @@ static int connect_link(struct lw__link *link, const struct lw__link_options *op
         text = strerror(EAGAIN);
     }
     if (text != NULL) {
-        (void)snprintf(why, LW__WHY_MAX, "connecting to %s: %s", link->peer, text);
+        (void)snprintf(why, LW_WHY_SIZE, "connecting to %s: %s", link->peer, text);
     }
     if (text != NULL || context == NULL || context->err != 0 ||
         lw__wire_attach(&link->wire, context) != 0) {
@@ -926,12 +928,12 @@ int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
     struct lw__link *link = new_link(loop, options, events, arg);
     int status;
 
-    (void)snprintf(why, LW__WHY_MAX, "%s", lw_strerror(LW_ENOMEM));
+    (void)snprintf(why, LW_WHY_SIZE, "%s", lw_strerror(LW_ENOMEM));
     if (link == NULL) {
         return LW_ENOMEM;
     }
     if (options->tls != NULL) {
-        status = lw__tls_new(options->tls, why, LW__WHY_MAX, &link->tls);
+        status = lw__tls_new(options->tls, why, LW_WHY_SIZE, &link->tls);
         if (status != 0) {
             destroy(link);
             if (status == LW_EINVAL) { /* a file is unusable, or cannot be opened */

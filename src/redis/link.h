@@ -67,7 +67,7 @@ struct lw__link_events {
 
 /* Starts connecting. Events come from the event loop, never from within a call. Returns
  * 0, LW_ENOMEM, LW_ECONN if connecting failed at once, or LW_ESYSTEM if this process or
- * the system can open no more sockets; `why` (size LW__WHY_MAX) has the reason. */
+ * the system can open no more sockets; `why` (size LW_WHY_SIZE) has the reason. */
 int lw__link_open(struct lw__loop *loop, const struct lw__link_options *options,
                   const struct lw__link_events *events, void *arg, char *why,
                   struct lw__link **ret);

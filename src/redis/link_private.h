@@ -3,6 +3,7 @@
 #ifndef LW_LINK_PRIVATE_H
 #define LW_LINK_PRIVATE_H
 #include "base/escape.h"
+#include "lockwire.h"
 #include "loop/loop.h"
 #include "redis/link.h"
 #include "redis/reader.h"
@@ -64,7 +65,7 @@ struct lw__link {
     struct lw__pending_list pending;
     struct lw__link_channel *channels;
 
-    char peer[112], why[LW__WHY_MAX];
+    char peer[112], why[LW_WHY_SIZE];
     struct lw__reader reader;
 };
 

@@ -145,7 +145,7 @@ bool lw__node_is_deprioritized(const struct lw__node *node);
 struct lw__node_fault {
     enum lw__error_class class;
     int status; /* the lw_error for the caller */
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 };
 /* Returns the fault, after another attempt to remove it has been started; or NULL if
  * there is none on this connection, or if it is a cluster's. */
@@ -221,7 +221,7 @@ bool lw__node_is_idle(const struct lw__node *node);
 bool lw__node_is_unsent(const struct lw__command *command);
 /* Fails all commands that wait for room, or for the node to be up. */
 void lw__node_fail_waiting(struct lw__node *node, const char *why);
-/* Returns room for the error of a command's first reply, of size LW__WHY_MAX, until the
+/* Returns room for the error of a command's first reply, of size LW_WHY_SIZE, until the
  * second reply is read, which follows it on the wire. */
 char *lw__node_first_error(struct lw__node *node);
 #endif

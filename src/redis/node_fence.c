@@ -203,7 +203,7 @@ const char *lw__node_reject_clock(struct lw__node *node, int64_t number)
 {
     time_t seconds = (time_t)(number / 1000000);
     struct tm date = {0};
-    char why[LW__WHY_MAX], day[16] = "";
+    char why[LW_WHY_SIZE], day[16] = "";
 
     if (gmtime_r(&seconds, &date) != NULL) {
         (void)strftime(day, sizeof(day), "%Y-%m-%d", &date);

@@ -42,7 +42,7 @@ struct lw__node {
     bool up;
     bool seeded;           /* the fence counter of this connection is set, or cannot be */
     bool deprioritized;    /* it did not serve a slot, and has served no command since */
-    char why[LW__WHY_MAX]; /* it is not up */
+    char why[LW_WHY_SIZE]; /* it is not up */
     int error;             /* the class of that; 0 if nothing has failed */
     char server[LW__SERVER_SIZE], numbers[LW__NUMBERS_SIZE];
     enum lw__fast_release fast_release;
@@ -75,7 +75,7 @@ struct lw__node {
     struct lw__deferred pump_call;
     struct lw__buffer buffer;     /* for encoding, kept */
     struct lw__redirect redirect; /* a command's, until all of its replies are in */
-    char first_error[LW__WHY_MAX];
+    char first_error[LW_WHY_SIZE];
 
     /* node_fence.c */
     struct lw__command seed, extend;

@@ -89,7 +89,7 @@ struct sentinel {
     struct lw__sentinel_answer refuted; /* what a probe has disproved last; or no host */
     struct lw__sentinel_answer answer;  /* when it was useful last */
     int64_t answer_us;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
     int status; /* the class of that: struct lw__failure */
 };
 
@@ -276,24 +276,26 @@ static void log_useless(struct sentinel *sentinel, const char *why)
                  (unsigned)sentinel->endpoint.port, why);
 }
 
-/* Those that wait fail, with the reason of each sentinel. */
+/* Those that wait fail, with the reason of each sentinel: an equal share of the room that
+ * the earlier ones left. */
 static void resolve_none(struct lw__sentinels *set)
 {
-    char why[LW__TEXT_MAX];
+    char why[LW_WHY_SIZE];
     size_t length =
         (size_t)snprintf(why, sizeof(why), "no sentinel reported a usable master");
+    size_t rest = set->count;
     struct lw__session *session;
     int status = 0;
 
     for (struct sentinel *one = set->all; one != NULL; one = one->next) {
+        size_t share = (sizeof(why) - length) / rest--;
+
         log_useless(one, useless_why(one));
         status = lw__session_combine_status(
             status, one->pending || one->useful ? LW_ECONN : one->status);
-        if (length < sizeof(why)) {
-            length += (size_t)snprintf(why + length, sizeof(why) - length, "; %s:%u: %s",
-                                       one->endpoint.host, (unsigned)one->endpoint.port,
-                                       useless_why(one));
-        }
+        (void)snprintf(why + length, share, "; %s:%u: %s", one->endpoint.host,
+                       (unsigned)one->endpoint.port, useless_why(one));
+        length += strlen(why + length);
     }
     while ((session = first_resolving(set)) != NULL) {
         lw__session_unresolved(session, status, why);
@@ -362,7 +364,7 @@ static void note_since(struct current_master *master,
 static bool take_master(struct current_master *master,
                         const struct lw__sentinel_answer *answer, int64_t announced_epoch,
                         int64_t now_us, const struct lw__address_map *map,
-                        char why[LW__TEXT_MAX])
+                        char why[LW_WHY_SIZE])
 {
     const struct lw__endpoint to = answer->endpoint, from = master->answer.endpoint;
     bool known = is_known(master);
@@ -372,11 +374,10 @@ static bool take_master(struct current_master *master,
 
     if (moves) {
         lw__address_map_note_target(map, &to, note);
-        (void)snprintf(why, LW__TEXT_MAX,
-                       "the master is now %.60s:%u%.100s, was %.60s:%u", to.host,
-                       (unsigned)to.port, note, from.host, (unsigned)from.port);
+        (void)snprintf(why, LW_WHY_SIZE, "the master is now %.60s:%u%.100s, was %.60s:%u",
+                       to.host, (unsigned)to.port, note, from.host, (unsigned)from.port);
     } else if (again) {
-        (void)snprintf(why, LW__TEXT_MAX,
+        (void)snprintf(why, LW_WHY_SIZE,
                        "%.60s:%u is the master again after another failover; locks "
                        "granted in between may be lost",
                        to.host, (unsigned)to.port);
@@ -403,7 +404,7 @@ static void probe_stop(struct probe *probe)
 static void follow(struct lw__sentinels *set, const struct lw__sentinel_answer *answer,
                    int64_t announced_epoch, int64_t now_us)
 {
-    char why[LW__TEXT_MAX];
+    char why[LW_WHY_SIZE];
 
     if (!take_master(&set->master, answer, announced_epoch, now_us,
                      set->servers.address_map, why)) {

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/escape.h"
 #include "redis/reply.h"
+#include "lockwire.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -105,12 +106,12 @@ bool lw__sentinel_parse_master(const struct lw__reply *reply,
     const char *wrong;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__escape(lw__reply_text(reply, NULL), why, LW__WHY_MAX);
+        lw__escape(lw__reply_text(reply, NULL), why, LW_WHY_SIZE);
         return false;
     }
     wrong = read_master(reply, &master);
     if (wrong != NULL) {
-        (void)snprintf(why, LW__WHY_MAX, "invalid reply to SENTINEL MASTER: no valid %s",
+        (void)snprintf(why, LW_WHY_SIZE, "invalid reply to SENTINEL MASTER: no valid %s",
                        wrong);
         return false;
     }

@@ -26,7 +26,7 @@ struct lw__sentinel_peer {
 };
 
 /* Parses the reply to SENTINEL MASTER. Returns false if it is unusable, and the reason in
- * `why`, of size LW__WHY_MAX. */
+ * `why`, of size LW_WHY_SIZE. */
 bool lw__sentinel_parse_master(const struct lw__reply *reply,
                                struct lw__sentinel_answer *ret, char *why);
 /* Finds the next sentinel with an endpoint and an id in the reply to SENTINEL SENTINELS,

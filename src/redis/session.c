@@ -206,7 +206,7 @@ static void link_down(void *arg, const char *why)
     bool refused = s->end == LW__END_REFUSED || s->end == LW__END_NO_SUBSCRIBE ||
                    lw__link_is_rejected(s->link);
     const char *step = unanswered_step(s);
-    char text[LW__WHY_MAX];
+    char text[LW_WHY_SIZE];
 
     cancel_login(s);
     (void)snprintf(text, sizeof(text), "%s", why);
@@ -338,7 +338,7 @@ static bool refuses_for_good(enum lw__handshake kind, const char *error)
  * be the master yet. Returns false if the session failed. */
 static bool check_role(struct lw__session *s, const struct lw__reply *reply)
 {
-    char why[LW__TEXT_MAX], note[LW__ADDRESS_MAP_NOTE_SIZE];
+    char why[LW_WHY_SIZE], note[LW__ADDRESS_MAP_NOTE_SIZE];
     const char *role = "";
 
     if (lw__reply_count(reply) > 0) {
@@ -368,7 +368,7 @@ static bool must_log_in_first(const struct lw__session *s, const char *error)
 /* Returns false if the session failed. */
 static bool check_sentinel_id(struct lw__session *s, const struct lw__reply *reply)
 {
-    char why[LW__WHY_MAX], id[LW__RUN_ID_SIZE * 4];
+    char why[LW_WHY_SIZE], id[LW__RUN_ID_SIZE * 4];
 
     if (strcmp(lw__reply_text(reply, NULL), s->config->sentinel_id) == 0) {
         return true;
@@ -386,7 +386,7 @@ static bool check_sentinel_id(struct lw__session *s, const struct lw__reply *rep
 static bool check_node_id(struct lw__session *s, const struct lw__reply *reply)
 {
     const char *expected = s->config->node_id;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     lw__cluster_parse_myid(reply, s->node_id);
     if (*expected == '\0' || *s->node_id == '\0' || strcmp(expected, s->node_id) == 0) {
@@ -405,7 +405,7 @@ static bool step_refused(struct lw__session *s, enum lw__handshake kind,
                          const char *error)
 {
     bool other_sentinel = kind == LW__HANDSHAKE_SENTINEL_ID || s->authenticated;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     if (kind == LW__HANDSHAKE_SENTINEL_ID && must_log_in_first(s, error)) {
         s->authenticated = true;
@@ -413,7 +413,10 @@ static bool step_refused(struct lw__session *s, enum lw__handshake kind,
         send_handshake(s);
         return false;
     }
-    (void)snprintf(why, sizeof(why), "%s: %s", step_names[kind], error);
+    (void)snprintf(why, sizeof(why), "%s: %s%s", step_names[kind], error,
+                   strstr(error, "SELECT is not allowed in cluster mode") != NULL
+                       ? " (use database 0, or Valkey 9 with cluster-databases)"
+                       : "");
     if (step_fails(kind, error)) {
         end_with(s,
                  other_sentinel && !is_busy(error) ? LW__END_OTHER_SENTINEL
@@ -664,7 +667,7 @@ static void connect_next(struct lw__session *s)
         .reply_elements = config->reply_elements,
         .tls = config->secure ? &tls : NULL,
     };
-    char why[LW__WHY_MAX] = "out of memory";
+    char why[LW_WHY_SIZE] = "out of memory";
     int status;
 
     if (tls.server_name == NULL) {
@@ -780,7 +783,7 @@ static void handshake_late(void *arg)
 
 static void look_up_late(struct lw__session *s)
 {
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     stop_lookup(s);
     (void)snprintf(why, sizeof(why), "timed out looking up \"%.100s\"",

@@ -105,7 +105,7 @@ struct lw__failure {
      * side rejects the other's TLS certificate, so that the next try fails as well;
      * LW_ESYSTEM if this process can open no more sockets; LW_ENOMEM */
     int status;
-    char why[LW__TEXT_MAX]; /* "" if there was no failure */
+    char why[LW_WHY_SIZE]; /* "" if there was no failure */
 };
 
 struct lw__session_events {
@@ -201,7 +201,7 @@ struct lw__session {
     /* These belong to the handshake in progress. */
     int64_t new_id;
     char new_run_id[LW__RUN_ID_SIZE];
-    char handshake_error[LW__WHY_MAX]; /* the last one; "" after another reply */
+    char handshake_error[LW_WHY_SIZE]; /* the last one; "" after another reply */
     struct lw__failure failure;        /* of this attempt so far, or of the last one */
     char pending[LW__TEXT_MAX];        /* what the attempt waits for; "" if for nothing */
 };

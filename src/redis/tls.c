@@ -48,7 +48,7 @@ struct lw__tls {
     lw__tls_unwritable_fn *unwritable;
     void *arg;
     char name[NAME_SIZE];
-    char why[LW__WHY_MAX]; /* "" while nothing has failed */
+    char why[LW_WHY_SIZE]; /* "" while nothing has failed */
 };
 
 /* ---- the server's name ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A table that fits a width. Independent of its contents. Owns how wide a text is:
- * ideographs and emoji have two columns, combining marks none, other characters one. */
+ * ideographs and wide emoji have two columns, combining marks none, others one. */
 #ifndef LW_TOOL_COLUMNS_H
 #define LW_TOOL_COLUMNS_H
 #include <stddef.h>

@@ -86,7 +86,7 @@ struct session {
     bool link_up;
     bool connected;   /* at least once; a later failure is an outage */
     bool interrupted; /* by a key, while waiting */
-    char down_reason[200];
+    char down_reason[LW_WHY_SIZE];
     char error[300]; /* the library's explanation of an invalid call */
 };
 

@@ -112,7 +112,7 @@ static const struct lw__tls_options *files(void)
 
 static int life_files(const char *url, int64_t wait_ms)
 {
-    char why[LW__WHY_MAX] = "";
+    char why[LW_WHY_SIZE] = "";
     struct lw__tls *tls;
     int status = lw__tls_new(files(), why, sizeof(why), &tls);
 
@@ -199,7 +199,7 @@ static void open_link(int port)
                                        .request_timeout_ms = STAGE_WAIT_MS,
                                        .reply_max = 100000,
                                        .tls = files()};
-    char why[LW__WHY_MAX] = "";
+    char why[LW_WHY_SIZE] = "";
 
     assert_int_equal(lw__loop_new(alone.base, &alone.loop), 0);
     if (lw__link_open(alone.loop, &options, &events, NULL, why, &alone.link) != 0) {

@@ -11,6 +11,7 @@
 #include "loop/loop.h"
 #include "redis/link.h"
 #include "redis/reply.h"
+#include "lockwire.h"
 
 #include <event2/event.h>
 #include <string.h>
@@ -169,7 +170,7 @@ static void open_scene(struct scene *scene)
                                        .connect_timeout_ms = 60000,
                                        .request_timeout_ms = 60000,
                                        .reply_max = 2000};
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     listen_once();
     scene->base = event_base_new();

@@ -16,6 +16,7 @@
 #include "redis/reply.h"
 #include "redis/sentinel_parse.h"
 #include "redis/slot.h"
+#include "lockwire.h"
 
 #include <string.h>
 
@@ -95,7 +96,7 @@ static void check_sentinel(const struct lw__reply *reply)
 {
     struct lw__sentinel_answer master;
     struct lw__sentinel_peer other;
-    char why[LW__WHY_MAX] = "";
+    char why[LW_WHY_SIZE] = "";
 
     if (lw__sentinel_parse_master(reply, &master, why)) {
         check_place(&master.endpoint);
@@ -141,7 +142,7 @@ static void check_redirect(const struct lw__reply *reply)
 static void check_cluster(const struct lw__reply *reply)
 {
     struct lw__range range;
-    char why[LW__WHY_MAX] = "", id[LW__NODE_ID_SIZE];
+    char why[LW_WHY_SIZE] = "", id[LW__NODE_ID_SIZE];
     bool good = lw__cluster_parse_map(reply, why);
     size_t ranges = 0, slots = 0;
 

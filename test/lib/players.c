@@ -63,6 +63,9 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     if (peer->links < 64) {
         peer->linked_ms[peer->links++] = now_ms();
     }
+    if (strlen(why) >= LW_WHY_SIZE) {
+        stage_complain("a reason of %zu bytes came to %s", strlen(why), peer->label);
+    }
     (void)snprintf(peer->why, sizeof(peer->why), "%s", why);
     add_line(peer->whys, sizeof(peer->whys), why);
     if (peer->shows_link) {

@@ -31,7 +31,7 @@ struct peer {
     struct lw_client *client; /* NULL once freed */
     int ups, downs;
     bool up, closed, closing, shows_link;
-    char why[512];         /* of the last link callback */
+    char why[LW_WHY_SIZE]; /* of the last link callback */
     char whys[8192];       /* of all, one per line */
     char log[32768];       /* all messages, "<level> text", one per line */
     char error[256];       /* errbuf */

@@ -376,8 +376,8 @@ static void collect(struct wire *wire)
     hang_up(wire);
 }
 
-/* Returns the first wire for which there was no room. One poll serves all wires, since
- * nineteen in twenty have sent nothing. */
+/* Returns the wire at which to go on, or NULL. One poll serves many wires, since most of
+ * them have sent nothing. */
 static struct wire *collect_some(const struct host *host, struct wire *wire)
 {
     enum { ROOM = 64 };

@@ -49,7 +49,7 @@ struct scene {
     struct lw__session_config config;
     struct lw__session session;
     int ready, lost;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
     /* The servers */
     struct event *listening[FAMILIES];
     int keepers[FAMILIES]; /* keep the ports */

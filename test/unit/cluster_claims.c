@@ -24,7 +24,7 @@
 struct request {
     struct lw_lock *lock;
     int status; /* 1: not completed yet */
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 };
 
 static struct lw_client *client;

@@ -17,6 +17,7 @@
 #include "redis/cluster_parse.h"
 #include "redis/reader.h"
 #include "redis/reply.h"
+#include "lockwire.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +64,7 @@ static void put_answer(char *out, const char *answer)
 
 struct told {
     bool good;
-    char why[LW__WHY_MAX], ranges[4096];
+    char why[LW_WHY_SIZE], ranges[4096];
 };
 
 static void take(const struct lw__reply *reply, struct told *told)

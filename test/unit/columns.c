@@ -28,13 +28,15 @@ static void test_how_wide_a_text_is(void **state)
         {"abc", 3},
         {"gr\u00fcn", 4},
         {"\u20ac\u20ac", 2},
-        {"e\u0301a\u0308", 2}, /* combining marks */
-        {"a\u200db", 2},       /* a joiner */
-        {"\u65e5\u672c", 4},   /* ideographs */
-        {"\ud55c\uff21", 4},   /* Hangul, a full-width A */
-        {"\U0001f512x", 3},    /* emoji */
-        {"\u2713\ufe0f", 1},   /* a variation selector */
-        {"\xe2\x82", 1},       /* half a character */
+        {"e\u0301a\u0308", 2},           /* combining marks */
+        {"a\u200db", 2},                 /* a joiner */
+        {"\u65e5\u672c", 4},             /* ideographs */
+        {"\ud55c\uff21", 4},             /* Hangul, a full-width A */
+        {"\U0001f512x", 3},              /* emoji */
+        {"\u2705\u231a\u26a1\u2b50", 8}, /* wide ones among symbols; narrow ones: */
+        {"\u2713\u2600\u231b\U0001f321\U0001f5a5", 6},
+        {"\u2713\ufe0f", 1}, /* a variation selector */
+        {"\xe2\x82", 1},     /* half a character */
         {"\U0010ffff", 1},
     };
 

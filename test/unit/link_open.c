@@ -30,7 +30,7 @@ static int try_open(struct scene *scene, const char *host, const char *path, cha
 static void test_connect_calls_that_fail_at_once(void **state)
 {
     struct scene *scene = *state;
-    char why[LW__WHY_MAX], path[200];
+    char why[LW_WHY_SIZE], path[200];
 
     assert_int_equal(try_open(scene, NULL, "/nowhere/at/all", why), LW_ECONN);
     assert_string_equal(why, "connecting to /nowhere/at/all: No such file or directory");

@@ -4,6 +4,7 @@
  * limit.
  */
 #include "link_scene.h"
+#include "lockwire.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -300,7 +301,7 @@ int scene_try_start(struct scene *scene)
         .request_timeout_ms = scene->request_timeout_ms,
         .reply_max = REPLY_MAX,
     };
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 
     return lw__link_open(scene->loop, &options, &events, scene, why, &scene->link);
 }

@@ -343,6 +343,29 @@ static void test_each_one_says_why_it_is_of_no_use(void **state)
                         "sentinel S4: invalid reply to SENTINEL MASTER: no valid ip\n");
 }
 
+static void test_a_long_reason_leaves_room_for_the_others(void **state)
+{
+    struct scene *scene = *state;
+    static const char error[] = "-ERR 000000000000000000000000000000000000000000000000000"
+                                "00000000000000000000000000000000000000000000000000000000"
+                                "00000000000000000000000000000000000000000000000000000000"
+                                "00000000000000000000000000000000000000000000000000000000"
+                                "00000000000000000000000000000000000000000000000000000000"
+                                "00000000000000000000000000000000000000000000000000000000"
+                                "00000000000000000000000000000000000000000000000000000000"
+                                "000000000000000000000000000000000000000000000000\r\n";
+
+    scene->config.backoff_min_ms = scene->config.backoff_max_ms = 50;
+    scene->s[0].raw = scene->s[1].raw = error;
+    scene->s[2].raw = "-ERR unknown command 'SENTINEL'\r\n";
+    scene_start(scene, 3);
+    go(scene, &scene->a);
+    await(scene, "a lost: no sentinel reported a usable master; S1: ERR 0000");
+    assert_true(strlen(scene->trace) < LW_WHY_SIZE + sizeof("a lost: ; "));
+    assert_non_null(strstr(scene->trace, "0; S2: ERR 0000"));
+    assert_non_null(strstr(scene->trace, "0; S3: ERR unknown command 'SENTINEL'; "));
+}
+
 static void test_silence_ends_with_half_the_time_for_connecting(void **state)
 {
     struct scene *scene = *state;
@@ -1393,6 +1416,7 @@ int main(void)
         TEST(test_older_than_known_is_believed_when_all_are_heard),
         TEST(test_a_name_and_an_address_for_one_server_do_not_alternate),
         TEST(test_each_one_says_why_it_is_of_no_use),
+        TEST(test_a_long_reason_leaves_room_for_the_others),
         TEST(test_silence_ends_with_half_the_time_for_connecting),
         TEST(test_when_all_have_gone_the_connection_stays),
         TEST(test_who_is_no_master_is_left_and_asked_about_again),

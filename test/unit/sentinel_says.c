@@ -15,6 +15,7 @@
 #include "base/escape.h"
 #include "redis/reader.h"
 #include "redis/sentinel_parse.h"
+#include "lockwire.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +61,7 @@ static void with_reply(const char *bytes, size_t length, fn *use, void *arg)
 struct answer {
     struct lw__sentinel_answer master;
     bool good;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
 };
 
 static void take_master(const struct lw__reply *reply, void *arg)
@@ -202,7 +203,7 @@ static void test_what_is_of_no_use_is_told(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         struct answer answer = master(bad[i][0]);
-        char why[LW__WHY_MAX];
+        char why[LW_WHY_SIZE];
 
         (void)snprintf(why, sizeof(why), "invalid reply to SENTINEL MASTER: no valid %s",
                        bad[i][1]);

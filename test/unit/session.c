@@ -38,7 +38,7 @@ struct scene {
     int name_server;
     char file[40]; /* in place of /etc/resolv.conf */
     int lost;
-    char why[LW__WHY_MAX];
+    char why[LW_WHY_SIZE];
     int64_t lost_us;
     int wanted, forgotten; /* calls of the login's events */
     struct lw__deferred stops;

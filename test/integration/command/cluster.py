@@ -83,8 +83,8 @@ class Names(ClusterTest):
         for name in NAMES:
             said = self.ask(0, "run", name, "--redis", url, "--", COMMAND, "status", name)
             self.assertIn(f"{name}: 1 holder", said)
-        self.assertIn("a cluster has no databases",
-                      self.ask(64, "status", "job", "--redis", url + "/1"))
+        self.assertIn('database "x" is not a number',
+                      self.ask(64, "status", "job", "--redis", url + "/x"))
 
     def test_who_waits_is_handed_the_lock(self):
         first = self.holder("first")

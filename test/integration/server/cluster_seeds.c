@@ -338,6 +338,25 @@ static void an_address_that_went_to_another_cluster_is_not_used(void **state)
     serves(a, name_at(1, 0));
 }
 
+/* Redis, and Valkey before 9, refuse SELECT; Valkey 9 has one database by default. */
+static void a_database_that_the_nodes_lack_is_reported(void **state)
+{
+    char url[512];
+    struct peer *a;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    (void)snprintf(url, sizeof(url), "%s/3", cluster_url());
+    a = start_with("a", url, NULL);
+    UNTIL(a->downs > 1);
+    assert_int_equal(a->ups, 0);
+    assert_has(a->why, "SELECT: ERR ");
+    if (strstr(a->why, "DB index is out of range") == NULL) {
+        assert_has(a->why, "(use database 0, or Valkey 9 with cluster-databases)");
+    }
+    is_told(a, "x", LW_ECONN, "SELECT: ERR ");
+}
+
 /* ---- a node without its cluster ---- */
 
 static void a_node_behind_the_url_of_one_server_says_which(void **state)
@@ -370,6 +389,7 @@ int main(void)
         STAGE_TEST(a_cluster_that_calls_itself_down_says_so),
         STAGE_TEST(a_first_seed_that_stands_alone_is_not_believed),
         STAGE_TEST(an_address_that_went_to_another_cluster_is_not_used),
+        STAGE_TEST(a_database_that_the_nodes_lack_is_reported),
         STAGE_TEST(a_node_behind_the_url_of_one_server_says_which),
     };
 
