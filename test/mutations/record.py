@@ -97,7 +97,9 @@ class Recorder:
 
     def play(self, mutations):
         path = self.options.record
-        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        lines = []
+        if path.exists():
+            lines = [json.loads(line) for line in path.read_text().splitlines()]
         with path.open('a') as file:
             def write(line):
                 print(json.dumps(line), file=file, flush=True)

@@ -118,7 +118,9 @@ class Run:
             for tried in range(TRIES):
                 if found := self.failure(mutation, folder, None):
                     break
-            alone = mutation._replace(words=(found[1],)) if found and '/' in mutation.test else mutation
+            alone = mutation
+            if found and '/' in mutation.test:
+                alone = mutation._replace(words=(found[1],))
             steady = found and not (again or tried) and self.failure(alone, folder, None)
         if found and steady:
             self.store.put(key, mutation.name, found)
@@ -191,7 +193,8 @@ def in_order(mutations):
     """Returns them in the order in which they are compiled: those of the simulator last, while
     other tests wait; and those of the same file together, because the next compilation compiles
     the restored file as well."""
-    return sorted(mutations, key=lambda one: (one.test == SIM, one.edits[0][0], one.test, one.words))
+    return sorted(mutations,
+                  key=lambda one: (one.test == SIM, one.edits[0][0], one.test, one.words))
 
 
 def main():
@@ -214,8 +217,9 @@ def main():
         return
     if options.check:
         sys.exit(0 if lists.check(options.source) else 1)
+    words = options.only or ['']
     mutations = in_order([one for one in lists.load()
-                          if options.only is None or any(word in one.name for word in options.only)])
+                          if any(word in one.name for word in words)])
     with tempfile.TemporaryDirectory(prefix='lockwire-mutations-') as place:
         if options.record:
             print(' tests  mutation', flush=True)
