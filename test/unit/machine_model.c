@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <string.h>
+
 int model_client(int token)
 {
     return MODEL_CLIENT(token);
@@ -46,10 +48,16 @@ static void extend(struct model *model, int64_t ends_us)
     }
 }
 
-static void publish(struct model *model, struct model_message message)
+/* Returns the place of a new message. */
+static struct model_message *publish(struct model *model, int token)
 {
+    struct model_message *message = &model->outbox[model->messages];
+
     assert_true(model->messages < MODEL_OUTBOX);
-    model->outbox[model->messages++] = message;
+    model->messages++;
+    memset(message, 0, sizeof(*message));
+    message->token = token;
+    return message;
 }
 
 /* Gives each event its fencing token, its lease and its message. */
@@ -61,22 +69,22 @@ static void settle(struct model *model, int64_t us, int64_t lease_us,
     }
     for (int i = 0; i < answer->event_count; i++) {
         const struct model_event *event = &answer->events[i];
-        struct model_message message = {.token = event->token, .us = us};
+        struct model_message *message;
 
         if (event->what == MODEL_STANDBY) {
-            message.window_us = model->window_us;
-            publish(model, message);
+            publish(model, event->token)->window_us = model->window_us;
             continue;
         }
-        message.fence = model->last_number + 1;
         model->last_number += 16;
         if (event->what == MODEL_HANDED_OVER) {
-            message.handed = true;
-            publish(model, message);
+            message = publish(model, event->token);
+            message->handed = true;
+            message->fence = model->last_number - 15;
+            message->us = us;
             extend(model, us + model->window_us);
         } else {
             reply->event = LW__EV_GRANTED;
-            reply->granted.fence = message.fence;
+            reply->granted.fence = model->last_number - 15;
             extend(model, us + lease_us);
         }
     }
@@ -110,39 +118,38 @@ static void refuse(struct model *model, int64_t us, const struct model_answer *a
     reply->queued.again = answer->again != 0;
 }
 
-struct lw__input model_run(struct model *model, int64_t now_us, int64_t lease_us,
-                           const struct model_call *call)
+void model_run(struct model *model, int64_t now_us, int64_t lease_us,
+               const struct model_call *call, struct lw__input *reply)
 {
-    struct lw__input reply = {.event = LW__EV_NOT_GRANTED};
     int64_t us = begin(model, now_us);
     struct model_answer answer;
 
+    reply->event = LW__EV_NOT_GRANTED;
     mutex_model_run(&model->mutex, call, &answer);
-    settle(model, us, lease_us, &answer, &reply);
+    settle(model, us, lease_us, &answer, reply);
     switch (call->kind) {
     case MODEL_TRY:
         break;
     case MODEL_RENEW:
-        reply.event = LW__EV_LOST_ON_SERVER;
+        reply->event = LW__EV_LOST_ON_SERVER;
         if (answer.outcome == 1) {
             extend(model, us + lease_us);
-            reply.event = LW__EV_RENEWED;
-            reply.renewed.lease_us = reply.renewed.wanted_us = lease_us;
+            reply->event = LW__EV_RENEWED;
+            reply->renewed.lease_us = reply->renewed.wanted_us = lease_us;
         }
         break;
     case MODEL_RELEASE:
-        reply.event = LW__EV_RELEASED;
-        reply.released.released = answer.released != 0;
-        reply.released.again = answer.again != 0;
+        reply->event = LW__EV_RELEASED;
+        reply->released.released = answer.released != 0;
+        reply->released.again = answer.again != 0;
         break;
     default:
         if (answer.outcome == 0) {
-            refuse(model, us, &answer, &reply);
-            reply.queued.released = answer.released != 0;
-            reply.queued.asked_to_join = call->kind == MODEL_TURN && call->wait;
+            refuse(model, us, &answer, reply);
+            reply->queued.released = answer.released != 0;
+            reply->queued.asked_to_join = call->kind == MODEL_TURN && call->wait;
         } else {
-            reply.granted.released = answer.released != 0;
+            reply->granted.released = answer.released != 0;
         }
     }
-    return reply;
 }

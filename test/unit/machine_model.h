@@ -40,7 +40,7 @@ struct model {
 
 int64_t model_time(const struct model *model, int64_t now_us);
 bool model_has(const struct model *model, int token); /* holds, or is queued */
-/* Returns the event of the reply, with its fields. */
-struct lw__input model_run(struct model *model, int64_t now_us, int64_t lease_us,
-                           const struct model_call *call);
+/* Sets the event of the reply and its fields; the others stay as they are. */
+void model_run(struct model *model, int64_t now_us, int64_t lease_us,
+               const struct model_call *call, struct lw__input *reply);
 #endif

@@ -155,14 +155,15 @@ static struct scene waiting(void)
         .now_us = 10 * MS,
     };
     static const struct model_call holder = REQUEST_OF(HOLDER), other = REQUEST_OF(OTHER);
+    struct lw__input ignored;
 
-    (void)model_run(&s.server, 0, LEASE, &holder);
+    model_run(&s.server, 0, LEASE, &holder, &ignored);
     lw__machine_init(&s.machine, WINDOW, LEASE);
     orders_step(
         &s, (struct lw__input){.event = LW__EV_START, .start = {.first_script = true}},
         "start");
     orders_pass_time(&s, 12 * MS);
-    (void)model_run(&s.server, 12 * MS, LEASE, &other);
+    model_run(&s.server, 12 * MS, LEASE, &other, &ignored);
     return s;
 }
 

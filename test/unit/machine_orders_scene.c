@@ -66,9 +66,10 @@ static void others_act(struct scene *s)
         [RELEASE_1] = {.kind = MODEL_RELEASE, .token = HOLDER},
         [ACQUIRE_2] = REQUEST_OF(OTHER),
         [RELEASE_2] = {.kind = MODEL_RELEASE, .token = OTHER}};
+    struct lw__input ignored;
 
-    (void)model_run(&s->server, others_us[s->others_done], LEASE,
-                    &theirs[s->others_done]);
+    model_run(&s->server, others_us[s->others_done], LEASE, &theirs[s->others_done],
+              &ignored);
     s->others_done++;
 }
 
@@ -80,18 +81,19 @@ static void execute(struct scene *s)
                               .wait = !s->machine.unwanted,
                               .ticket = s->machine.ticket};
 
-    s->answer = model_run(&s->server, s->execute_us, s->machine.lease_us, &call);
-    s->answer.sent_us = s->sent_us;
+    s->answer = (struct lw__input){.sent_us = s->sent_us};
+    model_run(&s->server, s->execute_us, s->machine.lease_us, &call, &s->answer);
     s->executed = true;
 }
 
 void orders_pass_time(struct scene *s, int64_t until_us)
 {
     static const struct model_call renewal = {.kind = MODEL_RENEW, .token = US};
+    struct lw__input renewed;
 
     if (s->renewal == RENEWAL_SENT && s->renewal_us <= until_us) {
-        s->renewed = model_run(&s->server, s->renewal_us, LEASE, &renewal).event ==
-                     LW__EV_RENEWED;
+        model_run(&s->server, s->renewal_us, LEASE, &renewal, &renewed);
+        s->renewed = renewed.event == LW__EV_RENEWED;
         s->renewal = RENEWAL_DONE;
     }
     for (;;) {

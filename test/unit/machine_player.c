@@ -338,9 +338,11 @@ void player_message(struct player *p, size_t i)
     if (message.token == p->token && p->machine.phase != LW__ENDED) {
         step(p, in);
     } else if (message.handed) { /* for an unknown token: released */
-        (void)model_run(
-            &world.server, world.now_us, 0,
-            &(struct model_call){.kind = MODEL_RELEASE, .token = message.token});
+        struct lw__input ignored;
+
+        model_run(&world.server, world.now_us, 0,
+                  &(struct model_call){.kind = MODEL_RELEASE, .token = message.token},
+                  &ignored);
         deliver();
     }
 }

@@ -77,16 +77,18 @@ void deliver(void)
 
 static void run(struct command *c)
 {
-    c->answer = model_run(&world.server, world.now_us, c->lease_us, &c->call);
-    c->answer.sent_us = c->sent_us;
+    c->answer = (struct lw__input){.sent_us = c->sent_us};
+    model_run(&world.server, world.now_us, c->lease_us, &c->call, &c->answer);
     c->ran = true;
     deliver();
 }
 
 static void stranger(void)
 {
-    (void)model_run(&world.server, world.now_us, draw(100, 2000) * MS,
-                    &(struct model_call){.kind = MODEL_TRY, .token = MODEL_FOREIGN});
+    struct lw__input ignored;
+
+    model_run(&world.server, world.now_us, draw(100, 2000) * MS,
+              &(struct model_call){.kind = MODEL_TRY, .token = MODEL_FOREIGN}, &ignored);
     world.stranger_us = world.now_us + draw(5000, 20000) * MS;
 }
 
