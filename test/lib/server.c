@@ -306,6 +306,7 @@ static redisReply *ask(struct server *server, const char *format, va_list argume
 {
     redisReply *reply = redisvCommand(server->admin, format, arguments);
 
+    stage.asked = true;
     if (reply == NULL) {
         stage_fail("no answer to %s: %s", format, server->admin->errstr);
     }

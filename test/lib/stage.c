@@ -17,7 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TICK_MS 3
+#define TICK_MS 10
+#define FIRST_PAUSE_MS 4 /* between two looks at a server */
+#define LAST_PAUSE_MS 30 /* leases in tests are several times as long */
 #define MAX_EXITS 8
 #define MAX_LATE 8
 #define LATE_MS 200       /* leases in tests are several times as long */
@@ -99,6 +101,11 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
     stage.ticked_ms = now;
 }
 
+static void on_pause_end(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what, (void)arg; /* the loop returns, which is all */
+}
+
 static int count_descriptors(void)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -146,7 +153,8 @@ int stage_set(void **state)
     stage.descriptors = count_descriptors();
     stage.base = event_base_new();
     stage.tick = event_new(stage.base, -1, EV_PERSIST, on_tick, NULL);
-    if (stage.tick == NULL) {
+    stage.pause = evtimer_new(stage.base, on_pause_end, NULL);
+    if (stage.tick == NULL || stage.pause == NULL) {
         stage_fail("event_new");
     }
     return event_add(stage.tick, &(struct timeval){.tv_usec = TICK_MS * 1000});
@@ -198,7 +206,10 @@ static void free_base(void)
     if (stage.tick != NULL) {
         event_free(stage.tick);
     }
-    stage.tick = NULL;
+    if (stage.pause != NULL) {
+        event_free(stage.pause);
+    }
+    stage.tick = stage.pause = NULL;
     if (stage.base != NULL &&
         event_base_get_num_events(stage.base, EVENT_BASE_COUNT_ADDED) != 0) {
         stage_complain("%d events were left in the base",
@@ -279,20 +290,40 @@ static void turn(void)
     }
 }
 
-void stage_turn(int64_t limit_ms, const char *awaited, const char *file, int line)
+struct stage_wait stage_wait_for(int64_t ms)
 {
-    if (now_ms() > limit_ms) {
-        stage_fail("%s:%d: waited %d s for: %s", file, line, STAGE_WAIT_MS / 1000,
+    stage.asked = false;
+    return (struct stage_wait){now_ms() + ms, ms, FIRST_PAUSE_MS};
+}
+
+void stage_turn(struct stage_wait *wait, const char *awaited, const char *file, int line)
+{
+    if (now_ms() > wait->limit_ms) {
+        stage_fail("%s:%d: waited %d s for: %s", file, line, (int)(wait->most_ms / 1000),
                    awaited);
     }
-    turn();
+    if (!stage.asked) {
+        turn();
+        return;
+    }
+    stage_run_for(wait->pause_ms);
+    wait->pause_ms += wait->pause_ms / 4;
+    if (wait->pause_ms > LAST_PAUSE_MS) {
+        wait->pause_ms = LAST_PAUSE_MS;
+    }
+    stage.asked = false; /* a callback may have asked */
 }
 
 void stage_run_for(int64_t ms)
 {
-    for (int64_t end = now_ms() + ms + 1; now_ms() < end;) { /* now_ms() rounds down */
+    int64_t end = now_ms() + ms + 1; /* now_ms() rounds down */
+    struct timeval until_end = {(ms + 1) / 1000, (ms + 1) % 1000 * 1000};
+
+    event_add(stage.pause, &until_end);
+    while (now_ms() < end) {
         turn();
     }
+    event_del(stage.pause);
 }
 
 void stage_stall(int64_t ms)
@@ -409,10 +440,10 @@ static void take(size_t count, char *out, size_t size)
 
 static void await(const char *events, const char *file, int line)
 {
-    int64_t limit = now_ms() + STAGE_WAIT_MS;
+    struct stage_wait wait = stage_wait_for(STAGE_WAIT_MS);
 
     while (count_events(stage.trace) < count_events(events)) {
-        stage_turn(limit, events, file, line);
+        stage_turn(&wait, events, file, line);
     }
 }
 

@@ -32,12 +32,14 @@ struct stage {
     bool keys_may_stay;  /* set by a test that leaves keys behind on purpose */
     bool notes_may_stay; /* clients died: their identity keys stay until they expire */
     bool broken;         /* a callback found a broken rule */
+    bool asked;          /* the test sent a command to a server: see stage_turn() */
     char complaint[1024];
     char trace[65536]; /* events not yet expected, "; " between them */
     char history[65536];
     bool stalled;         /* by the test itself, with stage_stall() */
     int64_t worst_lag_ms; /* how late the loop was at worst since stage_forget_lag() */
     struct event *tick;
+    struct event *pause; /* its end wakes stage_run_for() */
     int64_t ticked_ms;
     int descriptors;
 };
@@ -76,15 +78,23 @@ void stage_complain(const char *format, ...) __attribute__((format(printf, 1, 2)
 /* Returns milliseconds of CLOCK_BOOTTIME. */
 int64_t now_ms(void);
 
-/* Runs the loop until `condition` holds. It is checked after each turn, at least every
- * few milliseconds. */
-#define UNTIL(condition)                                                                 \
+/* Runs the loop until `condition` holds, and checks it in between. */
+#define UNTIL(condition) UNTIL_FOR(STAGE_WAIT_MS, condition)
+#define UNTIL_FOR(ms, condition)                                                         \
     do {                                                                                 \
-        for (int64_t until_ = now_ms() + STAGE_WAIT_MS; !(condition);) {                 \
-            stage_turn(until_, #condition, __FILE__, __LINE__);                          \
+        for (struct stage_wait wait_ = stage_wait_for(ms); !(condition);) {              \
+            stage_turn(&wait_, #condition, __FILE__, __LINE__);                          \
         }                                                                                \
     } while (0)
-void stage_turn(int64_t limit_ms, const char *awaited, const char *file, int line);
+struct stage_wait {
+    int64_t limit_ms, most_ms;
+    int64_t pause_ms; /* before the next look at a server */
+};
+struct stage_wait stage_wait_for(int64_t ms);
+/* Turns the loop once. If the condition has asked a server since the last turn, runs the
+ * loop for a pause that grows from look to look: an answer costs the server and the test
+ * more time than a variable does. Fails after the limit. */
+void stage_turn(struct stage_wait *wait, const char *awaited, const char *file, int line);
 /* Runs the loop for so long. */
 void stage_run_for(int64_t ms);
 /* Stalls like a long callback of the host: the loop does not run. */

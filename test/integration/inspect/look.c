@@ -436,12 +436,8 @@ static void the_note_is_refreshed_while_the_client_holds(void **state)
     struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
     UNTIL(note_of(lw_lock_owner(A->lock))[0] != '\0');
-    for (int64_t limit = now_ms() + 3 * STAGE_WAIT_MS; ttl_of_note(A) > 85000;) {
-        stage_turn(limit, "time", __FILE__, __LINE__);
-    }
-    for (int64_t limit = now_ms() + 3 * STAGE_WAIT_MS; ttl_of_note(A) < 110000;) {
-        stage_turn(limit, "a fresh note", __FILE__, __LINE__);
-    }
+    UNTIL_FOR(3 * STAGE_WAIT_MS, ttl_of_note(A) <= 85000);
+    UNTIL_FOR(3 * STAGE_WAIT_MS, ttl_of_note(A) >= 110000);
 }
 
 int main(void)
