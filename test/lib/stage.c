@@ -22,6 +22,7 @@
 #define LAST_PAUSE_MS 30 /* leases in tests are several times as long */
 #define MAX_EXITS 8
 #define MAX_LATE 8
+#define MAX_TEXT 4096
 #define LATE_MS 200       /* leases in tests are several times as long */
 #define MAX_FAILED_LATE 2 /* after so many it fails even on a slow machine */
 
@@ -43,7 +44,7 @@ int64_t now_ms(void)
 
 void stage_fail(const char *format, ...)
 {
-    char text[2048];
+    char text[MAX_TEXT];
     va_list arguments;
 
     va_start(arguments, format);
@@ -53,14 +54,49 @@ void stage_fail(const char *format, ...)
                   stage.test != NULL ? stage.test : "stage", text, stage.history);
     if (playing && !stage.broken && !stage.stalled && stage.worst_lag_ms > LATE_MS &&
         failed_late++ < MAX_FAILED_LATE) {
-        (void)fprintf(stderr,
-                      "    the loop stood still for %lld ms meanwhile: once more\n",
+        (void)fprintf(stderr, "    the loop stood still for %lld ms in the meantime\n",
                       (long long)stage.worst_lag_ms);
         longjmp(once_more, 1);
     }
     stage.broken = true;
-    fail();
+    _fail(__FILE__, __LINE__);
     abort();
+}
+
+void stage_fail_at(const char *file, int line, const char *format, ...)
+{
+    char text[MAX_TEXT];
+    va_list arguments;
+
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    stage_fail("%s:%d: %s", file, line, text);
+}
+
+void stage_assert_numbers(intmax_t a, intmax_t b, bool equal, const char *text,
+                          const char *file, int line)
+{
+    if ((a == b) != equal) {
+        stage_fail_at(file, line, "%s: %jd %s %jd", text, a, equal ? "!=" : "==", b);
+    }
+}
+
+void stage_assert_strings(const char *a, const char *b, bool equal, const char *text,
+                          const char *file, int line)
+{
+    if ((strcmp(a, b) == 0) != equal) {
+        stage_fail_at(file, line, "%s: \"%s\" %s \"%s\"", text, a,
+                      equal ? "!=" : "==", b);
+    }
+}
+
+void stage_assert_range(intmax_t value, intmax_t least, intmax_t most, const char *text,
+                        const char *file, int line)
+{
+    if (value < least || value > most) {
+        stage_fail_at(file, line, "%s: %jd is not in %jd..%jd", text, value, least, most);
+    }
 }
 
 void stage_complain(const char *format, ...)
@@ -267,9 +303,10 @@ void stage_play(void **state)
     for (late = 0; setjmp(once_more) != 0; late++) {
         was_left = true;
         if (late == MAX_LATE) {
-            (void)fprintf(stderr, "%s: skipped, the machine is too slow\n", stage.test);
+            (void)fprintf(stderr, "slow: %s\n", stage.test);
             skip();
         }
+        (void)fprintf(stderr, "repeated: %s\n", stage.test);
         stage_strike(state);
         stage_set(state);
     }
@@ -370,11 +407,16 @@ void stage_expect_turning(int64_t ms)
     }
 }
 
-void stage_skip_if_lag(int64_t ms)
+void stage_skip_if(bool too_slow)
 {
-    if (stage.worst_lag_ms > ms) {
+    if (too_slow) {
         longjmp(once_more, 1);
     }
+}
+
+void stage_skip_if_lag(int64_t ms)
+{
+    stage_skip_if(stage.worst_lag_ms > ms);
 }
 
 /* ---- the trace ---- */

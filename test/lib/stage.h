@@ -10,7 +10,7 @@
  */
 #ifndef TEST_STAGE_H
 #define TEST_STAGE_H
-#include "range.h"
+#include "asserts.h"
 #include "server.h"
 
 #include <setjmp.h>
@@ -69,8 +69,8 @@ int stage_strike(void **state);
 
 /* Ends the test; must not be called inside the loop. If the loop stood still for longer
  * than leases in tests can bear, the machine failed and not the test: it is repeated,
- * twice at most. It is not repeated if a rule or an invariant was broken, or if the test
- * itself stalled. */
+ * twice at most, with a line "repeated: TEST". It is not repeated if a rule or an
+ * invariant was broken, or if the test itself stalled. asserts.h's asserts call this. */
 _Noreturn void stage_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* For callbacks: the test fails as soon as the loop returns. */
 void stage_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -100,8 +100,10 @@ void stage_run_for(int64_t ms);
 /* Stalls like a long callback of the host: the loop does not run. */
 void stage_stall(int64_t ms);
 
-/* Repeats the test, or finally skips it, if the machine was so slow that the loop ran
- * more than `ms` late. */
+/* Repeats the test, or finally skips it, if the machine was so slow that the test shows
+ * nothing. Each repetition prints "repeated: TEST", and a skip "slow: TEST". */
+void stage_skip_if(bool too_slow);
+/* The same if the loop ran more than `ms` late. */
 void stage_skip_if_lag(int64_t ms);
 void stage_forget_lag(void);
 
