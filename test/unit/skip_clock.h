@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The library's clock, put forward while nothing happens: link with --wrap=clock_gettime
- * and --wrap=timerfd_settime. Sockets between a test's own ends stay real, so a turn of
- * the event loop in which none was ready means that only a timer can be next. */
+ * and --wrap=timerfd_settime. Sockets stay real, and both ends of each connection are in
+ * this process. If none is ready and the kernel has nothing on its way to one, only a
+ * timer can be next. */
 #ifndef SKIP_CLOCK_H
 #define SKIP_CLOCK_H
 #include <event2/event.h>
@@ -11,8 +12,8 @@
 void skip_clock_by(int64_t us);
 /* Returns to the real time, for the next test. */
 void skip_clock_reset(void);
-/* Dispatches what is ready. If nothing was ready twice in a row, puts the clock forward
- * to the library's next timer, but not beyond `until_us`, by the clock that is put
+/* Dispatches what is ready. If nothing is ready or on its way, puts the clock forward to
+ * the library's next timer, but not beyond `until_us`, by the clock that is put
  * forward. */
 void skip_clock_turn(struct event_base *base, int64_t until_us);
 /* Returns the time of a clock that is not put forward. */
