@@ -52,6 +52,9 @@ void stage_fail(const char *format, ...)
     va_end(arguments);
     (void)fprintf(stderr, "%s: %s\n    so far: %s\n",
                   stage.test != NULL ? stage.test : "stage", text, stage.history);
+    if (playing && !stage.broken) {
+        stage_skip_if(stage.relied_until_ms != 0 && now_ms() >= stage.relied_until_ms);
+    }
     if (playing && !stage.broken && !stage.stalled && stage.worst_lag_ms > LATE_MS &&
         failed_late++ < MAX_FAILED_LATE) {
         (void)fprintf(stderr, "    the loop stood still for %lld ms in the meantime\n",
@@ -412,6 +415,11 @@ void stage_skip_if(bool too_slow)
     if (too_slow) {
         longjmp(once_more, 1);
     }
+}
+
+void stage_relies_until(int64_t limit_ms)
+{
+    stage.relied_until_ms = limit_ms;
 }
 
 void stage_skip_if_lag(int64_t ms)

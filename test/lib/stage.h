@@ -36,8 +36,9 @@ struct stage {
     char complaint[1024];
     char trace[65536]; /* events not yet expected, "; " between them */
     char history[65536];
-    bool stalled;         /* by the test itself, with stage_stall() */
-    int64_t worst_lag_ms; /* how late the loop was at worst since stage_forget_lag() */
+    bool stalled;            /* by the test itself, with stage_stall() */
+    int64_t worst_lag_ms;    /* how late the loop was at worst since stage_forget_lag() */
+    int64_t relied_until_ms; /* by stage_relies_until() */
     struct event *tick;
     struct event *pause; /* its end wakes stage_run_for() */
     int64_t ticked_ms;
@@ -106,6 +107,11 @@ void stage_skip_if(bool too_slow);
 /* The same if the loop ran more than `ms` late. */
 void stage_skip_if_lag(int64_t ms);
 void stage_forget_lag(void);
+
+/* What the test checks from now on holds until this time by now_ms(), e.g. while a server
+ * is closed. A failure after that time is the machine's: the test is repeated, or finally
+ * skipped. 0: no such time. */
+void stage_relies_until(int64_t limit_ms);
 
 /* Fails if the loop stood still for `ms` since stage_forget_lag(): the library must not
  * block it. The time in which this process waited for a CPU does not count. */

@@ -21,12 +21,19 @@
 
 #define CLOSED_MS 2000
 
+/* Closes the server for `ms`, for which all that follows is checked. */
+static void stay_closed(int ms)
+{
+    stage_relies_until(now_ms() + ms);
+    close_for(ms);
+}
+
 /* Closes the stage's server to clients that are connected, as if it were another one. */
 static void close_to(struct peer *a, struct peer *b)
 {
     int ups[2] = {a->ups, b->ups};
 
-    close_for(CLOSED_MS);
+    stay_closed(CLOSED_MS);
     redis_ok("CLIENT KILL TYPE normal");
     redis_ok("CLIENT KILL TYPE pubsub");
     UNTIL(a->ups > ups[0] && b->ups > ups[1]);
@@ -131,13 +138,14 @@ static void a_claim_that_repeats_its_request_is_not_granted(void **state)
         stage_run_for(5);
     }
     redis_ok("DEL x"); /* the write is lost */
-    close_for(CLOSED_MS);
+    stay_closed(CLOSED_MS);
     proxy_swallow(proxy, COMMANDS, TO_CLIENT, false);
     proxy_cut(proxy, COMMANDS);
     UNTIL(a->ups == 2);
     stage_expect_nothing(CLOSED_MS / 2);
     assert_closed();
     assert_int_equal(redis_int("EXISTS x"), 0);
+    stage_relies_until(0);
     EXPECT("A granted");
     assert_open();
     assert_held_by_redis(A);
@@ -165,6 +173,7 @@ static void a_mutex_is_released_and_handed_to_no_waiter(void **state)
     stage_expect_nothing(CLOSED_MS / 4);
     assert_closed();
     assert_int_equal(redis_int("EXISTS x"), 0);
+    stage_relies_until(0);
     EXPECT("B granted");
     assert_open();
     assert_true(B->fence > A->fence);
@@ -189,6 +198,7 @@ static void handles_of_one_client_do_not_re_acquire(void **state)
     assert_int_equal(redis_int("EXISTS x"), 0);
     stage_expect_nothing(CLOSED_MS / 4);
     assert_closed();
+    stage_relies_until(0);
     EXPECT("N granted");
     assert_open();
 }
@@ -214,7 +224,7 @@ static void a_re_acquire_is_not_repeated(void **state)
     release_hold(A);
     UNTIL(strstr(redis_text("GET x"), ":1:") == NULL); /* it is the next token's */
     redis_ok("DEL x");                                 /* the write is lost */
-    close_for(CLOSED_MS);
+    stay_closed(CLOSED_MS);
     proxy_swallow(proxy, COMMANDS, TO_CLIENT, false);
     proxy_cut(proxy, COMMANDS);
     UNTIL(a->ups == 2);
@@ -222,6 +232,7 @@ static void a_re_acquire_is_not_repeated(void **state)
     assert_closed();
     assert_int_equal(redis_int("EXISTS x"), 0);
     assert_int_equal(N->result, PENDING);
+    stage_relies_until(0);
     EXPECT("N granted");
     assert_open();
     assert_held_by_redis(N);
@@ -251,6 +262,7 @@ static void a_waiter_that_leaves_serves_no_queue(void **state)
     UNTIL(redis_int("ZCARD %s", queue_of("x")) == 1);
     assert_closed();
     assert_int_equal(redis_int("EXISTS x"), 0);
+    stage_relies_until(0);
     EXPECT_SET("A lost ENOTHELD; B granted");
     assert_open();
     assert_true(B->fence > A->fence);
@@ -286,6 +298,7 @@ static void a_break_hands_over_to_nobody(void **state)
     EXPECT_SET("broken OK; A lost ENOTHELD");
     assert_closed();
     assert_int_equal(redis_int("EXISTS x"), 0);
+    stage_relies_until(0);
     EXPECT("B granted");
     assert_open();
     assert_true(B->fence > A->fence);
@@ -326,6 +339,7 @@ static void a_read_write_lock_is_released_to_no_waiter(void **state)
     stage_expect_nothing(CLOSED_MS / 4);
     assert_closed();
     assert_int_equal(redis_int("HEXISTS x mode"), 0);
+    stage_relies_until(0);
     EXPECT("B granted");
     assert_open();
     assert_true(B->fence > A->fence);
@@ -365,6 +379,7 @@ static void a_token_is_adopted_when_the_gate_opens(void **state)
         } else {
             assert_int_equal(redis_int("HEXISTS x h:%s", token), 1);
         }
+        stage_relies_until(0);
         EXPECT("B granted");
         assert_open();
         assert_true(B->fence > A->fence);
@@ -400,7 +415,7 @@ static void a_renewal_lets_in_no_waiter(void **state)
     EXPECT("D granted");
     B = ask_mode(b, "B", LW_SHARED);
     queue_up(1);
-    close_for(2 * CLOSED_MS);
+    stay_closed(2 * CLOSED_MS);
     peer_free(dead);
     int ups[] = {a->ups, b->ups};
     redis_ok("CLIENT KILL TYPE normal");
@@ -412,6 +427,7 @@ static void a_renewal_lets_in_no_waiter(void **state)
     assert_closed();
     assert_int_equal(redis_int("ZCARD " RW_QUEUE), 1);
     assert_int_equal(lw_lock_state(A->lock), LW_HELD);
+    stage_relies_until(0);
     EXPECT("B granted");
     assert_open();
     assert_true(B->fence > A->fence);
@@ -438,6 +454,7 @@ static void a_hand_over_is_believed_when_the_gate_opens(void **state)
     stage_expect_nothing(CLOSED_MS / 4);
     assert_closed();
     assert_int_equal(redis_int("EXISTS x"), 1); /* it is B's, but not granted yet */
+    stage_relies_until(0);
     EXPECT("B granted");
     assert_open();
     assert_true(B->fence > A->fence);
