@@ -804,6 +804,42 @@ static void turns_are_taken_on_its_way(void **state)
     stage_clear_trace();
 }
 
+/* A node that serves reads while the cluster is down runs scripts, and refuses their
+ * writes in words of its own: those of Redis and Valkey 8, or of Valkey 9. */
+static void a_script_may_not_write_while_the_cluster_is_down(void **state)
+{
+    static const char text[] = "while the cluster is down";
+    const char *name;
+    struct peer *a;
+    struct hold *A, *B, *C;
+
+    (void)state;
+    cluster_set(3, 0, "--cluster-allow-reads-when-down yes");
+    cluster_need_places(); /* 6.2 has a third text, which counts as a permanent error */
+    a = client("a");
+    name = name_at(0, 1);
+    A = acquire_hold_with(a, "A", name_at(0, 0),
+                          asking(.mode = LW_EXCLUSIVE, .lease_ms = 60000));
+    EXPECT("A granted");
+    server_kill(cluster_server(2));
+    UNTIL(cluster_is_down_by(0));
+    B = acquire_hold_with(a, "B", name, asking(.mode = LW_EXCLUSIVE, .wait_ms = 0));
+    EXPECT("B ECONN");
+    assert_non_null(strstr(lw_lock_errstr(B->lock), text));
+    assert_null(strstr(lw_lock_errstr(B->lock), "CLUSTERDOWN")); /* it ran the script */
+    renew_hold(A, 0);
+    EXPECT("A renewed EREDIS");
+    assert_non_null(strstr(lw_lock_errstr(A->lock), text));
+    C = acquire_hold_with(a, "C", name, asking(.mode = LW_EXCLUSIVE, .wait_ms = -1));
+    UNTIL(strstr(lw_lock_errstr(C->lock), text) != NULL);
+    server_restart(cluster_server(2));
+    EXPECT("C granted");
+    renew_hold(A, 0);
+    EXPECT("A renewed OK");
+    assert_held(A);
+    assert_int_equal(peer_stats(a).lost_taken, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -831,6 +867,7 @@ int main(void)
         STAGE_TEST(who_was_handed_the_last_place_takes_it),
         STAGE_TEST(turns_are_taken_on_its_way),
         STAGE_TEST(who_closes_lets_go_on_its_way),
+        STAGE_TEST(a_script_may_not_write_while_the_cluster_is_down),
     };
 
     return STAGE_RUN(tests);
