@@ -27,7 +27,7 @@ class Case:
 
     @property
     def label(self):
-        letter = {"U": "C", "H": "locks", "G": "connections", "M": "names"}.get(self.workload, "W")
+        letter = {"U": "C", "H": "locks", "G": "connections", "M": "names", "E": "locks"}.get(self.workload, "W")
         text = "%s %s=%d" % (self.section, letter, self.size)
         if self.section == "M" and self.slots > 1:
             text += " of %d by %d" % (self.of, self.slots)
@@ -70,7 +70,7 @@ class Run:
         return self.subject.family == "peer"
 
 
-SECTIONS = ["U", "split", "one", "D", "L", "N", "M", "H", "X", "G", "tls", "scale"]
+SECTIONS = ["U", "split", "one", "D", "L", "N", "M", "H", "X", "E", "G", "tls", "scale"]
 HELD = [1, 10, 100, 1000, 10000, 100000]
 HELD_BY_PEERS = [1000, 10000]
 SCALE_WAITERS = [10, 30, 100, 300, 1000, 3000, 10000]
@@ -151,6 +151,11 @@ def _plan_x(o, subjects):
                subjects=_choose(subjects, "X", not o.quick))
 
 
+def _plan_e(o, subjects):
+    yield Case("E", "E", 50 if o.quick else 300, seconds=5.0, repeats=o.repeats,
+               subjects=_choose(subjects, "E"))
+
+
 def _plan_g(o, subjects):
     for connections in [16] if o.quick else [1, 16, 64]:
         yield Case("G", "G", connections, seconds=1.0, repeats=o.repeats,
@@ -181,6 +186,7 @@ def _plan_scale(o, subjects):
 def plan(options, subjects):
     makers = {"U": _plan_u, "split": _plan_pinned(cores.SPLIT), "one": _plan_pinned(cores.ONE),
               "D": _plan_d, "L": _plan_l, "N": _plan_n, "M": _plan_m, "H": _plan_h, "X": _plan_x,
+              "E": _plan_e,
               "G": _plan_g, "tls": _plan_tls, "scale": _plan_scale}
     cases = []
     for section in SECTIONS:

@@ -18,7 +18,7 @@ NAME = "bench"
 READY_LIMIT_S = 60
 END_LIMIT_S = 30  # beyond the given duration
 ARITHMETIC = {"U": rows.uncontended, "D": rows.drain, "L": rows.closed_loop,
-              "N": rows.notify, "M": rows.several}
+              "N": rows.notify, "M": rows.several, "E": rows.ended}
 
 
 class Failed(Exception):

@@ -78,7 +78,7 @@ def _own(build):
     for label, variant, workloads, note in own:
         yield Subject("lockwire", "lockwire", label,
                       [lockwire, "WORKLOAD"] + (["--variant", variant] if variant else []),
-                      workloads=workloads + ("MHXF" if label == "default" else ""), note=note,
+                      workloads=workloads + ("MHXEF" if label == "default" else ""), note=note,
                       renews_at=1 / 3)
     yield Subject("lockwire", "lockwire", "first", [lockwire, "WORKLOAD"], workloads="N",
                   note="default, each release the first of its name", rounds=True)

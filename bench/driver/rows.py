@@ -156,6 +156,14 @@ def several(processes, lines):
             **spread(waits, "wait")}
 
 
+def ended(processes, _lines):
+    """Returns the time from the end of a detached lock, which stands in `asked`, to its next
+    grant."""
+    delays = [granted - end for rows in processes for end, granted in zip(rows.asked, rows.granted)
+              if granted]
+    return {"grants": len(delays), **spread(delays, "wait")}
+
+
 def notify(processes, lines):
     """Returns the time from the call of a release to the grant in another process that waited at
     that time. Grants are compared by slot, which stands for the name: each process has one name,

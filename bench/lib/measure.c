@@ -176,7 +176,7 @@ void measure_options(int argc, char **argv, const char *variants,
                                     .names = 1,
                                     .of = 1,
                                     .clients = 1};
-    if (argc < 2 || strlen(argv[1]) != 1 || strchr("UDLNMHXF", argv[1][0]) == NULL) {
+    if (argc < 2 || strlen(argv[1]) != 1 || strchr("UDLNMHXEF", argv[1][0]) == NULL) {
         (void)fprintf(
             stderr,
             "usage: %s U|D|L|N|M|H|X|F --url URL [--slots N] [--seconds S] "
