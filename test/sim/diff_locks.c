@@ -242,13 +242,23 @@ static void mutex_turn(struct diff *diff, const struct names *of)
     add_how(diff, "");
 }
 
+/* All keys, or the name's alone as while its slot is migrating. */
+static void add_detach_keys(struct diff *diff, const struct names *of, bool rw)
+{
+    if (rng_chance(&diff->rng, 700)) {
+        add_keys(diff, of, rw);
+    } else {
+        arguments_add(diff, "1");
+        arguments_add(diff, "%s", of->name);
+    }
+}
+
 static void mutex_detach(struct diff *diff, const struct names *of)
 {
     char token[64];
 
     likely_token(diff, of->name, token, sizeof(token));
-    arguments_add(diff, "1");
-    arguments_add(diff, "%s", of->name);
+    add_detach_keys(diff, of, false);
     arguments_add(diff, "%s", token);
     arguments_add(diff, "%lld",
                   (long long)lease(diff) * (rng_chance(&diff->rng, 300) ? -1 : 1));
@@ -356,8 +366,7 @@ static void rw_detach(struct diff *diff, const struct names *of)
     struct rw_request request;
 
     any_rw_request(diff, &request);
-    arguments_add(diff, "1");
-    arguments_add(diff, "%s", of->name);
+    add_detach_keys(diff, of, true);
     arguments_add(diff, "%s", request.token);
     arguments_add(diff, "%lld",
                   (long long)lease(diff) * (rng_chance(&diff->rng, 300) ? -1 : 1));
