@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT
+"""Mutations that need a failing allocation, a false reply, TLS, the server's clock or another
+server. In a build without TLS the suites unit, integration and modes and 60 seeds of the simulator
+pass with them, except that unit_identity and other programs catch the one of unit_identity."""
+
+LINK_MEMORY = 'test/fault/memory_link'
+LINK_MEMORY_MUTATIONS = [
+    ('memory: a link without a timer is not freed',
+     ('src/redis/link.c', 'if (lw__timer_reserve(loop, 1) < 0) {\n        destroy(link);',
+      'if (lw__timer_reserve(loop, 1) < 0) {')),
+    ('memory: a subscription is sent without a record of its confirmation',
+     ('src/redis/link.c',
+      'if (pending_reserve(&link->pending) == NULL) {\n        return LW_ENOMEM;\n    }\n'
+      '    lw__resp_words', '(void)pending_reserve(&link->pending);\n    lw__resp_words')),
+    # hiredis 0.14.1 does not report it.
+    ('memory: a command whose callback hiredis could not note counts as sent',
+     ('src/redis/reader.c', '        context->replies.tail == last || context->c.err != 0) {',
+      '        (last == NULL && context->replies.tail == last) || context->c.err != 0) {')),
+]
+MEMORY = 'test/fault/memory'
+MEMORY_MUTATIONS = [
+    ('mutex__one_*', ('memory: a channel that is not in the hash table is used',
+     ('src/redis/listener.c', 'if (channel->hh.tbl == NULL) {',
+      "if (channel->text[0] == '\\0') {"))),
+    ('inquiries__one_*', ('memory: a list without its pattern is not freed',
+     ('src/lock/list.c', 'strdup(pattern)) == NULL) {\n        free(list);',
+      'strdup(pattern)) == NULL) {'))),
+    ('keep__one_*', ('memory: a keep that cannot be created is not freed',
+     ('src/lock/keep.c', '    if (status != LW_OK) {\n        lw_keep_free(keep);',
+      '    if (status != LW_OK) {'))),
+    ('sentinel__one_*', ('memory: a sentinel that was not allocated is used',
+     ('src/redis/sentinel.c', 'if (one == NULL || lw__timer_reserve(loop_of(set), 3) != 0) {',
+      'if (lw__timer_reserve(loop_of(set), 3) != 0) {'))),
+]
+CLUSTER_MEMORY = 'test/fault/memory_cluster'
+CLUSTER_MEMORY_MUTATIONS = [
+    ('memory: a survey without memory for one of its lists does not free the other',
+     ('src/redis/node_table.c',
+      'if (endpoints == NULL || others == NULL) {\n        free(endpoints);',
+      'if (endpoints == NULL || others == NULL) {')),
+]
+QUORUM_MEMORY = 'test/fault/memory_quorum'
+QUORUM_MEMORY_MUTATIONS = [
+    ('memory: votes that were not allocated are used',
+     ('src/lock/quorum_votes.c', '    if (votes == NULL) {\n        return false;\n    }\n', '')),
+]
+
+# False replies to commands about a lock.
+LIES = 'test/fault/fault_lies'
+LIES_MUTATIONS = [
+    ('wrong_number__waiter_asks_again__turns_off', ('a number in reply to SET is a grant',
+     ('src/lock/claim.c', '    default:\n        return false;\n    }\n}\n\n/* An error of SET',
+      '    default:\n        claim->try = LW__TRY_SET;\n        return true;\n    }\n}\n\n'
+      '/* An error of SET'))),
+    ('wrong_number__owner_O1__semaphore', ('any reply to a renewal is a confirmation',
+     ('src/lock/renewal.c',
+      'if (!lw__decode_renewed(reply, batch->count, renewed)) {\n        return false;',
+      'if (!lw__decode_renewed(reply, batch->count, renewed)) {\n'
+      '        memset(renewed, 1, sizeof(renewed));'))),
+]
+
+IDENTITY_UNIT = 'test/unit/unit_identity'
+IDENTITY_UNIT_MUTATIONS = [
+    ('clients of two processes have the same id',
+     ('src/base/random.c', '    return getentropy(ret, size) == 0;',
+      '    static unsigned char drawn;\n\n    memset(ret, 0, size);\n'
+      '    *(unsigned char *)ret = ++drawn;\n    return true;'),
+     ('src/base/random.c', '#include <unistd.h>', '#include <string.h>')),
+]
+
+# Caught by tests that need more than a program: their environment, another build, another language.
+UNSET_CLOCK_MUTATIONS = [
+    ("a fence counter that an unset clock began is used",
+     ('src/redis/node_fence.c',
+      '} else if (number < LW__FENCE_MIN) {\n        (void)lw__node_reject',
+      '} else if (number < 2) {\n        (void)lw__node_reject')),
+]
+MINIREDIS_MUTATIONS = [ # gopher-lua has no %f
+    ("a script needs Lua's own implementation",
+     ('scripts/mutex_hand_over.lua', "head:match('^:%d+:([1-9]%d*)%-$', 37)",
+      "head:match('^:%d+:%f[1-9](%d+)%-$', 37)")),
+]
+TLS_MEMORY_MUTATIONS = [
+    ('tls: the server is blamed for lack of memory',
+     ('src/redis/tls.c', 'cause == LW__TLS_NO_MEMORY || tls->lacks_memory ||',
+      'cause == LW__TLS_NO_MEMORY ||')),
+]
+TLS_REFUSED_MUTATIONS = [
+    ('a_common_name', ("tls: a certificate's common name counts",
+     ('src/redis/tls.c', 'X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |\n'
+      '                               X509_CHECK_FLAG_NEVER_CHECK_SUBJECT',
+      'X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS'))),
+    ('authorities_are_read_anew*', ('tls: the authorities are read once',
+     ('src/redis/tls_files.c', 'if (trust == NULL || !is_same(&trust->seen.file, &seen->file) ||\n'
+      '        !is_same(&trust->seen.folder, &seen->folder)) {',
+      'if (trust == NULL || (false && is_same(&trust->seen.file, &seen->file))) {'))),
+]
+TLS_SECURED_MUTATIONS = [
+    ('records_that_come_together_are*', ('tls: each record is answered by a write of its own',
+     ('src/redis/link_tls.c', 'while (more && lw__tls_heard(link->tls) == received) {',
+      'while (false && lw__tls_heard(link->tls) == received) {'))),
+    ('records_that_come_together', ('tls: what OpenSSL has read ahead waits for the socket',
+     ('src/redis/link_tls.c', 'while (more && lw__tls_heard(link->tls) == received) {\n'
+      '        more = read_record(link, context);\n    }\n    if (more) {',
+      'if (more && received == 0) {'))),
+]
+
+# run.py does not run these yet: mutations, the test's name in meson, the tests in it, or None. The
+# tests of TLS are in a build with hiredis_ssl.
+BY_MESON = [
+    (UNSET_CLOCK_MUTATIONS, 'fault_clock_unset', 'who_wants_a_number*'),
+    (MINIREDIS_MUTATIONS, 'miniredis', None),
+    (TLS_MEMORY_MUTATIONS, 'memory_tls_handshake_one', None),
+    *(([mutation], 'tls_refused', test) for test, mutation in TLS_REFUSED_MUTATIONS),
+    *(([mutation], 'tls_secured', test) for test, mutation in TLS_SECURED_MUTATIONS),
+]
+
+MUTATIONS = [ # groups: mutations, the program that catches them, and its arguments
+    (LINK_MEMORY_MUTATIONS, LINK_MEMORY, ()),
+    *(([mutation], MEMORY, (test,)) for test, mutation in MEMORY_MUTATIONS),
+    (CLUSTER_MEMORY_MUTATIONS, CLUSTER_MEMORY, ('semaphore__one_*',)),
+    (QUORUM_MEMORY_MUTATIONS, QUORUM_MEMORY, ('turns__one_*',)),
+    *(([mutation], LIES, (test,)) for test, mutation in LIES_MUTATIONS),
+    (IDENTITY_UNIT_MUTATIONS, IDENTITY_UNIT, ()),
+]
