@@ -16,9 +16,10 @@
 #define NOT_HERE_BY_VALKEY "ERR Attempted to access a non local key"
 #define TOO_MANY "ERR max number of clients"
 
-/* A command of a script got CLUSTERDOWN: the node has lost contact with the others in
- * the meantime. */
+/* A command of a script got CLUSTERDOWN: the script began, since the node may be read
+ * while the cluster is down, or has lost contact with the others in the meantime. */
 #define DOWN_IN_SCRIPT "ERR Script attempted to execute a "
+#define DOWN_IN_SCRIPT_BY_6_2 "ERR Error running script (call to "
 #define DOWN_IN_SCRIPT_BY_VALKEY "ERR Can not execute a "
 #define IS_DOWN "while the cluster is down"
 
@@ -33,7 +34,8 @@ static bool begins_with(const char *error, const char *code)
 /* The words in between name the command, if anything. */
 static bool is_down_in_script(const char *error)
 {
-    static const char *const begins[] = {DOWN_IN_SCRIPT, DOWN_IN_SCRIPT_BY_VALKEY};
+    static const char *const begins[] = {DOWN_IN_SCRIPT, DOWN_IN_SCRIPT_BY_6_2,
+                                         DOWN_IN_SCRIPT_BY_VALKEY};
 
     for (size_t i = 0; i < sizeof(begins) / sizeof(*begins); i++) {
         if (strncmp(error, begins[i], strlen(begins[i])) == 0) {

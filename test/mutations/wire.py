@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Mutations that need a failing allocation, a false reply, TLS, the server's clock or another
-server. In a build without TLS the suites unit, integration and modes and 60 seeds of the simulator
-pass with them, except that unit_identity and other programs catch the one of unit_identity."""
+"""Mutations that need a failing allocation, a false reply, the server's clock or another server.
+The suites unit, integration and modes and 60 seeds of the simulator pass with them, except that
+unit_identity and other programs catch the one of unit_identity."""
 
 LINK_MEMORY = 'test/fault/memory_link'
 LINK_MEMORY_MUTATIONS = [
@@ -68,7 +68,6 @@ IDENTITY_UNIT_MUTATIONS = [
      ('src/base/random.c', '#include <unistd.h>', '#include <string.h>')),
 ]
 
-# Caught by tests that need more than a program: their environment, another build, another language.
 UNSET_CLOCK_MUTATIONS = [
     ("a fence counter that an unset clock began is used",
      ('src/redis/node_fence.c',
@@ -80,40 +79,6 @@ MINIREDIS_MUTATIONS = [ # gopher-lua has no %f
      ('scripts/mutex_hand_over.lua', "head:match('^:%d+:([1-9]%d*)%-$', 37)",
       "head:match('^:%d+:%f[1-9](%d+)%-$', 37)")),
 ]
-TLS_MEMORY_MUTATIONS = [
-    ('tls: the server is blamed for lack of memory',
-     ('src/redis/tls.c', 'cause == LW__TLS_NO_MEMORY || tls->lacks_memory ||',
-      'cause == LW__TLS_NO_MEMORY ||')),
-]
-TLS_REFUSED_MUTATIONS = [
-    ('a_common_name', ("tls: a certificate's common name counts",
-     ('src/redis/tls.c', 'X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |\n'
-      '                               X509_CHECK_FLAG_NEVER_CHECK_SUBJECT',
-      'X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS'))),
-    ('authorities_are_read_anew*', ('tls: the authorities are read once',
-     ('src/redis/tls_files.c', 'if (trust == NULL || !is_same(&trust->seen.file, &seen->file) ||\n'
-      '        !is_same(&trust->seen.folder, &seen->folder)) {',
-      'if (trust == NULL || (false && is_same(&trust->seen.file, &seen->file))) {'))),
-]
-TLS_SECURED_MUTATIONS = [
-    ('records_that_come_together_are*', ('tls: each record is answered by a write of its own',
-     ('src/redis/link_tls.c', 'while (more && lw__tls_heard(link->tls) == received) {',
-      'while (false && lw__tls_heard(link->tls) == received) {'))),
-    ('records_that_come_together', ('tls: what OpenSSL has read ahead waits for the socket',
-     ('src/redis/link_tls.c', 'while (more && lw__tls_heard(link->tls) == received) {\n'
-      '        more = read_record(link, context);\n    }\n    if (more) {',
-      'if (more && received == 0) {'))),
-]
-
-# run.py does not run these yet: mutations, the test's name in meson, the tests in it, or None. The
-# tests of TLS are in a build with hiredis_ssl.
-BY_MESON = [
-    (UNSET_CLOCK_MUTATIONS, 'fault_clock_unset', 'who_wants_a_number*'),
-    (MINIREDIS_MUTATIONS, 'miniredis', None),
-    (TLS_MEMORY_MUTATIONS, 'memory_tls_handshake_one', None),
-    *(([mutation], 'tls_refused', test) for test, mutation in TLS_REFUSED_MUTATIONS),
-    *(([mutation], 'tls_secured', test) for test, mutation in TLS_SECURED_MUTATIONS),
-]
 
 MUTATIONS = [ # groups: mutations, the program that catches them, and its arguments
     (LINK_MEMORY_MUTATIONS, LINK_MEMORY, ()),
@@ -122,4 +87,6 @@ MUTATIONS = [ # groups: mutations, the program that catches them, and its argume
     (QUORUM_MEMORY_MUTATIONS, QUORUM_MEMORY, ('turns__one_*',)),
     *(([mutation], LIES, (test,)) for test, mutation in LIES_MUTATIONS),
     (IDENTITY_UNIT_MUTATIONS, IDENTITY_UNIT, ()),
+    (UNSET_CLOCK_MUTATIONS, 'fault_clock_unset', ('who_wants_a_number*',)),
+    (MINIREDIS_MUTATIONS, 'miniredis', ()),
 ]

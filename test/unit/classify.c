@@ -68,6 +68,10 @@ static void test_a_code_in_front(void **state)
         {"ERR Script attempted to execute a write command while the cluster is down and "
          "readonly" IN_SCRIPT,
          LW__ERR_TRANSIENT},
+        {"ERR Error running script (call to f_1): @user_script:13: @user_script: 13: Lua "
+         "script attempted to execute a write command while the cluster is down and "
+         "readonly",
+         LW__ERR_TRANSIENT},
         {"ERR Can not execute a command 'set' while the cluster is down script: on "
          "@user_script:12.",
          LW__ERR_TRANSIENT},

@@ -203,7 +203,7 @@ class NoCluster(ToolTest):
                                f"{self.url},127.0.0.1:{free_port()}"))
 
     def test_a_database(self):
-        self.assertIn("database", self.ask(64, "status", "job", "--redis", f"{self.url}/1"))
+        self.assertIn("database", self.ask(64, "status", "job", "--redis", f"{self.url}/x"))
 
     def test_one_node_of_a_cluster_behind_another_scheme(self):
         cluster = Clustered(replicas=0)

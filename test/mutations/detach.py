@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+"""Mutations of a detach: its message to the first waiter, and what a client keeps of it."""
+
+DETACH = 'test/integration/api/detach'
+
+MUTATIONS = [
+    ([('the first waiter does not learn of a detach',
+       ('scripts/stand_by.lua', 'if queue and lease <= 60000 then', 'if false then'))],
+     DETACH, ('a_waiter_polls*',)),
+    ([('a refused message fails a detach',
+       ('scripts/stand_by.lua', "redis.pcall(prefix .. 'PUBLISH', channel,",
+        "redis.call(prefix .. 'PUBLISH', channel,"))],
+     'test/integration/scripts/scripts_denied', ()),
+    ([("the request of a client's own waiter precedes the detach",
+       ('src/lock', '    struct lw__claim *fresh = move_waiters(claim);\n\n'
+        '    lw__claim_step(claim, &input);',
+        '    struct lw__claim *fresh = NULL;\n\n    requeue_waiters(claim);\n'
+        '    lw__claim_step(claim, &input);'))],
+     DETACH, ('a_waiter_of_the_same*',)),
+    ([('a message to stand by counts only while no request is in flight',
+       ('src/lock', 'if (standby_due < m->due_us) {', 'if (standby_due < 0) {'))],
+     'test/unit/unit_machine_window', ()),
+    ([('a detached token is kept for its whole time',
+       ('src/lock', 'if (claim->held.stays_until_us < until) {', 'if (until > 0) {'))],
+     'test/integration/api/lingering', ()),
+]
