@@ -357,6 +357,39 @@ static void a_database_that_the_nodes_lack_is_reported(void **state)
     is_told(a, "x", LW_ECONN, "SELECT: ERR ");
 }
 
+/* Valkey 9. Each node is connected to when its first lock is acquired. */
+static void a_database_is_used_at_each_node(void **state)
+{
+    redisReply *known = server_command(&stage.server, "CONFIG GET cluster-databases");
+    bool has_databases = known->elements == 2;
+    char url[512];
+    struct peer *a;
+
+    (void)state;
+    freeReplyObject(known);
+    if (!has_databases) {
+        skip();
+    }
+    cluster_set(3, 0, "--cluster-databases 16");
+    (void)snprintf(url, sizeof(url), "%s/3", cluster_url());
+    a = start_with("a", url, NULL);
+    for (int node = 0; node < 3; node++) {
+        const char *name = name_at(node, 0);
+        struct hold *A = hold_of(a, "A", name, &kinds[0], 0);
+
+        for (int database = 0; database <= 3; database += 3) {
+            redisReply *reply;
+
+            freeReplyObject(server_command(cluster_server(node), "SELECT %d", database));
+            reply = server_command(cluster_server(node), "EXISTS %s", name);
+            assert_int_equal(reply->integer, database == 3);
+            freeReplyObject(reply);
+        }
+        freeReplyObject(server_command(cluster_server(node), "SELECT 0"));
+        end(A);
+    }
+}
+
 /* ---- a node without its cluster ---- */
 
 static void a_node_behind_the_url_of_one_server_says_which(void **state)
@@ -390,6 +423,7 @@ int main(void)
         STAGE_TEST(a_first_seed_that_stands_alone_is_not_believed),
         STAGE_TEST(an_address_that_went_to_another_cluster_is_not_used),
         STAGE_TEST(a_database_that_the_nodes_lack_is_reported),
+        STAGE_TEST(a_database_is_used_at_each_node),
         STAGE_TEST(a_node_behind_the_url_of_one_server_says_which),
     };
 
