@@ -48,8 +48,8 @@ static void start(struct scene *scene)
     options.claim_ms = 30000;
     options.request_timeout_ms = 60000;
     (void)snprintf(url, sizeof(url), "redis-cluster://127.0.0.1:%u",
-                   (unsigned)scene->n[0].port);
-    assert_int_equal(lw_client_new(scene->base, url, &options, &client), 0);
+                   (unsigned)scene->n[0].node.port);
+    assert_int_equal(lw_client_new(scene->nodes.base, url, &options, &client), 0);
     (void)strcpy(client->uuid, UUID); /* for drop_channel */
     memset(requests, 0, sizeof(requests));
 }
@@ -90,7 +90,7 @@ static void hold(struct scene *scene, int i, const char *name, int node)
 /* Returns true if both have come, in this order. */
 static bool came_both(const struct scene *scene, const char *first, const char *second)
 {
-    const char *at = strstr(scene->trace + scene->read, first);
+    const char *at = strstr(scene->nodes.trace + scene->nodes.read, first);
 
     return at != NULL && strstr(at, second) != NULL;
 }

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fake nodes of a cluster's scene. come() starts a node; each command gets the reply
- * that the test has set, or else the usual reply of a node. A command is assumed to
- * arrive whole, as it does on loopback.
+ * What the fake nodes of a cluster's scene reply to each command: the reply that the test
+ * has set, or else the usual reply of a node.
  */
 #include "cluster_scene.h"
 #include "cluster_scene_inside.h"
-#include "keep_port.h"
 
 #include "redis/slot.h"
 #include "scripts.h"
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
-#include <event2/listener.h>
-#include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #define RUN_ID "%c123456789abcdef0123456789abcdef01234567"
 
@@ -39,11 +33,12 @@ static void put_range(struct evbuffer *out, unsigned first, unsigned last,
 static void say_pieces(struct connection *connection)
 {
     struct evbuffer *out = bufferevent_get_output(connection->stream);
-    const struct fake *n = connection->fake->scene->n;
+    const struct fake *n = connection->fake->node.scene->n;
 
     (void)evbuffer_add_printf(out, "*%d\r\n", LW__SLOTS);
     for (unsigned slot = 0; slot < LW__SLOTS; slot++) {
-        put_range(out, slot, slot, "127.0.0.1", n[slot % 2].port, id_of(&n[slot % 2]));
+        put_range(out, slot, slot, "127.0.0.1", n[slot % 2].node.port,
+                  id_of(&n[slot % 2]));
     }
 }
 
@@ -62,12 +57,12 @@ static void say_map(struct connection *connection)
 
         at += strspn(at, ", ");
         assert_int_equal(sscanf(at, "%u-%u N%u%n", &first, &last, &node, &length), 3);
-        master = &fake->scene->n[node - 1];
+        master = &fake->node.scene->n[node - 1];
         if (host == NULL) {
-            host = master->six ? "::1" : "127.0.0.1";
+            host = master->node.six ? "::1" : "127.0.0.1";
         }
         put_range(ranges, first, last, strcmp(host, "nil") == 0 ? NULL : host,
-                  master->port, id_of(master));
+                  master->node.port, id_of(master));
     }
     (void)evbuffer_add_printf(out, "*%d\r\n", count);
     (void)evbuffer_add_buffer(out, ranges);
@@ -93,16 +88,8 @@ const char *id_of(const struct fake *fake)
 {
     static char id[41];
 
-    memset(id, fake->id != '\0' ? fake->id : fake->name[1], 40);
+    memset(id, fake->id != '\0' ? fake->id : fake->node.name[1], 40);
     return id;
-}
-
-static void say_text(struct connection *connection, const char *text)
-{
-    char out[300];
-
-    (void)snprintf(out, sizeof(out), "$%zu\r\n%s\r\n", strlen(text), text);
-    say(connection, out);
 }
 
 static void say_cluster(struct connection *connection, const char *what)
@@ -134,47 +121,13 @@ void map_is(struct scene *scene, const char *map)
 
 /* ---- the fakes ---- */
 
-void say(struct connection *connection, const char *bytes)
-{
-    (void)evbuffer_add(bufferevent_get_output(connection->stream), bytes, strlen(bytes));
-}
-
-static void end_connection(struct connection *connection)
-{
-    connection->fake->subscribers -= connection->subscribed;
-    bufferevent_free(connection->stream);
-    *connection = (struct connection){0};
-}
-
-static void say_channel(struct connection *connection, const char *kind,
-                        const char *channel, const char *text)
-{
-    char out[512];
-
-    (void)snprintf(out, sizeof(out), "*3\r\n$%zu\r\n%s\r\n$%zu\r\n%s\r\n", strlen(kind),
-                   kind, strlen(channel), channel);
-    say(connection, out);
-    if (text == NULL) {
-        (void)snprintf(out, sizeof(out), ":1\r\n");
-    } else {
-        (void)snprintf(out, sizeof(out), "$%zu\r\n%s\r\n", strlen(text), text);
-    }
-    say(connection, out);
-}
-
 static void say_to_all(struct fake *fake, const char *kind, unsigned slot,
                        const char *text)
 {
     char channel[LW__CHANNEL_OF_OURS_SIZE];
 
     lw__format_shard_channel(UUID, slot, channel);
-    for (int i = 0; i < CONNECTIONS; i++) {
-        struct connection *connection = &fake->scene->connections[i];
-
-        if (connection->fake == fake && connection->subscribed) {
-            say_channel(connection, kind, channel, text);
-        }
-    }
+    say_to_subscribers(fake, kind, channel, text);
 }
 
 void publish(struct fake *fake, unsigned slot, const char *text)
@@ -227,7 +180,7 @@ static bool say_told(struct connection *connection, const char *line, const char
 
         if (answer->text != NULL && (strncmp(line, answer->to, strlen(answer->to)) == 0 ||
                                      strcmp(key, answer->to) == 0)) {
-            with_addresses(fake->scene, answer->text, out, sizeof(out) - 3);
+            with_addresses(fake->node.scene, answer->text, out, sizeof(out) - 3);
             if (!answer->always) {
                 answer->text = NULL;
             }
@@ -244,15 +197,14 @@ static bool say_told(struct connection *connection, const char *line, const char
 static void say_info(struct connection *connection)
 {
     struct fake *fake = connection->fake;
-    char info[256], out[300];
+    char info[256];
 
     (void)snprintf(info, sizeof(info),
                    "# Server\r\nredis_mode:cluster\r\narch_bits:64\r\nrun_id:" RUN_ID
                    "\r\n",
-                   fake->astray > 0 ? 'f' : fake->name[1]);
+                   fake->astray > 0 ? 'f' : fake->node.name[1]);
     fake->astray -= fake->astray > 0;
-    (void)snprintf(out, sizeof(out), "$%zu\r\n%s\r\n", strlen(info), info);
-    say(connection, out);
+    say_text(connection, info);
 }
 
 static void subscribe(struct connection *connection, const char *line,
@@ -260,12 +212,11 @@ static void subscribe(struct connection *connection, const char *line,
 {
     struct fake *fake = connection->fake;
 
-    note(fake->scene, "%s < %s", fake->name, line);
+    note(fake->node.scene, "%s < %s", fake->node.name, line);
     if (say_told(connection, line, "")) {
         return;
     }
-    fake->subscribers += !connection->subscribed;
-    connection->subscribed = true;
+    add_subscriber(connection);
     say_channel(connection, on ? "ssubscribe" : "sunsubscribe", channel, NULL);
 }
 
@@ -312,7 +263,7 @@ static void answer_as_usual(struct connection *connection, const char *command)
     }
 }
 
-static void obey(struct connection *connection, char *const words[8])
+void obey(struct connection *connection, char *const words[8])
 {
     struct fake *fake = connection->fake;
     bool script = strncmp(words[0], "EVAL", 4) == 0, seed = script && is_seed(words);
@@ -338,134 +289,21 @@ static void obey(struct connection *connection, char *const words[8])
         subscribe(connection, line, key, words[0][1] == 'S');
         return;
     }
-    if (strcmp(command, "PEXPIRE") != 0 && (!seed || fake->scene->tells_seeds)) {
-        note(fake->scene, "%s < %s", fake->name, line);
+    if (strcmp(command, "PEXPIRE") != 0 && (!seed || fake->node.scene->tells_seeds)) {
+        note(fake->node.scene, "%s < %s", fake->node.name, line);
     }
     if (!say_told(connection, line, key)) {
         answer_as_usual(connection, command);
     }
 }
 
-/* Cuts the words of one command out of `at`; returns the rest. */
-static char *cut(char *at, char *words[8])
-{
-    long count = strtol(at + 1, &at, 10);
-
-    memset(words, 0, 8 * sizeof(*words));
-    at += 2;
-    for (long i = 0; i < count; i++) {
-        long length = strtol(at + 1, &at, 10);
-
-        words[i < 7 ? i : 7] = at + 2;
-        at += 2 + length;
-        *at = '\0';
-        at += 2;
-    }
-    return at;
-}
-
-static void on_bytes(struct bufferevent *stream, void *arg)
-{
-    struct connection *connection = arg;
-    char bytes[65536], *words[8];
-    size_t length = bufferevent_read(stream, bytes, sizeof(bytes) - 1);
-
-    bytes[length] = '\0';
-    for (char *at = bytes; at < bytes + length;) {
-        at = cut(at, words);
-        obey(connection, words);
-    }
-}
-
-static void on_end(struct bufferevent *stream, short what, void *arg)
-{
-    (void)stream;
-    (void)what;
-    end_connection(arg);
-}
-
-static void on_connection(struct evconnlistener *listener, evutil_socket_t fd,
-                          struct sockaddr *address, int length, void *arg)
-{
-    struct fake *fake = arg;
-    struct connection *connection = fake->scene->connections;
-
-    (void)listener, (void)address, (void)length;
-    while (connection->fake != NULL) {
-        connection++;
-        assert_true(connection < fake->scene->connections + CONNECTIONS);
-    }
-    connection->fake = fake;
-    connection->stream =
-        bufferevent_socket_new(fake->scene->base, fd, BEV_OPT_CLOSE_ON_FREE);
-    bufferevent_setcb(connection->stream, on_bytes, NULL, on_end, connection);
-    assert_int_equal(bufferevent_enable(connection->stream, EV_READ | EV_WRITE), 0);
-}
-
 void end_subscriptions(struct fake *fake)
 {
     for (int i = 0; i < CONNECTIONS; i++) {
-        struct connection *connection = &fake->scene->connections[i];
+        struct connection *connection = &fake->node.scene->nodes.connections[i];
 
         if (connection->fake == fake && connection->subscribed) {
             end_connection(connection);
-        }
-    }
-}
-
-int connections_to(const struct fake *fake)
-{
-    int count = 0;
-
-    for (int i = 0; i < CONNECTIONS; i++) {
-        count += fake->scene->connections[i].fake == fake;
-    }
-    return count;
-}
-
-void come(struct fake *fake)
-{
-    struct sockaddr_in four = {.sin_family = AF_INET,
-                               .sin_port = htons(fake->port),
-                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6,
-                               .sin6_port = htons(fake->port),
-                               .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    const struct sockaddr *address = fake->six ? (const struct sockaddr *)&six
-                                               : (const struct sockaddr *)&four;
-    struct sockaddr_storage got;
-    socklen_t length = sizeof(got);
-
-    if (fake->keeper == 0) {
-        fake->keeper = keep_port(AF_INET, &fake->port);
-        assert_true(fake->keeper > 0);
-        four.sin_port = htons(fake->port);
-    }
-    fake->listening = evconnlistener_new_bind(
-        fake->scene->base, on_connection, fake,
-        LEV_OPT_CLOSE_ON_FREE | LEV_OPT_REUSEABLE | LEV_OPT_CLOSE_ON_EXEC, 16, address,
-        (int)(fake->six ? sizeof(six) : sizeof(four)));
-    if (fake->listening == NULL && fake->six) {
-        return; /* there is no such address here */
-    }
-    assert_non_null(fake->listening);
-    assert_int_equal(getsockname(evconnlistener_get_fd(fake->listening),
-                                 (struct sockaddr *)&got, &length),
-                     0);
-    fake->port = ntohs(fake->six ? ((struct sockaddr_in6 *)&got)->sin6_port
-                                 : ((struct sockaddr_in *)&got)->sin_port);
-}
-
-void leave(struct fake *fake)
-{
-    if (fake->listening == NULL) {
-        return;
-    }
-    evconnlistener_free(fake->listening);
-    fake->listening = NULL;
-    for (int i = 0; i < CONNECTIONS; i++) {
-        if (fake->scene->connections[i].fake == fake) {
-            end_connection(&fake->scene->connections[i]);
         }
     }
 }

@@ -258,8 +258,9 @@ static void test_who_may_not_seed_is_up(void **state)
     await(scene, "link; led; ");
     (void)at(scene, "x");
     await(scene, "N3 < SEED 16287; N3 up; ");
-    assert_string_equal(scene->told, "the fence counter cannot be set: NOPERM this user "
-                                     "has no permissions\n");
+    assert_string_equal(scene->nodes.told,
+                        "the fence counter cannot be set: NOPERM this user "
+                        "has no permissions\n");
 }
 
 #define INVALID "invalid reply: the server sent something this command cannot return"

@@ -114,7 +114,7 @@ static void test_a_forked_child_lets_go(void **state)
     child = fork();
     if (child == 0) {
         lw__route_free(scene->route);
-        lw__loop_free(scene->loop);
+        lw__loop_free(scene->nodes.loop);
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -136,7 +136,7 @@ static void test_a_child_is_forked_while_the_map_is_asked_for(void **state)
     child = fork();
     if (child == 0) {
         lw__route_free(scene->route);
-        lw__loop_free(scene->loop);
+        lw__loop_free(scene->nodes.loop);
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -154,7 +154,7 @@ static void test_it_ends_at_any_moment(void **state)
         says(&scene->n[2], "{x}y", "-ASK 16287 N2");
         scene_start(scene, "N1 N2");
         for (int i = 0; i < turns; i++) {
-            (void)event_base_loop(scene->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+            (void)event_base_loop(scene->nodes.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
             if (came(scene, "led; ")) {
                 (void)ask(scene, ONE, "x");
                 (void)ask(scene, TRY, "b");
@@ -166,7 +166,7 @@ static void test_it_ends_at_any_moment(void **state)
         scene_stop(scene);
         memset(scene->asked, 0, sizeof(scene->asked));
         for (int i = 0; i < 5; i++) {
-            (void)event_base_loop(scene->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+            (void)event_base_loop(scene->nodes.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
         }
         pass(scene);
         memset(scene->n[2].answers, 0, sizeof(scene->n[2].answers));

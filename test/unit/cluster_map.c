@@ -168,9 +168,9 @@ static void test_a_node_at_an_address_of_version_6(void **state)
     struct fake *six = &scene->n[3];
 
     leave(six);
-    six->six = true;
+    six->node.six = true;
     come(six);
-    if (six->listening == NULL) {
+    if (six->node.listening == NULL) {
         skip();
     }
     scene->n[0].map = "0-16383 N4";
@@ -848,8 +848,8 @@ static void start_with_two_names_of_n1(struct scene *scene, const char *further)
 {
     char seeds[64];
 
-    (void)snprintf(seeds, sizeof(seeds), "N1 localhost:%u%s", (unsigned)scene->n[0].port,
-                   further);
+    (void)snprintf(seeds, sizeof(seeds), "N1 localhost:%u%s",
+                   (unsigned)scene->n[0].node.port, further);
     scene->options.node.config.backoff_min_ms = 500;
     scene->options.node.config.backoff_max_ms = 500;
     scene->follow = "x";
@@ -975,10 +975,10 @@ static void test_two_ids_at_one_place_are_no_reason_to_distrust_it(void **state)
     length = snprintf(map, sizeof(map),
                       "*2\r\n*3\r\n:0\r\n:5460\r\n*3\r\n$9\r\n127.0.0.1\r\n:%u\r\n"
                       "$40\r\n%s\r\n*3\r\n:5461\r\n:16383\r\n*3\r\n",
-                      (unsigned)scene->n[2].port, id_of(&scene->n[2]));
+                      (unsigned)scene->n[2].node.port, id_of(&scene->n[2]));
     (void)snprintf(map + length, sizeof(map) - (size_t)length,
-                   "$9\r\n127.0.0.1\r\n:%u\r\n$40\r\n%s\r\n", (unsigned)scene->n[2].port,
-                   id_of(&scene->n[1]));
+                   "$9\r\n127.0.0.1\r\n:%u\r\n$40\r\n%s\r\n",
+                   (unsigned)scene->n[2].node.port, id_of(&scene->n[1]));
     for (int i = 0; i < NODES; i++) {
         scene->n[i].raw = map;
     }

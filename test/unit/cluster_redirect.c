@@ -24,16 +24,16 @@ static void await_past(struct scene *scene, const char *text)
         char event[1024];
 
         for (;;) {
-            const char *at = scene->trace + scene->read;
+            const char *at = scene->nodes.trace + scene->nodes.read;
 
-            UNTIL(scene, scene->length > scene->read);
+            UNTIL(scene, scene->nodes.length > scene->nodes.read);
             (void)snprintf(event, sizeof(event), "%.*s", (int)(strstr(at, "; ") + 2 - at),
                            at);
             if (strncmp(event, text, length) == 0 || strstr(event, "led") == NULL ||
-                strstr(scene->trace, event) == at) {
+                strstr(scene->nodes.trace, event) == at) {
                 break;
             }
-            scene->read += strlen(event);
+            scene->nodes.read += strlen(event);
         }
         (void)snprintf(event, sizeof(event), "%.*s", (int)length, text);
         await(scene, event);
@@ -149,7 +149,7 @@ static int count(const struct scene *scene, const char *what)
 {
     int times = 0;
 
-    for (const char *at = scene->trace; (at = strstr(at, what)) != NULL; at++) {
+    for (const char *at = scene->nodes.trace; (at = strstr(at, what)) != NULL; at++) {
         times++;
     }
     return times;
@@ -250,7 +250,8 @@ static void test_a_host_that_is_not_named_is_the_nodes_own(void **state)
 
     start_at_n3(scene);
     map_is(scene, WITHOUT_N3);
-    (void)snprintf(moved, sizeof(moved), "-MOVED 16287 :%u", (unsigned)scene->n[3].port);
+    (void)snprintf(moved, sizeof(moved), "-MOVED 16287 :%u",
+                   (unsigned)scene->n[3].node.port);
     says(&scene->n[2], "x", moved);
     (void)ask(scene, ONE, "x");
     await_past(scene, "N3 < GET x; led; N4 up; N4 < GET x; x: 1; ");
@@ -307,9 +308,9 @@ static void test_moved_to_an_address_of_version_6(void **state)
     struct fake *six = &scene->n[3];
 
     leave(six);
-    six->six = true;
+    six->node.six = true;
     come(six);
-    if (six->listening == NULL) {
+    if (six->node.listening == NULL) {
         skip();
     }
     start_at_n3(scene);
@@ -543,7 +544,7 @@ static void test_a_node_whose_slot_moved_is_up(void **state)
     (void)ask(scene, ONE, "x");
     UNTIL(scene, came(scene, "N3 up; ") && came(scene, "N3 < GET x; x: 1; "));
     assert_null(lw__node_fence_fault(at(scene, "x")));
-    assert_string_equal(scene->told, "");
+    assert_string_equal(scene->nodes.told, "");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scene_set_up, scene_tear_down)

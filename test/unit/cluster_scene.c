@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The scene of the cluster tests: its clock, names, trace, set-up and tear-down. The fake
- * nodes are in cluster_fakes.c; the commands and the route's events are in
+ * The scene of the cluster tests: its clock, set-up and tear-down. The fake nodes are in
+ * cluster_fakes.c and fake_nodes.c; the commands and the route's events are in
  * cluster_asked.c.
  */
 #include "cluster_scene.h"
@@ -11,9 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define LIMIT_S 30 /* for a condition to hold */
 
 /* ---- the clock ---- */
 
@@ -25,56 +22,11 @@ static void on_kick(void *arg)
 void jump(struct scene *scene, int64_t seconds)
 {
     skip_clock_by(seconds * 1000000);
-    lw__timer_set(scene->loop, &scene->kick, 0); /* wakes the timers that are due */
+    lw__timer_set(scene->nodes.loop, &scene->kick, 0); /* wakes the timers that are due */
 }
 
-/* ---- names in place of addresses ---- */
+/* ---- addresses in place of names ---- */
 
-static const char *address_of(const struct fake *fake)
-{
-    static char address[32];
-
-    (void)snprintf(address, sizeof(address), fake->six ? "::1:%u" : "127.0.0.1:%u",
-                   (unsigned)fake->port);
-    return address;
-}
-
-/* Returns the length of this fake's address if the text begins with it; 0 if it does
- * not. */
-static size_t is_address(const struct fake *fake, const char *text)
-{
-    const char *address = address_of(fake);
-    size_t length = strlen(address);
-    bool matches = strncmp(text, address, length) == 0;
-
-    return matches && (text[length] < '0' || text[length] > '9') ? length : 0;
-}
-
-/* Replaces "127.0.0.1:40123" by "N1", since ports differ from run to run. */
-void with_names(const struct scene *scene, const char *text, char *ret, size_t size)
-{
-    size_t length = 0;
-
-    while (*text != '\0' && length + 8 < size) {
-        size_t matched = 0;
-
-        for (int i = 0; i < NODES && matched == 0; i++) {
-            matched = is_address(&scene->n[i], text);
-            if (matched > 0) {
-                length +=
-                    (size_t)snprintf(ret + length, size - length, "%s", scene->n[i].name);
-            }
-        }
-        if (matched == 0) {
-            ret[length++] = *text;
-            matched = 1;
-        }
-        text += matched;
-    }
-    ret[length] = '\0';
-}
-
-/* Replaces names by addresses. */
 void with_addresses(const struct scene *scene, const char *text, char *ret, size_t size)
 {
     size_t length = 0;
@@ -91,36 +43,6 @@ void with_addresses(const struct scene *scene, const char *text, char *ret, size
     ret[length] = '\0';
 }
 
-/* ---- the trace and the log ---- */
-
-void note(struct scene *scene, const char *form, ...)
-{
-    char text[1024], named[1024];
-    va_list list;
-
-    va_start(list, form);
-    (void)vsnprintf(text, sizeof(text), form, list);
-    va_end(list);
-    with_names(scene, text, named, sizeof(named));
-    scene->length += (size_t)snprintf(scene->trace + scene->length,
-                                      sizeof(scene->trace) - scene->length, "%s; ",
-                                      named);
-    assert_true(scene->length < sizeof(scene->trace));
-}
-
-static void on_log(int level, const char *message, void *arg)
-{
-    struct scene *scene = arg;
-    char named[1024];
-
-    (void)level;
-    with_names(scene, message, named, sizeof(named));
-    scene->told_length += (size_t)snprintf(scene->told + scene->told_length,
-                                           sizeof(scene->told) - scene->told_length,
-                                           "%s\n", named);
-    assert_true(scene->told_length < sizeof(scene->told));
-}
-
 /* ---- the scene ---- */
 
 int scene_set_up(void **state)
@@ -128,25 +50,18 @@ int scene_set_up(void **state)
     struct scene *scene = calloc(1, sizeof(*scene));
 
     assert_non_null(scene);
-    scene->base = event_base_new();
-    assert_int_equal(lw__loop_new(scene->base, &scene->loop), 0);
-    assert_int_equal(lw__timer_reserve(scene->loop, 1), 0);
+    nodes_set_up(scene, 1);
     lw__timer_init(&scene->kick, on_kick, scene);
-    lw__random_seed(&scene->random, 1);
-    scene->log = (struct lw__log){on_log, 5, scene, &scene->causes};
+    scene->nodes.log.causes = &scene->causes;
     for (int i = 0; i < NODES; i++) {
-        struct fake *fake = &scene->n[i];
-
-        fake->scene = scene;
-        (void)snprintf(fake->name, sizeof(fake->name), "N%d", i + 1);
-        come(fake);
+        add_fake(scene, &scene->n[i], 'N', i + 1);
     }
     map_is(scene, THIRDS);
     scene->options.seeds = scene->seeds;
     scene->options.node =
-        (struct lw__node_options){.config = {.loop = scene->loop,
-                                             .log = &scene->log,
-                                             .random = &scene->random,
+        (struct lw__node_options){.config = {.loop = scene->nodes.loop,
+                                             .log = &scene->nodes.log,
+                                             .random = &scene->nodes.random,
                                              .client_name = "test",
                                              .connect_timeout_ms = 60000,
                                              .request_timeout_ms = 60000,
@@ -195,45 +110,9 @@ void scene_stop(struct scene *scene)
 
 int scene_tear_down(void **state)
 {
-    struct scene *scene = *state;
-
-    scene_stop(scene);
-    lw__loop_free(scene->loop);
-    for (int i = 0; i < NODES; i++) {
-        leave(&scene->n[i]);
-        (void)close(scene->n[i].keeper);
-    }
-    (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
-    assert_int_equal(event_base_get_num_events(scene->base, EVENT_BASE_COUNT_ADDED), 0);
-    event_base_free(scene->base);
-    free(scene);
-    skip_clock_reset();
+    scene_stop(*state);
+    nodes_tear_down(*state);
     return 0;
-}
-
-bool was_told(const struct scene *scene, const char *text)
-{
-    return strstr(scene->told, text) != NULL;
-}
-
-unsigned count_told(const struct scene *scene, const char *text)
-{
-    unsigned count = 0;
-
-    for (const char *at = scene->told; (at = strstr(at, text)) != NULL; at++) {
-        count++;
-    }
-    return count;
-}
-
-bool came(const struct scene *scene, const char *text)
-{
-    return strstr(scene->trace + scene->read, text) != NULL;
-}
-
-void pass(struct scene *scene)
-{
-    scene->read = scene->length;
 }
 
 static bool skips;
@@ -243,45 +122,21 @@ void skip_idle_time(bool skip)
     skips = skip;
 }
 
-static void turn(struct scene *scene, int64_t until_us)
+void turn(struct scene *scene, int64_t until_us)
 {
     uint64_t refreshes = scene->stats.refreshes;
     int64_t before_us = lw__now_us();
 
-    skip_clock_turn(scene->base, skips ? until_us : 0);
+    skip_clock_turn(scene->nodes.base, skips ? until_us : 0);
     if (scene->stats.refreshes > refreshes && scene->stats.refreshes <= 64) {
         scene->refreshes[refreshes].after_us = before_us;
         scene->refreshes[refreshes].before_us = lw__now_us();
     }
 }
 
-void scene_turn(struct scene *scene, int turns, const char *awaited)
-{
-    static int64_t begun_s;
-
-    if (turns == 1) {
-        begun_s = skip_clock_real_s();
-    } else if (skip_clock_real_s() - begun_s > LIMIT_S) {
-        fail_msg("waited for \"%s\"; there is \"%s\"; the log: %s", awaited,
-                 scene->trace + scene->read, scene->told);
-    }
-    turn(scene, INT64_MAX);
-}
-
 int64_t pause_after(const struct scene *scene, int first)
 {
     return scene->refreshes[first + 1].before_us - scene->refreshes[first].after_us;
-}
-
-void await(struct scene *scene, const char *text)
-{
-    UNTIL(scene, scene->length >= scene->read + strlen(text) ||
-                     strncmp(scene->trace + scene->read, text,
-                             scene->length - scene->read) != 0);
-    if (strncmp(scene->trace + scene->read, text, strlen(text)) != 0) {
-        fail_msg("not \"%s\" but \"%s\"", text, scene->trace + scene->read);
-    }
-    scene->read += strlen(text);
 }
 
 void spend(struct scene *scene, int64_t seconds)
@@ -292,14 +147,4 @@ void spend(struct scene *scene, int64_t seconds)
         turn(scene, end_us);
     }
     pass(scene);
-}
-
-void nothing_for(struct scene *scene, int ms)
-{
-    int64_t end_us = lw__now_us() + (int64_t)ms * LW__MS;
-
-    while (lw__now_us() < end_us) {
-        turn(scene, end_us);
-    }
-    assert_string_equal(scene->trace + scene->read, "");
 }

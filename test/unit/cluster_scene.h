@@ -13,25 +13,14 @@
  */
 #ifndef TEST_CLUSTER_SCENE_H
 #define TEST_CLUSTER_SCENE_H
-#include <stdbool.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "fake_nodes.h"
 
-#include "base/log.h"
-#include "base/random.h"
 #include "lockwire.h"
-#include "loop/loop.h"
 #include "redis/command.h"
 #include "redis/route.h"
 
-#include <event2/event.h>
-
 #define NODES 4
 #define SEEDS 4
-#define CONNECTIONS 64
 #define COMMANDS 32
 #define ANSWERS 64
 #define THIRDS "0-5460 N1, 5461-10922 N2, 10923-16383 N3"
@@ -41,17 +30,6 @@
 #define SLOT_X 16287
 #define UUID "0189d0f0-1111-4222-8333-444455556666"
 
-struct scene;
-struct fake;
-struct bufferevent;
-struct evconnlistener;
-
-struct connection {
-    struct fake *fake; /* NULL: unused */
-    struct bufferevent *stream;
-    bool subscribed;
-};
-
 /* A node's reply to one key, or one command, in place of the usual one. */
 struct answer {
     const char *to, *text; /* RESP without its final CRLF; "": no reply. NULL: used up */
@@ -59,23 +37,18 @@ struct answer {
 };
 
 struct fake {
-    struct scene *scene;
-    char name[4];
-    bool six; /* at [::1] */
-    uint16_t port;
-    int keeper;                       /* keeps its port; 0: no port yet */
-    struct evconnlistener *listening; /* NULL: the node is down */
-    const char *map;                  /* the slot map, in the form of THIRDS, */
-    const char *host;       /* with this in place of each host; NULL: the real ones */
-    const char *raw;        /* these bytes in place of the map; "": no reply */
-    bool in_pieces;         /* or one range a slot, of N1 and N2 alternately */
-    int asked, subscribers; /* map requests so far; connections that subscribe now */
-    int astray;             /* further connections that see another server in INFO */
-    int seeded;             /* how often the fence was seeded */
-    char id;                /* the character of its node id; 0: its name's digit */
-    bool down;              /* CLUSTER INFO reports a failed cluster */
-    unsigned epoch;         /* the current epoch, in CLUSTER INFO */
-    bool refuses_cluster;   /* all CLUSTER commands except CLUSTER SLOTS */
+    struct fake_node node; /* first */
+    const char *map;       /* the slot map, in the form of THIRDS, */
+    const char *host;      /* with this in place of each host; NULL: the real ones */
+    const char *raw;       /* these bytes in place of the map; "": no reply */
+    bool in_pieces;        /* or one range a slot, of N1 and N2 alternately */
+    int asked;             /* map requests so far */
+    int astray;            /* further connections that see another server in INFO */
+    int seeded;            /* how often the fence was seeded */
+    char id;               /* the character of its node id; 0: its name's digit */
+    bool down;             /* CLUSTER INFO reports a failed cluster */
+    unsigned epoch;        /* the current epoch, in CLUSTER INFO */
+    bool refuses_cluster;  /* all CLUSTER commands except CLUSTER SLOTS */
     struct answer answers[ANSWERS];
 };
 
@@ -96,12 +69,9 @@ struct asked {
 };
 
 struct scene {
-    struct event_base *base;
-    struct lw__loop *loop;
+    struct nodes nodes; /* first */
     struct lw__timer kick;
-    struct lw__log log;
     struct lw__causes causes;
-    struct lw__random random;
     struct lw_stats stats;
     struct {
         int64_t after_us, before_us;
@@ -112,14 +82,13 @@ struct scene {
     struct lw__route *route;
     struct lw__node *nowhere;
     struct fake n[NODES];
-    struct connection connections[CONNECTIONS];
     struct asked asked[COMMANDS];
     const char *follow; /* each `led` in the trace names this key's node; or NULL */
     bool tells_seeds;   /* the trace includes SEED commands */
-    char trace[65536], told[65536]; /* told: the log, one line per entry */
-    size_t length, told_length;
-    size_t read; /* the part of the trace that await has read */
 };
+
+_Static_assert(offsetof(struct fake, node) == 0, "fake_nodes.h: the first member");
+_Static_assert(offsetof(struct scene, nodes) == 0, "fake_nodes.h: the first member");
 
 int scene_set_up(void **state);
 int scene_tear_down(void **state);
@@ -137,10 +106,6 @@ void says_always(struct fake *fake, const char *to, const char *text);
 /* Sends all subscribers of the slot's channel a message, or drops the channel. */
 void publish(struct fake *fake, unsigned slot, const char *text);
 void drop_channel(struct fake *fake, unsigned slot);
-/* Shuts the node down, with its connections; starts it again. */
-void leave(struct fake *fake);
-void come(struct fake *fake);
-int connections_to(const struct fake *fake);
 /* Ends only the connections that subscribe. */
 void end_subscriptions(struct fake *fake);
 /* Sends a command about the key to the key's node. */
@@ -149,24 +114,6 @@ struct asked *ask(struct scene *scene, enum kind kind, const char *key);
 struct lw__node *at(struct scene *scene, const char *key);
 /* Puts the clock forward at once; due timers then run. */
 void jump(struct scene *scene, int64_t seconds);
-bool was_told(const struct scene *scene, const char *text);
-/* Returns how often the text is in the log. */
-unsigned count_told(const struct scene *scene, const char *text);
-/* Returns true if the unread part of the trace contains the text. */
-bool came(const struct scene *scene, const char *text);
-/* Marks the whole trace as read. */
-void pass(struct scene *scene);
-/* Runs the loop until the unread part of the trace begins with the text; fails if it
- * differs, or after a time limit. */
-void await(struct scene *scene, const char *text);
-/* Runs the loop until the condition holds. */
-#define UNTIL(scene, condition)                                                          \
-    do {                                                                                 \
-        for (int turns_ = 0; !(condition);) {                                            \
-            scene_turn(scene, ++turns_, #condition);                                     \
-        }                                                                                \
-    } while (0)
-void scene_turn(struct scene *scene, int turns, const char *awaited);
 /* Returns the longest time that can have passed between map request `first` and the next
  * one. */
 int64_t pause_after(const struct scene *scene, int first);
@@ -174,6 +121,4 @@ int64_t pause_after(const struct scene *scene, int first);
 void skip_idle_time(bool skip);
 /* Lets this time pass. */
 void spend(struct scene *scene, int64_t seconds);
-/* Checks that nothing is added to the trace for this time. */
-void nothing_for(struct scene *scene, int ms);
 #endif

@@ -7,11 +7,6 @@
 extern const struct lw__route_events scene_route_events;
 void scene_on_message(void *arg, const char *text, size_t length);
 
-/* Adds an entry to the trace, with names in place of addresses. */
-void note(struct scene *scene, const char *form, ...)
-    __attribute__((format(printf, 2, 3)));
-void with_names(const struct scene *scene, const char *text, char *ret, size_t size);
 /* Replaces names by addresses. */
 void with_addresses(const struct scene *scene, const char *text, char *ret, size_t size);
-void say(struct connection *connection, const char *bytes);
 #endif

@@ -307,7 +307,7 @@ static void test_what_another_server_drops_is_not_told(void **state)
     says(&scene->n[2], "SSUBSCRIBE", "-MOVED 16287 N4");
     listen_to(scene, "x");
     await(scene, "N3 < SSUBSCRIBE 16287; ");
-    UNTIL(scene, scene->n[2].subscribers == 0);
+    UNTIL(scene, scene->n[2].node.subscribers == 0);
     nothing_for(scene, 50);
     assert_int_equal(scene->stats.refreshes, 1);
 }
@@ -323,8 +323,9 @@ static void test_who_may_not_listen_is_told_once_and_does_not_try_again(void **s
     listen_to(scene, "x");
     await(scene, "N3 < SSUBSCRIBE 16287; ");
     UNTIL(scene, was_told(scene, "NOPERM"));
-    assert_string_equal(scene->told, "N3 refused SSUBSCRIBE; waiters poll: NOPERM no "
-                                     "permission for this channel\n");
+    assert_string_equal(scene->nodes.told,
+                        "N3 refused SSUBSCRIBE; waiters poll: NOPERM no "
+                        "permission for this channel\n");
     listen_to(scene, "x");
     listen_to(scene, "a");
     nothing_for(scene, 50);

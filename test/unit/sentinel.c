@@ -16,11 +16,6 @@
 
 #define REPLICA "*5\r\n$5\r\nslave\r\n$1\r\nh\r\n:1\r\n$9\r\nconnected\r\n:0\r\n"
 
-static bool was_told(const struct scene *scene, const char *text)
-{
-    return strstr(scene->told, text) != NULL;
-}
-
 /* ---- which sentinel is believed ---- */
 
 static void test_all_are_asked_and_the_latest_is_believed(void **state)
@@ -36,7 +31,7 @@ static void test_all_are_asked_and_the_latest_is_believed(void **state)
     go(scene, &scene->b);
     await(scene, "b at M2; ");
     assert_int_equal(scene->failovers, 0);
-    assert_string_equal(scene->told, "");
+    assert_string_equal(scene->nodes.told, "");
 }
 
 static void test_one_that_says_nothing_costs_200_ms(void **state)
@@ -103,7 +98,7 @@ static void test_a_master_that_is_down_is_nowhere_to_go(void **state)
     await(scene, "a lost: no sentinel reported a usable master; S1: reports an older");
     UNTIL(scene, was_told(scene, "sentinel S2: reports the master as down\n"));
     names(&scene->s[1], &scene->m[1], 2, "master,disconnected");
-    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL);
+    UNTIL(scene, strstr(scene->nodes.trace, "a at M2; ") != NULL);
 }
 
 static int count(const char *text, const char *what)
@@ -127,8 +122,9 @@ static void test_while_the_master_is_down_each_one_is_told_of_once(void **state)
     scene_start(scene, 2);
     go(scene, &scene->a);
     UNTIL(scene, scene->s[0].asked > 5);
-    assert_int_equal(count(scene->told, "sentinel S1: reports an older master"), 1);
-    assert_int_equal(count(scene->told, "sentinel S2: reports the master as down"), 1);
+    assert_int_equal(count(scene->nodes.told, "sentinel S1: reports an older master"), 1);
+    assert_int_equal(count(scene->nodes.told, "sentinel S2: reports the master as down"),
+                     1);
 }
 
 static void test_who_does_not_see_it_down_is_believed(void **state)
@@ -215,13 +211,14 @@ static void test_older_than_known_is_not_believed_of_a_minority(void **state)
                  "a lost: connecting to M2: Connection refused; "
                  "a lost: connecting to M2: Connection refused; ");
     come(&scene->m[1]);
-    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL);
-    assert_null(strstr(scene->trace, "M1"));
+    UNTIL(scene, came(scene, "a at M2; "));
+    assert_null(strstr(scene->nodes.trace, "M1"));
     assert_int_equal(scene->failovers, 0);
-    assert_string_equal(scene->told, "sentinels report M1 as master, but with a "
-                                     "config-epoch no later than that of M2, and a "
-                                     "majority of the listed sentinels has not answered: "
-                                     "still trying M2\n");
+    assert_string_equal(scene->nodes.told,
+                        "sentinels report M1 as master, but with a "
+                        "config-epoch no later than that of M2, and a "
+                        "majority of the listed sentinels has not answered: "
+                        "still trying M2\n");
 }
 
 /* An earlier epoch is not believed, even from the only listed sentinel, if a discovered
@@ -240,8 +237,8 @@ static void test_older_than_known_ends_no_connection(void **state)
     promote(&scene->m[1], &scene->m[0]);
     scene_start(scene, 1);
     go(scene, &scene->a);
-    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL);
-    scene->read = scene->length;
+    UNTIL(scene, strstr(scene->nodes.trace, "a at M2; ") != NULL);
+    pass(scene);
     leave(&scene->s[1]);
     asked = scene->s[0].asked;
     UNTIL(scene, scene->s[0].asked > asked + 6);
@@ -334,9 +331,9 @@ static void test_each_one_says_why_it_is_of_no_use(void **state)
                  "S3: connecting to S3: Connection refused; "
                  "S4: invalid reply to SENTINEL MASTER: no valid ip; ");
     names(&scene->s[0], &scene->m[0], 1, "master");
-    UNTIL(scene, strstr(scene->trace, "a at M1; ") != NULL);
+    UNTIL(scene, strstr(scene->nodes.trace, "a at M1; ") != NULL);
     /* each was logged once */
-    assert_string_equal(scene->told,
+    assert_string_equal(scene->nodes.told,
                         "sentinel S1: ERR No such master with that name\n"
                         "sentinel S2: ERR unknown command 'SENTINEL'\n"
                         "sentinel S3: connecting to S3: Connection refused\n"
@@ -361,9 +358,10 @@ static void test_a_long_reason_leaves_room_for_the_others(void **state)
     scene_start(scene, 3);
     go(scene, &scene->a);
     await(scene, "a lost: no sentinel reported a usable master; S1: ERR 0000");
-    assert_true(strlen(scene->trace) < LW_WHY_SIZE + sizeof("a lost: ; "));
-    assert_non_null(strstr(scene->trace, "0; S2: ERR 0000"));
-    assert_non_null(strstr(scene->trace, "0; S3: ERR unknown command 'SENTINEL'; "));
+    assert_true(strlen(scene->nodes.trace) < LW_WHY_SIZE + sizeof("a lost: ; "));
+    assert_non_null(strstr(scene->nodes.trace, "0; S2: ERR 0000"));
+    assert_non_null(
+        strstr(scene->nodes.trace, "0; S3: ERR unknown command 'SENTINEL'; "));
 }
 
 static void test_silence_ends_with_half_the_time_for_connecting(void **state)
@@ -429,7 +427,7 @@ static void both_at_first(struct scene *scene, size_t listed)
     go(scene, &scene->b);
     await(scene, "b at M1; ");
     for (size_t i = 0; i < listed; i++) {
-        UNTIL(scene, scene->s[i].subscribers == 1);
+        UNTIL(scene, scene->s[i].node.subscribers == 1);
     }
 }
 
@@ -448,10 +446,9 @@ static void test_a_switch_that_is_told_turns_both_at_once(void **state)
     names(told_by, &scene->m[1], 2, "master");
     announce_switch(told_by, &scene->m[0], &scene->m[1]);
     await(scene, BOTH_TURN);
-    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
-                     strstr(scene->trace + scene->read, "b at M2; ") != NULL);
+    UNTIL(scene, came(scene, "a at M2; ") && came(scene, "b at M2; "));
     assert_int_equal(scene->failovers, 1);
-    assert_string_equal(scene->told, "the master is now M2, was M1\n");
+    assert_string_equal(scene->nodes.told, "the master is now M2, was M1\n");
 }
 
 static void test_a_switch_that_was_missed_is_found_at_a_heartbeat(void **state)
@@ -462,8 +459,7 @@ static void test_a_switch_that_was_missed_is_found_at_a_heartbeat(void **state)
     both_at_first(scene, 2);
     names(&scene->s[1], &scene->m[1], 2, "master"); /* the other one never announces it */
     await(scene, BOTH_TURN);
-    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
-                     strstr(scene->trace + scene->read, "b at M2; ") != NULL);
+    UNTIL(scene, came(scene, "a at M2; ") && came(scene, "b at M2; "));
     assert_int_equal(scene->failovers, 1);
 }
 
@@ -482,10 +478,9 @@ static void test_a_switch_to_and_fro_that_was_missed_is_found(void **state)
     both_at_first(scene, 2);
     names(&scene->s[1], &scene->m[0], 3, "master");
     await(scene, BOTH_RETURN);
-    UNTIL(scene, strstr(scene->trace + scene->read, "a at M1; ") != NULL &&
-                     strstr(scene->trace + scene->read, "b at M1; ") != NULL);
+    UNTIL(scene, came(scene, "a at M1; ") && came(scene, "b at M1; "));
     names(&scene->s[0], &scene->m[0], 3, "master"); /* a lagging one does not repeat it */
-    scene->read = scene->length;
+    pass(scene);
     nothing_for(scene, 200);
     assert_int_equal(scene->failovers, 1);
 }
@@ -499,7 +494,7 @@ static void test_who_is_being_replaced_is_left_for_whom_another_names(void **sta
     scene->config.request_timeout_ms = 50;
     both_at_first(scene, 2);
     names(&scene->s[0], &scene->m[0], 2, "master,failover_in_progress");
-    scene->read = scene->length;
+    pass(scene);
     nothing_for(scene, 200);
     names(&scene->s[1], &scene->m[1], 2, "master");
     await(scene, BOTH_TURN);
@@ -528,9 +523,8 @@ static void test_a_switch_that_is_told_turns_them_once(void **state)
     both_at_first(scene, 1);
     names(&scene->s[0], &scene->m[1], 9, "master");
     announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
-    UNTIL(scene, strstr(scene->trace + scene->read, "a at M2; ") != NULL &&
-                     strstr(scene->trace + scene->read, "b at M2; ") != NULL);
-    scene->read = scene->length;
+    UNTIL(scene, came(scene, "a at M2; ") && came(scene, "b at M2; "));
+    pass(scene);
     nothing_for(scene, 200);
     assert_int_equal(scene->failovers, 1);
 }
@@ -565,8 +559,8 @@ static void test_answers_of_before_a_switch_do_not_lead_back(void **state)
     names(told_by, &scene->m[1], 2, "master");
     announce_switch(told_by, &scene->m[0], &scene->m[1]);
     await(scene, BOTH_TURN);
-    UNTIL(scene, scene->length > scene->read);
-    assert_null(strstr(scene->trace + scene->read, "at M1"));
+    UNTIL(scene, scene->nodes.length > scene->nodes.read);
+    assert_false(came(scene, "at M1"));
     assert_int_equal(scene->failovers, 1);
 }
 
@@ -588,7 +582,7 @@ static void test_an_answer_from_before_a_switch_is_asked_for_again(void **state)
     speak(&scene->s[0]);
     names(&scene->s[0], &scene->m[1], 2, "master");
     UNTIL(scene, scene->a.session.state == LW__SESSION_READY);
-    assert_int_equal(scene->a.session.endpoint.port, scene->m[1].port);
+    assert_int_equal(scene->a.session.endpoint.port, scene->m[1].node.port);
     assert_int_equal(scene->failovers, 1);
 }
 
@@ -605,15 +599,15 @@ static void test_a_switch_before_the_subscription_is_found_after_a_round(void **
     scene_start(scene, 2);
     go(scene, &scene->a);
     await(scene, "a at M1; ");
-    UNTIL(scene, scene->s[0].subscribers == 1);
+    UNTIL(scene, scene->s[0].node.subscribers == 1);
     asked = scene->s[0].asked;
     go(scene, &scene->b);
     UNTIL(scene, scene->s[0].asked > asked);
     nothing_for(scene, 20);
     names(&scene->s[0], &scene->m[1], 2, "master");
     confirm(&scene->s[0]);
-    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL &&
-                     strstr(scene->trace, "b at M2; ") != NULL);
+    UNTIL(scene, strstr(scene->nodes.trace, "a at M2; ") != NULL &&
+                     strstr(scene->nodes.trace, "b at M2; ") != NULL);
 }
 
 /* Replies that arrived during a stall are read before a round times out. */
@@ -693,13 +687,13 @@ static void test_a_long_delay_is_cut_short_by_a_switch(void **state)
     scene->config.backoff_min_ms = scene->config.backoff_max_ms = 600000;
     both_at_first(scene, 1);
     leave(&scene->m[0]);
-    UNTIL(scene, strstr(scene->trace, "a lost") != NULL &&
-                     strstr(scene->trace, "b lost") != NULL);
-    scene->read = scene->length;
+    UNTIL(scene, strstr(scene->nodes.trace, "a lost") != NULL &&
+                     strstr(scene->nodes.trace, "b lost") != NULL);
+    pass(scene);
     names(&scene->s[0], &scene->m[1], 2, "master");
     announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
-    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL &&
-                     strstr(scene->trace, "b at M2; ") != NULL);
+    UNTIL(scene, strstr(scene->nodes.trace, "a at M2; ") != NULL &&
+                     strstr(scene->nodes.trace, "b at M2; ") != NULL);
 }
 
 /* Neither the session's own backoff nor an ordinary heartbeat would find it within this
@@ -714,13 +708,13 @@ static void test_who_waits_for_a_switch_that_is_not_told_finds_it(void **state)
     leave(&scene->m[0]);
     scene_start(scene, 1);
     go(scene, &scene->a);
-    UNTIL(scene, strstr(scene->trace, "a lost") != NULL);
+    UNTIL(scene, strstr(scene->nodes.trace, "a lost") != NULL);
     names(&scene->s[0], &scene->m[0], 1, "master,s_down");
     int asked = scene->s[0].asked;
 
     UNTIL(scene, scene->s[0].asked >= asked + 3);
     names(&scene->s[0], &scene->m[1], 2, "master");
-    UNTIL(scene, strstr(scene->trace, "a at M2; ") != NULL);
+    UNTIL(scene, strstr(scene->nodes.trace, "a at M2; ") != NULL);
 }
 
 /* While all sessions are up there is no haste. */
@@ -746,8 +740,8 @@ static void test_a_switch_to_and_fro_is_followed(void **state)
 
         names(&scene->s[0], to, i + 1, "master");
         announce_switch(&scene->s[0], from, to);
-        UNTIL(scene, scene->a.session.endpoint.port == to->port &&
-                         scene->b.session.endpoint.port == to->port &&
+        UNTIL(scene, scene->a.session.endpoint.port == to->node.port &&
+                         scene->b.session.endpoint.port == to->node.port &&
                          scene->a.session.state == LW__SESSION_READY &&
                          scene->b.session.state == LW__SESSION_READY);
     }
@@ -768,7 +762,7 @@ static int64_t followed_for(const struct scene *scene, const struct fake *master
     }
     assert_string_equal(followed.service, SERVICE);
     assert_string_equal(followed.host, "127.0.0.1");
-    assert_int_equal(followed.port, master->port);
+    assert_int_equal(followed.port, master->node.port);
     return followed.for_ms;
 }
 
@@ -836,12 +830,12 @@ static void test_each_of_them_tells(void **state)
     for (int i = 0; i < 3; i++) {
         struct fake *from = &scene->m[i % 2], *to = &scene->m[(i + 1) % 2];
 
-        scene->read = scene->length;
+        pass(scene);
         names(&scene->s[i], to, i + 2, "master");
         announce_switch(&scene->s[i], from, to);
         UNTIL(scene, scene->failovers == (uint64_t)i + 1 &&
-                         scene->a.session.endpoint.port == to->port &&
-                         scene->b.session.endpoint.port == to->port &&
+                         scene->a.session.endpoint.port == to->node.port &&
+                         scene->b.session.endpoint.port == to->node.port &&
                          scene->a.session.state == LW__SESSION_READY &&
                          scene->b.session.state == LW__SESSION_READY);
     }
@@ -853,9 +847,9 @@ static void test_one_that_was_away_tells_again(void **state)
 
     both_at_first(scene, 1);
     leave(&scene->s[0]);
-    UNTIL(scene, scene->s[0].subscribers == 0);
+    UNTIL(scene, scene->s[0].node.subscribers == 0);
     come(&scene->s[0]);
-    UNTIL(scene, scene->s[0].subscribers == 1);
+    UNTIL(scene, scene->s[0].node.subscribers == 1);
     names(&scene->s[0], &scene->m[1], 2, "master");
     announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
     await(scene, BOTH_TURN);
@@ -875,7 +869,7 @@ static void test_one_that_falls_silent_hides_nothing(void **state)
     silent->subscription = "";
     names(other_one, &scene->m[1], 2, "master");
     announce_switch(other_one, &scene->m[0], &scene->m[1]);
-    UNTIL(scene, scene->a.session.endpoint.port == scene->m[1].port &&
+    UNTIL(scene, scene->a.session.endpoint.port == scene->m[1].node.port &&
                      scene->a.session.state == LW__SESSION_READY);
 }
 
@@ -908,7 +902,7 @@ static void test_what_is_forbidden_is_not_asked_for_all_the_time(void **state)
     UNTIL(scene, scene->s[0].asked > 30);
     assert_in_range(scene->s[0].subscriptions, 2, 6);
     scene->s[0].subscription = NULL;
-    UNTIL(scene, scene->s[0].subscribers == 1);
+    UNTIL(scene, scene->s[0].node.subscribers == 1);
 }
 
 static void test_sentinels_are_learnt_from_sentinels(void **state)
@@ -960,7 +954,7 @@ static void one_listed(struct scene *scene, int count)
 static void one_learnt(struct scene *scene)
 {
     one_listed(scene, 1);
-    UNTIL(scene, scene->s[1].subscribers == 1 && scene->s[1].asked > 1);
+    UNTIL(scene, scene->s[1].node.subscribers == 1 && scene->s[1].asked > 1);
 }
 
 static void test_a_learnt_one_alone_leads_to_no_foreign_server(void **state)
@@ -980,9 +974,9 @@ static void test_a_learnt_one_alone_leads_to_no_foreign_server(void **state)
     nothing_for(scene, 0);
     come(&scene->s[0]);
     come(&scene->m[0]);
-    UNTIL(scene, strstr(scene->trace + scene->read, "a at M1; ") != NULL);
-    assert_null(strstr(scene->trace, "M3"));
-    assert_int_equal(count(scene->told, ONE_LATER), 1);
+    UNTIL(scene, came(scene, "a at M1; "));
+    assert_null(strstr(scene->nodes.trace, "M3"));
+    assert_int_equal(count(scene->nodes.told, ONE_LATER), 1);
     assert_int_equal(scene->failovers, 0);
 }
 
@@ -1012,7 +1006,7 @@ static void test_a_claim_that_cannot_be_proved_yet_hides_no_other(void **state)
     UNTIL(scene, scene->s[1].asked > 1 && scene->s[2].asked > 1);
     scene->m[2].info = "-BUSY Redis is busy running a script\r\n";
     names(&scene->s[1], &scene->m[2], 9, "master");
-    UNTIL(scene, scene->m[2].connected > 2);
+    UNTIL(scene, scene->m[2].node.connected > 2);
     promote(&scene->m[1], &scene->m[0]);
     names(&scene->s[2], &scene->m[1], 2, "master");
     await(scene, "a lost: the master is now M2, was M1; a at M2; ");
@@ -1030,7 +1024,7 @@ static void test_a_claim_is_proved_when_the_server_answers_at_last(void **state)
     scene->m[1].info = "-BUSY Redis is busy running a script\r\n";
     names(&scene->s[1], &scene->m[1], 2, "master");
     announce_switch(&scene->s[1], &scene->m[0], &scene->m[1]);
-    UNTIL(scene, scene->m[1].connected > 2);
+    UNTIL(scene, scene->m[1].node.connected > 2);
     scene->m[1].info = "$12\r\nrole:slave\r\n\r\n";
     nothing_for(scene, 50);
     scene->m[1].info = NULL;
@@ -1050,8 +1044,8 @@ static void test_while_a_claim_is_looked_into_nobody_is_led_to_the_one_before(
     names(&scene->s[1], &scene->m[1], 2, "master");
     leave(&scene->m[0]);
     await(scene, "a lost: M1 closed the connection; ");
-    UNTIL(scene, scene->m[1].connected == 1);
-    scene->read = scene->length;
+    UNTIL(scene, scene->m[1].node.connected == 1);
+    pass(scene);
     come(&scene->m[0]);
     nothing_for(scene, 300);
     leave(&scene->m[1]); /* M2 cannot be verified, and is not waited for */
@@ -1073,8 +1067,8 @@ static void test_what_is_proved_while_its_sentinel_is_asked_again(void **state)
     leave(&scene->m[0]);
     await(scene, "a lost: M1 closed the connection; ");
     come(&scene->m[0]);
-    UNTIL(scene, scene->m[1].connected == 1);
-    scene->read = scene->length;
+    UNTIL(scene, scene->m[1].node.connected == 1);
+    pass(scene);
     nothing_for(scene, 50);
     scene->s[1].mute = true;
     asked = scene->s[1].asked;
@@ -1099,7 +1093,7 @@ static void test_a_claim_is_refuted_for_the_present_master_alone(void **state)
     names(&scene->s[1], &scene->m[2], 3, "master"); /* M2 was the master in between */
     UNTIL(scene, was_told(scene, ONE_LATER));
     names(&scene->s[0], &scene->m[1], 2, "master");
-    UNTIL(scene, strstr(scene->trace, "a at M3; ") != NULL);
+    UNTIL(scene, strstr(scene->nodes.trace, "a at M3; ") != NULL);
     assert_int_equal(scene->failovers, 2);
 }
 
@@ -1133,12 +1127,12 @@ static void test_another_one_at_a_learnt_address_is_not_asked(void **state)
     UNTIL(scene, scene->s[0].asked > 3);
     *scene->s[1].password = '\0';
     scene->s[1].id = "feedfeedfeedfeedfeedfeedfeedfeedfeedfeed";
-    scene->s[1].asked = scene->s[1].connected = 0;
+    scene->s[1].asked = scene->s[1].node.connected = 0;
     scene->s[1].subscriptions = 0;
     names(&scene->s[1], &scene->m[2], 9, "master");
     promote(&scene->m[2], &scene->m[0]);
     come(&scene->s[1]);
-    UNTIL(scene, scene->s[1].connected > 3);
+    UNTIL(scene, scene->s[1].node.connected > 3);
     leave(&scene->m[0]);
     come(&scene->m[0]);
     await(scene, "a lost: M1 closed the connection; a at M1; ");
@@ -1161,7 +1155,7 @@ static void test_an_id_that_is_given_after_the_password_alone(void **state)
     scene->s[1].guarded = scene->s[2].guarded = true;
     scene->s[2].id = "feedfeedfeedfeedfeedfeedfeedfeedfeedfeed";
     one_listed(scene, 2);
-    UNTIL(scene, scene->s[1].asked > 1 && scene->s[2].connected > 1);
+    UNTIL(scene, scene->s[1].asked > 1 && scene->s[2].node.connected > 1);
     assert_string_equal(scene->s[1].password, "secret");
     assert_int_equal(scene->s[2].asked, 0);
     assert_int_equal(scene->s[2].subscriptions, 0);
@@ -1177,7 +1171,7 @@ static void test_who_does_not_prove_its_id_is_left_alone(void **state)
     scene->s[1].id = "-NOPERM no permissions to run 'sentinel|myid'\r\n";
     one_listed(scene, 1);
     UNTIL(scene, scene->s[0].asked > 60);
-    assert_in_range(scene->s[1].connected, 2, 8);
+    assert_in_range(scene->s[1].node.connected, 2, 8);
     assert_int_equal(scene->s[1].asked, 0);
 }
 
@@ -1191,7 +1185,7 @@ static void test_a_learnt_one_that_is_busy_is_asked_in_each_round(void **state)
     scene->s[1].id = "-ERR max number of clients reached\r\n";
     one_listed(scene, 1);
     UNTIL(scene, scene->s[0].asked > 60);
-    assert_true(scene->s[1].connected > 30); /* pauses would grow to 60 rounds */
+    assert_true(scene->s[1].node.connected > 30); /* pauses would grow to 60 rounds */
     assert_int_equal(scene->s[1].asked, 0);
     scene->s[1].id = NULL;
     UNTIL(scene, scene->s[1].asked > 0);
@@ -1212,7 +1206,7 @@ static void test_a_probe_ends_when_another_master_is_followed(void **state)
     await(scene, "a lost: the master is now M2, was M1; ");
     inform(&scene->m[2]);
     nothing_for(scene, 50);
-    assert_null(strstr(scene->told, "which was no replica of"));
+    assert_null(strstr(scene->nodes.told, "which was no replica of"));
     names(&scene->s[0], &scene->m[1], 10, "master");
     speak(&scene->s[0]);
     speak(&scene->s[1]);
@@ -1234,19 +1228,19 @@ static void test_a_learnt_one_that_no_listed_one_names_is_dropped(void **state)
     scene_start(scene, 2);
     go(scene, &scene->a);
     await(scene, "a at M1; ");
-    UNTIL(scene, scene->s[2].subscribers == 1);
+    UNTIL(scene, scene->s[2].node.subscribers == 1);
     scene->s[0].others = NULL;
     asked = scene->s[0].asked;
     UNTIL(scene, scene->s[0].asked > asked + 5);
-    assert_int_equal(scene->s[2].subscribers, 1); /* the other one names it */
-    leave(&scene->s[1]);                          /* its earlier reply no longer counts */
-    UNTIL(scene, scene->s[2].subscribers == 0);
+    assert_int_equal(scene->s[2].node.subscribers, 1); /* the other one names it */
+    leave(&scene->s[1]); /* its earlier reply no longer counts */
+    UNTIL(scene, scene->s[2].node.subscribers == 0);
     asked = scene->s[2].asked;
     UNTIL(scene, scene->s[0].asked > 20);
     assert_true(scene->s[2].asked <= asked + 1);
     come(&scene->s[1]);
-    UNTIL(scene, scene->s[2].subscribers == 1);
-    assert_string_equal(scene->trace + scene->read, "");
+    UNTIL(scene, scene->s[2].node.subscribers == 1);
+    assert_string_equal(scene->nodes.trace + scene->nodes.read, "");
 }
 
 /* Pods have other addresses after a restart. */
@@ -1257,27 +1251,17 @@ static void test_a_learnt_one_is_found_at_its_new_address(void **state)
 
     scene->config.request_timeout_ms = 100;
     one_learnt(scene);
-    (void)snprintf(id, sizeof(id), "%040x", (unsigned)scene->s[1].port);
+    (void)snprintf(id, sizeof(id), "%040x", (unsigned)scene->s[1].node.port);
     scene->s[2].known_as = scene->s[3].known_as = id;
     (void)strcat(moved, other(&scene->s[2], "sentinel"));
     leave(&scene->s[1]);
     names(&scene->s[2], &scene->m[0], 1, "master");
     scene->s[0].others = moved;
-    UNTIL(scene, scene->s[2].subscribers == 1);
+    UNTIL(scene, scene->s[2].node.subscribers == 1);
     moved[0] = '\0';
     (void)strcat(strcat(moved, "*1\r\n"), other(&scene->s[3], "s_down,sentinel"));
     UNTIL(scene, scene->s[2].asked > 9);
-    assert_int_equal(scene->s[3].connected, 0); /* not tried: it is down there */
-}
-
-static int connections_to(const struct scene *scene, const struct fake *fake)
-{
-    int times = 0;
-
-    for (int i = 0; i < CONNECTIONS; i++) {
-        times += scene->connections[i].fake == fake;
-    }
-    return times;
+    assert_int_equal(scene->s[3].node.connected, 0); /* not tried: it is down there */
 }
 
 /* The other sentinel reports the listed one by its address. */
@@ -1298,8 +1282,7 @@ static void test_one_that_is_listed_by_name_is_known(void **state)
     go(scene, &scene->a);
     await(scene, "a at M1; ");
     UNTIL(scene, scene->s[0].asked > 3 && scene->s[1].asked > 3);
-    assert_int_equal(connections_to(scene, &scene->s[0]) +
-                         connections_to(scene, &scene->s[1]),
+    assert_int_equal(connections_to(&scene->s[0]) + connections_to(&scene->s[1]),
                      4); /* one each, and one that is subscribed */
 }
 
@@ -1310,7 +1293,7 @@ static void test_no_more_are_learnt_than_can_be_listed(void **state)
     char many[32768] = "*100\r\n";
 
     for (int i = 0; i < 100; i++) {
-        struct fake nobody = {.port = (uint16_t)(i + 1)};
+        struct fake nobody = {.node.port = (uint16_t)(i + 1)};
 
         (void)strcat(many, other(&nobody, "sentinel"));
     }
@@ -1323,11 +1306,11 @@ static void test_no_more_are_learnt_than_can_be_listed(void **state)
     await(scene, "a at M1; ");
     UNTIL(scene, scene->s[0].asked > 4);
     leave(&scene->s[0]);
-    UNTIL(scene, count(scene->told, "\n") >= 16);
+    UNTIL(scene, count(scene->nodes.told, "\n") >= 16);
     nothing_for(scene, 120);
-    assert_int_equal(count(scene->told, "\n"), 16);
-    assert_non_null(strstr(scene->told, "sentinel S1: "));
-    assert_non_null(strstr(scene->told, "sentinel S2: "));
+    assert_int_equal(count(scene->nodes.told, "\n"), 16);
+    assert_non_null(strstr(scene->nodes.told, "sentinel S1: "));
+    assert_non_null(strstr(scene->nodes.told, "sentinel S2: "));
 }
 
 /* ---- the rest ---- */
@@ -1345,7 +1328,7 @@ static void test_a_forked_child_lets_go(void **state)
         lw__session_stop(&scene->a.session);
         lw__session_stop(&scene->b.session);
         lw__sentinel_free(scene->sentinels);
-        lw__loop_free(scene->loop);
+        lw__loop_free(scene->nodes.loop);
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -1386,10 +1369,10 @@ static void test_it_ends_at_any_moment(void **state)
         go(scene, &scene->a);
         go(scene, &scene->b);
         for (int i = 0; i < turns; i++) {
-            (void)event_base_loop(scene->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+            (void)event_base_loop(scene->nodes.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
         }
         scene_stop(scene);
-        scene->read = scene->length;
+        pass(scene);
         nothing_for(scene, 1);
     }
 }

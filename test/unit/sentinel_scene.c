@@ -1,123 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The scene of the sentinels' tests, see sentinel_scene.h. Independent of the tests.
- * Assumes that a command arrives whole, as it does on loopback.
  */
 #include "sentinel_scene.h"
-#include "keep_port.h"
 #include "skip_clock.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#define LIMIT_S 30 /* for each condition awaited */
-#define CONFIRMED "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n"
+#define CHANNEL "+switch-master"
 
-/* ---- the trace and the log ---- */
-
-/* Replaces "127.0.0.1:40123" by "M1", since ports differ from run to run. */
-static void with_names(const struct scene *scene, const char *text, char *ret,
-                       size_t size)
-{
-    const struct fake *fakes[SENTINELS + MASTERS];
-    size_t length = 0, count = 0;
-
-    for (int i = 0; i < SENTINELS; i++) {
-        fakes[count++] = &scene->s[i];
-    }
-    for (int i = 0; i < MASTERS; i++) {
-        fakes[count++] = &scene->m[i];
-    }
-    while (*text != '\0' && length + 8 < size) {
-        size_t matched = 0;
-
-        for (size_t i = 0; i < count && matched == 0; i++) {
-            char address[32];
-
-            (void)snprintf(address, sizeof(address), "127.0.0.1:%u",
-                           (unsigned)fakes[i]->port);
-            if (strncmp(text, address, strlen(address)) == 0) {
-                matched = strlen(address);
-                length +=
-                    (size_t)snprintf(ret + length, size - length, "%s", fakes[i]->name);
-            }
-        }
-        if (matched == 0) {
-            ret[length++] = *text;
-            matched = 1;
-        }
-        text += matched;
-    }
-    ret[length] = '\0';
-}
-
-static void note(struct scene *scene, const char *who, const char *what, const char *text)
-{
-    char named[1024];
-
-    with_names(scene, text, named, sizeof(named));
-    scene->length += (size_t)snprintf(scene->trace + scene->length,
-                                      sizeof(scene->trace) - scene->length, "%s %s%s; ",
-                                      who, what, named);
-    assert_true(scene->length < sizeof(scene->trace));
-}
-
-static void on_log(int level, const char *message, void *arg)
-{
-    struct scene *scene = arg;
-    char named[1024];
-
-    (void)level;
-    with_names(scene, message, named, sizeof(named));
-    scene->told_length += (size_t)snprintf(scene->told + scene->told_length,
-                                           sizeof(scene->told) - scene->told_length,
-                                           "%s\n", named);
-    assert_true(scene->told_length < sizeof(scene->told));
-}
+/* ---- the sessions' events ---- */
 
 static void on_ready(void *arg)
 {
     struct guided *guided = arg;
-    char place[64];
 
     lw__sentinel_note(guided->scene->sentinels, &guided->session.endpoint,
                       guided->session.replication_id);
-    (void)snprintf(place, sizeof(place), "127.0.0.1:%u",
-                   (unsigned)guided->session.endpoint.port);
-    note(guided->scene, guided->name, "at ", place);
+    note(guided->scene, "%s at 127.0.0.1:%u", guided->name,
+         (unsigned)guided->session.endpoint.port);
 }
 
 static void on_lost(void *arg, const char *why)
 {
     struct guided *guided = arg;
 
-    note(guided->scene, guided->name, "lost: ", why);
+    note(guided->scene, "%s lost: %s", guided->name, why);
 }
 
 /* ---- the fakes ---- */
-
-static void say(const struct connection *connection, const char *bytes)
-{
-    (void)send(event_get_fd(connection->event), bytes, strlen(bytes), MSG_NOSIGNAL);
-}
-
-static void end_connection(struct connection *connection)
-{
-    if (connection->subscribed) {
-        connection->fake->subscribers--;
-    }
-    (void)close(event_get_fd(connection->event));
-    event_free(connection->event);
-    *connection = (struct connection){0};
-}
 
 static void put(char *out, size_t size, const char *word)
 {
@@ -130,7 +43,7 @@ static void put_place(char *out, size_t size, const struct fake *fake, const cha
 {
     char port[8];
 
-    (void)snprintf(port, sizeof(port), "%u", (unsigned)fake->port);
+    (void)snprintf(port, sizeof(port), "%u", (unsigned)fake->node.port);
     put(out, size, "name");
     put(out, size, SERVICE);
     put(out, size, "ip");
@@ -174,7 +87,7 @@ static const char *id_of(const struct fake *sentinel)
 {
     static char id[41];
 
-    (void)snprintf(id, sizeof(id), "%040x", (unsigned)sentinel->port);
+    (void)snprintf(id, sizeof(id), "%040x", (unsigned)sentinel->node.port);
     return sentinel->known_as != NULL ? sentinel->known_as : id;
 }
 
@@ -191,15 +104,13 @@ const char *other(const struct fake *sentinel, const char *flags)
 
 static void say_id(struct connection *connection)
 {
-    char out[128] = "";
+    const char *id = connection->fake->id;
 
-    if (connection->fake->id != NULL && *connection->fake->id == '-') {
-        say(connection, connection->fake->id);
-        return;
+    if (id != NULL && *id == '-') {
+        say(connection, id);
+    } else {
+        say_text(connection, id != NULL ? id : id_of(connection->fake));
     }
-    put(out, sizeof(out),
-        connection->fake->id != NULL ? connection->fake->id : id_of(connection->fake));
-    say(connection, out);
 }
 
 static void subscribe(struct connection *connection)
@@ -211,61 +122,40 @@ static void subscribe(struct connection *connection)
         say(connection, fake->subscription);
         return;
     }
-    fake->subscribers += !connection->subscribed;
-    connection->subscribed = true;
+    add_subscriber(connection);
     if (fake->subscription == NULL) {
-        say(connection, CONFIRMED);
+        say_channel(connection, "subscribe", CHANNEL, NULL);
     }
 }
 
 void confirm(struct fake *sentinel)
 {
     sentinel->subscription = NULL;
-    for (int i = 0; i < CONNECTIONS; i++) {
-        struct connection *connection = &sentinel->scene->connections[i];
-
-        if (connection->fake == sentinel && connection->subscribed) {
-            say(connection, CONFIRMED);
-        }
-    }
-}
-
-/* Cuts the words of one command out of `at`. Returns what follows it. */
-static char *cut(char *at, char *words[8])
-{
-    long count = strtol(at + 1, &at, 10);
-
-    at += 2;
-    for (long i = 0; i < count; i++) {
-        long length = strtol(at + 1, &at, 10);
-
-        words[i < 7 ? i : 7] = at + 2;
-        at += 2 + length;
-        *at = '\0';
-        at += 2;
-    }
-    return at;
+    say_to_subscribers(sentinel, "subscribe", CHANNEL, NULL);
 }
 
 static void say_replication(struct connection *connection)
 {
     const struct fake *fake = connection->fake;
-    char info[256], out[512] = "";
+    char info[256];
 
     (void)snprintf(info, sizeof(info),
                    "# Replication\r\nrole:master\r\nmaster_replid:%s\r\n"
                    "master_replid2:%s\r\n",
                    fake->replication_id, fake->former_id);
-    put(out, sizeof(out), info);
     connection->owes_info = fake->info != NULL && *fake->info == '\0';
-    say(connection, fake->info != NULL ? fake->info : out);
+    if (fake->info != NULL) {
+        say(connection, fake->info);
+    } else {
+        say_text(connection, info);
+    }
 }
 
 void inform(struct fake *server)
 {
     server->info = NULL;
     for (int i = 0; i < CONNECTIONS; i++) {
-        struct connection *connection = &server->scene->connections[i];
+        struct connection *connection = &server->node.scene->nodes.connections[i];
 
         if (connection->fake == server && connection->owes_info) {
             say_replication(connection);
@@ -276,7 +166,7 @@ void inform(struct fake *server)
 bool owes_info(const struct fake *server)
 {
     for (int i = 0; i < CONNECTIONS; i++) {
-        const struct connection *connection = &server->scene->connections[i];
+        const struct connection *connection = &server->node.scene->nodes.connections[i];
 
         if (connection->fake == server && connection->owes_info) {
             return true;
@@ -290,7 +180,7 @@ void promote(struct fake *to, const struct fake *from)
     (void)snprintf(to->former_id, sizeof(to->former_id), "%s", from->replication_id);
 }
 
-static void obey(struct connection *connection, char *const words[8])
+void obey(struct connection *connection, char *const words[8])
 {
     struct fake *fake = connection->fake;
 
@@ -321,79 +211,6 @@ static void obey(struct connection *connection, char *const words[8])
     }
 }
 
-static void on_bytes(evutil_socket_t fd, short what, void *arg)
-{
-    struct connection *connection = arg;
-    char bytes[8192], *words[8] = {0};
-    ssize_t length = read(fd, bytes, sizeof(bytes) - 1);
-
-    (void)what;
-    if (length <= 0) {
-        end_connection(connection);
-        return;
-    }
-    bytes[length] = '\0';
-    for (char *at = bytes; at < bytes + length;) {
-        at = cut(at, words);
-        obey(connection, words);
-    }
-}
-
-static void on_connection(evutil_socket_t fd, short what, void *arg)
-{
-    struct fake *fake = arg;
-    struct connection *connection = fake->scene->connections;
-    int on = 1, peer = accept(fd, NULL, NULL);
-
-    (void)what;
-    (void)setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    while (connection->fake != NULL) {
-        connection++;
-        assert_true(connection < fake->scene->connections + CONNECTIONS);
-    }
-    connection->fake = fake;
-    fake->connected++;
-    connection->event =
-        event_new(fake->scene->base, peer, EV_READ | EV_PERSIST, on_bytes, connection);
-    assert_int_equal(event_add(connection->event, NULL), 0);
-}
-
-void come(struct fake *fake)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(fake->port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t length = sizeof(address);
-    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fake->keeper == 0) {
-        fake->keeper = keep_port(AF_INET, &fake->port);
-        assert_true(fake->keeper > 0);
-        address.sin_port = htons(fake->port);
-    }
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, length), 0);
-    assert_int_equal(listen(fd, 16), 0);
-    fake->listening =
-        event_new(fake->scene->base, fd, EV_READ | EV_PERSIST, on_connection, fake);
-    assert_int_equal(event_add(fake->listening, NULL), 0);
-}
-
-void leave(struct fake *fake)
-{
-    if (fake->listening == NULL) {
-        return;
-    }
-    (void)close(event_get_fd(fake->listening));
-    event_free(fake->listening);
-    fake->listening = NULL;
-    for (int i = 0; i < CONNECTIONS; i++) {
-        if (fake->scene->connections[i].fake == fake) {
-            end_connection(&fake->scene->connections[i]);
-        }
-    }
-}
-
 void names(struct fake *sentinel, struct fake *master, int epoch, const char *flags)
 {
     sentinel->master = master;
@@ -405,7 +222,7 @@ void speak(struct fake *sentinel)
 {
     sentinel->mute = false;
     for (int i = 0; i < CONNECTIONS; i++) {
-        struct connection *connection = &sentinel->scene->connections[i];
+        struct connection *connection = &sentinel->node.scene->nodes.connections[i];
 
         if (connection->fake == sentinel && connection->owes) {
             say_master(connection);
@@ -415,18 +232,7 @@ void speak(struct fake *sentinel)
 
 void announce(struct fake *sentinel, const char *text)
 {
-    char out[512];
-
-    (void)snprintf(out, sizeof(out),
-                   "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$%zu\r\n%s\r\n",
-                   strlen(text), text);
-    for (int i = 0; i < CONNECTIONS; i++) {
-        struct connection *connection = &sentinel->scene->connections[i];
-
-        if (connection->fake == sentinel && connection->subscribed) {
-            say(connection, out);
-        }
-    }
+    say_to_subscribers(sentinel, "message", CHANNEL, text);
 }
 
 void announce_switch(struct fake *sentinel, const struct fake *from,
@@ -435,7 +241,7 @@ void announce_switch(struct fake *sentinel, const struct fake *from,
     char text[256];
 
     (void)snprintf(text, sizeof(text), "%s 127.0.0.1 %u 127.0.0.1 %u", SERVICE,
-                   (unsigned)from->port, (unsigned)to->port);
+                   (unsigned)from->node.port, (unsigned)to->node.port);
     announce(sentinel, text);
 }
 
@@ -446,21 +252,17 @@ static void stage_fakes(struct scene *scene)
     for (int i = 0; i < SENTINELS; i++) {
         struct fake *fake = &scene->s[i];
 
-        fake->scene = scene;
-        (void)snprintf(fake->name, sizeof(fake->name), "S%d", i + 1);
-        come(fake);
-        scene->hosts[i] = (struct lw__url_host){scene->host, fake->port};
+        add_fake(scene, fake, 'S', i + 1);
+        scene->hosts[i] = (struct lw__url_host){scene->host, fake->node.port};
     }
     for (int i = 0; i < MASTERS; i++) {
         struct fake *fake = &scene->m[i];
 
-        fake->scene = scene;
-        (void)snprintf(fake->name, sizeof(fake->name), "M%d", i + 1);
+        add_fake(scene, fake, 'M', i + 1);
         (void)snprintf(fake->replication_id, sizeof(fake->replication_id), "%039x%d", 0,
                        i + 1);
         (void)snprintf(fake->former_id, sizeof(fake->former_id), "%040d", 0);
         fake->role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
-        come(fake);
     }
 }
 
@@ -469,17 +271,13 @@ int scene_set_up(void **state)
     struct scene *scene = calloc(1, sizeof(*scene));
 
     assert_non_null(scene);
-    scene->base = event_base_new();
-    assert_int_equal(lw__loop_new(scene->base, &scene->loop), 0);
-    assert_int_equal(lw__timer_reserve(scene->loop, 2), 0);
-    lw__random_seed(&scene->random, 1);
+    nodes_set_up(scene, 2);
     (void)snprintf(scene->host, sizeof(scene->host), "127.0.0.1");
-    scene->log = (struct lw__log){on_log, 5, scene, NULL};
     stage_fakes(scene);
     scene->config = (struct lw__session_config){
-        .loop = scene->loop,
-        .log = &scene->log,
-        .random = &scene->random,
+        .loop = scene->nodes.loop,
+        .log = &scene->nodes.log,
+        .random = &scene->nodes.random,
         .client_name = "test",
         .connect_timeout_ms = 60000,
         .request_timeout_ms = 60000,
@@ -525,54 +323,12 @@ void scene_stop(struct scene *scene)
 
 int scene_tear_down(void **state)
 {
-    struct scene *scene = *state;
-
-    scene_stop(scene);
-    lw__loop_free(scene->loop);
-    for (int i = 0; i < SENTINELS; i++) {
-        leave(&scene->s[i]);
-        (void)close(scene->s[i].keeper);
-    }
-    for (int i = 0; i < MASTERS; i++) {
-        leave(&scene->m[i]);
-        (void)close(scene->m[i].keeper);
-    }
-    (void)event_base_loop(scene->base, EVLOOP_NONBLOCK);
-    assert_int_equal(event_base_get_num_events(scene->base, EVENT_BASE_COUNT_ADDED), 0);
-    event_base_free(scene->base);
-    free(scene);
-    skip_clock_reset();
+    scene_stop(*state);
+    nodes_tear_down(*state);
     return 0;
 }
 
-void scene_turn(struct scene *scene, int turns, const char *awaited)
+void turn(struct scene *scene, int64_t until_us)
 {
-    static int64_t begun_s;
-
-    if (turns == 1) {
-        begun_s = skip_clock_real_s();
-    } else if (skip_clock_real_s() - begun_s > LIMIT_S) {
-        fail_msg("waited for \"%s\"; there is \"%s\"; the log: %s", awaited,
-                 scene->trace + scene->read, scene->told);
-    }
-    skip_clock_turn(scene->base, INT64_MAX);
-}
-
-void await(struct scene *scene, const char *text)
-{
-    UNTIL(scene, scene->length >= scene->read + strlen(text));
-    if (strncmp(scene->trace + scene->read, text, strlen(text)) != 0) {
-        fail_msg("not \"%s\" but \"%s\"", text, scene->trace + scene->read);
-    }
-    scene->read += strlen(text);
-}
-
-void nothing_for(struct scene *scene, int ms)
-{
-    int64_t end_us = lw__now_us() + (int64_t)ms * LW__MS;
-
-    while (lw__now_us() < end_us) {
-        skip_clock_turn(scene->base, end_us);
-    }
-    assert_string_equal(scene->trace + scene->read, "");
+    skip_clock_turn(scene->nodes.base, until_us);
 }

@@ -9,42 +9,17 @@
  */
 #ifndef TEST_SENTINEL_SCENE_H
 #define TEST_SENTINEL_SCENE_H
-#include <stdbool.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "fake_nodes.h"
 
-#include "base/log.h"
-#include "base/random.h"
-#include "loop/loop.h"
 #include "redis/sentinel.h"
 #include "redis/session.h"
 
-#include <event2/event.h>
-
 #define SENTINELS 4
 #define MASTERS 3
-#define CONNECTIONS 64
 #define SERVICE "the-master"
 
-struct fake;
-
-struct connection {
-    struct fake *fake; /* NULL: free */
-    struct event *event;
-    bool subscribed, owes; /* a reply to SENTINEL MASTER */
-    bool owes_info;        /* a reply to INFO replication */
-    bool authenticated;
-};
-
 struct fake {
-    struct scene *scene;
-    char name[4];
-    uint16_t port;
-    int keeper;              /* reserves its port; 0: it has none yet */
-    struct event *listening; /* NULL: it does not listen */
+    struct fake_node node; /* first */
     /* A sentinel's: the master that it reports, or the bytes of its reply */
     struct fake *master;
     int epoch;
@@ -54,11 +29,10 @@ struct fake {
     const char *for_ms;       /* role-reported-time; NULL: left out */
     bool mute;                /* does not reply yet */
     const char *subscription; /* bytes in place of a confirmation; "": none comes yet */
-    int asked, subscribers;   /* queries so far; connections that are subscribed now */
+    int asked;                /* queries so far */
     int subscriptions;        /* SUBSCRIBE commands so far */
     char password[64];        /* the last one that it received */
     bool guarded;             /* it refuses everything before AUTH */
-    int connected;            /* connections so far */
     /* A server's */
     const char *role;
     char replication_id[41], former_id[41]; /* as INFO replication reports */
@@ -72,10 +46,7 @@ struct guided {
 };
 
 struct scene {
-    struct event_base *base;
-    struct lw__loop *loop;
-    struct lw__log log;
-    struct lw__random random;
+    struct nodes nodes; /* first */
     struct lw__session_config config;
     struct lw__url_host hosts[SENTINELS];
     char host[16];
@@ -83,12 +54,11 @@ struct scene {
     struct lw__sentinels *sentinels;
     uint64_t failovers;
     struct fake s[SENTINELS], m[MASTERS];
-    struct connection connections[CONNECTIONS];
     struct guided a, b;
-    char trace[65536], told[65536]; /* told: the log, one line each */
-    size_t length, told_length;
-    size_t read; /* how much of the trace `await` has read */
 };
+
+_Static_assert(offsetof(struct fake, node) == 0, "fake_nodes.h: the first member");
+_Static_assert(offsetof(struct scene, nodes) == 0, "fake_nodes.h: the first member");
 
 int scene_set_up(void **state);
 int scene_tear_down(void **state);
@@ -109,26 +79,10 @@ void inform(struct fake *server);
 bool owes_info(const struct fake *server);
 /* `to` was a replica of `from`, and takes its place. */
 void promote(struct fake *to, const struct fake *from);
-/* Stops listening and ends all connections; listens again. */
-void leave(struct fake *fake);
-void come(struct fake *fake);
 /* Publishes +switch-master to each of its subscribers. */
 void announce(struct fake *sentinel, const char *text);
 void announce_switch(struct fake *sentinel, const struct fake *from,
                      const struct fake *to);
 /* Returns the fields of SENTINEL SENTINELS for one other, to be put behind "*1\r\n". */
 const char *other(const struct fake *sentinel, const char *flags);
-/* Runs the loop until the new part of the trace is long enough, and checks that it begins
- * with `text`. */
-void await(struct scene *scene, const char *text);
-/* Runs the loop until the condition holds. */
-#define UNTIL(scene, condition)                                                          \
-    do {                                                                                 \
-        for (int turns_ = 0; !(condition);) {                                            \
-            scene_turn(scene, ++turns_, #condition);                                     \
-        }                                                                                \
-    } while (0)
-void scene_turn(struct scene *scene, int turns, const char *awaited);
-/* Runs the loop for so long; nothing new may come into the trace. */
-void nothing_for(struct scene *scene, int ms);
 #endif
