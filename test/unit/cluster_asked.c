@@ -145,6 +145,16 @@ struct asked *ask(struct scene *scene, enum kind kind, const char *key)
     return asked;
 }
 
+void leads(struct scene *scene, const char *key, const char *node)
+{
+    char events[64];
+
+    (void)snprintf(events, sizeof(events), "%s up; %s < GET %s; %s: 1; ", node, node, key,
+                   key);
+    (void)ask(scene, ONE, key);
+    await(scene, events);
+}
+
 struct lw__node *at(struct scene *scene, const char *key)
 {
     return lw__route_find(scene->route, key, NULL);

@@ -17,8 +17,7 @@
 static void start_at_n3(struct scene *scene)
 {
     scene->tells_seeds = true;
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1");
     (void)at(scene, "x");
     await(scene, "N3 < SEED 16287; N3 up; ");
 }
@@ -127,8 +126,7 @@ static void test_a_server_that_does_not_know_the_seed(void **state)
 
     scene->tells_seeds = true;
     says(&scene->n[2], "SEED 16287", NOSCRIPT);
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1");
     (void)at(scene, "x");
     await(scene, "N3 < SEED 16287; N3 < SEED text 16287; N3 up; ");
     (void)ask(scene, TRY, "a");
@@ -254,8 +252,7 @@ static void test_who_may_not_seed_is_up(void **state)
 
     scene->tells_seeds = true;
     says_always(&scene->n[2], "SEED", "-NOPERM this user has no permissions");
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1");
     (void)at(scene, "x");
     await(scene, "N3 < SEED 16287; N3 up; ");
     assert_string_equal(scene->nodes.told,

@@ -23,8 +23,7 @@ static void test_what_is_asked_while_the_counter_is_awaited_is_sent(void **state
 
     says(&scene->n[2], "SEED", "");
     says_always(&scene->n[2], "x", "");
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1");
     (void)ask(scene, ONE, "x");
     await(scene, "N3 < GET x; ");
     (void)ask(scene, ONE, "x");
@@ -37,8 +36,7 @@ static void test_what_is_asked_while_the_counter_is_awaited_is_sent(void **state
 
 static void lose_n3(struct scene *scene)
 {
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1");
     (void)ask(scene, ONE, "b");
     (void)ask(scene, ONE, "x");
     UNTIL(scene, came(scene, "b: 1; ") && came(scene, "x: 1; "));
@@ -55,8 +53,7 @@ static void test_a_master_without_slots_is_let_go_of(void **state)
     (void)ask(scene, ONE, "b");
     await(scene, "N1 < GET b; b: CLUSTERDOWN Hash slot not served; led; ");
     UNTIL(scene, connections_to(&scene->n[2]) == 0);
-    (void)ask(scene, ONE, "x");
-    await(scene, "N4 up; N4 < GET x; x: 1; ");
+    leads(scene, "x", "N4");
 }
 
 static void test_what_is_on_its_way_to_one_without_slots_fails(void **state)
@@ -92,8 +89,7 @@ static void test_one_that_is_not_there_and_has_no_slots_is_let_go_of(void **stat
     }
     pass(scene);
     nothing_for(scene, 50);
-    (void)ask(scene, ONE, "x");
-    await(scene, "N4 up; N4 < GET x; x: 1; ");
+    leads(scene, "x", "N4");
 }
 
 /* ---- the rest ---- */
@@ -105,10 +101,8 @@ static void test_a_forked_child_lets_go(void **state)
     pid_t child;
 
     scene->n[3].raw = "";
-    scene_start(scene, "N4 N1"); /* a map request is pending */
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "x");
-    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    start_linked(scene, "N4 N1"); /* a map request is pending */
+    leads(scene, "x", "N3");
     lw__node_subscribe(at(scene, "x"), SLOT_X);
     await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
     child = fork();

@@ -21,13 +21,10 @@ static void test_names_lead_to_nodes_that_are_connected_to_at_need(void **state)
 {
     struct scene *scene = *state;
 
-    scene_start(scene, "N2");
-    await(scene, "link; led; ");
+    start_linked(scene, "N2");
     UNTIL(scene, connections_to(&scene->n[1]) == 0); /* it was for the map request only */
-    (void)ask(scene, ONE, "b");
-    await(scene, "N1 up; N1 < GET b; b: 1; ");
-    (void)ask(scene, ONE, "x");
-    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    leads(scene, "b", "N1");
+    leads(scene, "x", "N3");
     (void)ask(scene, ONE, "{b}other");
     await(scene, "N1 < GET {b}other; {b}other: 1; ");
     assert_int_equal(connections_to(&scene->n[0]), 1);
@@ -46,8 +43,7 @@ static void test_who_is_not_there_costs_no_time(void **state)
 
     leave(&scene->n[0]);
     scene->n[1].raw = REFUSED;
-    scene_start(scene, "N1 N2 N3");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1 N2 N3");
     assert_int_equal(scene->n[1].asked, 1);
     assert_int_equal(scene->n[2].asked, 1);
 }
@@ -58,8 +54,7 @@ static void test_one_that_says_nothing_costs_200_ms(void **state)
     int64_t begun = lw__now_us();
 
     scene->n[0].raw = "";
-    scene_start(scene, "N1 N2 N3");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1 N2 N3");
     assert_true(lw__now_us() - begun >= 200 * LW__MS);
     assert_int_equal(scene->n[0].asked, 1);
     assert_int_equal(scene->n[1].asked, 1);
@@ -72,8 +67,7 @@ static void test_two_that_say_nothing_cost_400_ms(void **state)
     int64_t begun = lw__now_us();
 
     scene->n[0].raw = scene->n[1].raw = "";
-    scene_start(scene, "N1 N2 N3");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1 N2 N3");
     assert_true(lw__now_us() - begun >= 400 * LW__MS);
     assert_int_equal(scene->n[2].asked, 1);
 }
@@ -84,10 +78,8 @@ static void test_who_lies_is_passed_over(void **state)
 
     scene->n[0].map = "0-100 N1, 100-16383 N2";
     scene->n[1].raw = "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\nh\r\n:1\r\n";
-    scene_start(scene, "N1 N2 N3");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "b");
-    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    start_linked(scene, "N1 N2 N3");
+    leads(scene, "b", "N1");
 }
 
 static void test_a_map_of_as_many_ranges_as_slots(void **state)
@@ -96,12 +88,9 @@ static void test_a_map_of_as_many_ranges_as_slots(void **state)
 
     skip_idle_time(false); /* TCP pauses now and then while the map is sent */
     scene->n[2].in_pieces = true;
-    scene_start(scene, "N3");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "b");
-    await(scene, "N1 up; N1 < GET b; b: 1; ");
-    (void)ask(scene, ONE, "c");
-    await(scene, "N2 up; N2 < GET c; c: 1; ");
+    start_linked(scene, "N3");
+    leads(scene, "b", "N1");
+    leads(scene, "c", "N2");
     (void)ask(scene, ONE, "x");
     await(scene, "N2 < GET x; x: 1; ");
     skip_idle_time(true);
@@ -114,10 +103,8 @@ static void test_a_node_that_knows_no_host_means_its_own(void **state)
     struct scene *scene = *state;
 
     scene->n[0].host = "";
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "x");
-    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    start_linked(scene, "N1");
+    leads(scene, "x", "N3");
 }
 
 static void test_a_host_that_is_nil_is_the_nodes_own(void **state)
@@ -125,10 +112,8 @@ static void test_a_host_that_is_nil_is_the_nodes_own(void **state)
     struct scene *scene = *state;
 
     scene->n[0].host = "nil";
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "x");
-    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    start_linked(scene, "N1");
+    leads(scene, "x", "N3");
 }
 
 static void test_a_host_that_is_not_told_leads_nowhere(void **state)
@@ -155,8 +140,7 @@ static void test_nodes_have_names(void **state)
     struct scene *scene = *state;
 
     scene->n[0].host = "localhost";
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1");
     (void)ask(scene, ONE, "x");
     UNTIL(scene, came(scene, "x: 1; "));
     assert_int_equal(connections_to(&scene->n[2]), 1);
@@ -174,10 +158,8 @@ static void test_a_node_at_an_address_of_version_6(void **state)
         skip();
     }
     scene->n[0].map = "0-16383 N4";
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "x");
-    await(scene, "N4 up; N4 < GET x; x: 1; ");
+    start_linked(scene, "N1");
+    leads(scene, "x", "N4");
 }
 
 /* ---- without success ---- */
@@ -241,8 +223,7 @@ static void test_they_are_asked_once_a_second_at_the_most(void **state)
 {
     struct scene *scene = *state;
 
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1");
     says_always(&scene->n[0], "b", "-CLUSTERDOWN The cluster is down");
     for (int again = 2; again <= 3; again++) {
         (void)ask(scene, ONE, "b");
@@ -323,10 +304,8 @@ static void test_a_node_that_is_lost_has_the_others_asked(void **state)
 {
     struct scene *scene = *state;
 
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "x");
-    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    start_linked(scene, "N1");
+    leads(scene, "x", "N3");
     says(&scene->n[2], "x", "");
     (void)ask(scene, ONE, "x");
     await(scene, "N3 < GET x; ");
@@ -350,10 +329,8 @@ static void test_a_node_that_lost_the_others_is_asked_last(void **state)
 {
     struct scene *scene = *state;
 
-    scene_start(scene, "N3 N1");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "x");
-    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    start_linked(scene, "N3 N1");
+    leads(scene, "x", "N3");
     scene->n[0].map = "0-5460 N1, 5461-10922 N2, 10923-16383 N4";
     says(&scene->n[2], "x", "-CLUSTERDOWN The cluster is down");
     scene->follow = "x";
@@ -367,10 +344,8 @@ static void test_without_any_node_there_is_no_link(void **state)
 
     scene->options.node.config.backoff_min_ms = 10;
     scene->options.node.config.backoff_max_ms = 20;
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "x");
-    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    start_linked(scene, "N1");
+    leads(scene, "x", "N3");
     for (int i = 0; i < NODES; i++) {
         leave(&scene->n[i]);
     }
@@ -389,10 +364,8 @@ static void test_a_node_that_is_there_again_is_a_link_whoever_tells_the_map(void
 
     scene->options.node.config.backoff_min_ms = 10;
     scene->options.node.config.backoff_max_ms = 20;
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "x");
-    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    start_linked(scene, "N1");
+    leads(scene, "x", "N3");
     for (int i = 0; i < NODES; i++) {
         leave(&scene->n[i]);
     }
@@ -410,10 +383,8 @@ static void test_the_nodes_are_asked_as_well(void **state)
 {
     struct scene *scene = *state;
 
-    scene_start(scene, "N4");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "b");
-    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    start_linked(scene, "N4");
+    leads(scene, "b", "N1");
     leave(&scene->n[3]);
     says(&scene->n[0], "b", "-CLUSTERDOWN Hash slot not served");
     (void)ask(scene, ONE, "b");
@@ -425,10 +396,8 @@ static void test_without_an_answer_the_map_stays(void **state)
 {
     struct scene *scene = *state;
 
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "b");
-    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    start_linked(scene, "N1");
+    leads(scene, "b", "N1");
     for (int i = 0; i < NODES; i++) {
         scene->n[i].raw = REFUSED;
     }
@@ -471,8 +440,7 @@ static void test_of_several_in_doubt_one_that_serves_is_believed(void **state)
     static const char *const keys[] = {"b", "c", "x"};
     struct scene *scene = *state;
 
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1");
     for (int i = 0; i < 3; i++) {
         (void)ask(scene, ONE, keys[i]);
         UNTIL(scene, came(scene, ": 1; "));
@@ -691,10 +659,8 @@ static void test_who_may_not_ask_for_more_has_the_map(void **state)
         scene->n[i].refuses_cluster = true;
     }
     scene->n[2].id = 'f';
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "x");
-    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    start_linked(scene, "N1");
+    leads(scene, "x", "N3");
     assert_int_equal(scene->n[0].asked, 1);
 }
 
@@ -702,10 +668,8 @@ static void test_doubt_ends_when_the_node_serves(void **state)
 {
     struct scene *scene = *state;
 
-    scene_start(scene, "N4");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "b");
-    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    start_linked(scene, "N4");
+    leads(scene, "b", "N1");
     says(&scene->n[0], "b", "-CLUSTERDOWN The cluster is down");
     (void)ask(scene, ONE, "b");
     (void)ask(scene, ONE, "b");
@@ -723,10 +687,8 @@ static void test_a_node_with_another_id_is_not_used(void **state)
 {
     struct scene *scene = *state;
 
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "x");
-    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    start_linked(scene, "N1");
+    leads(scene, "x", "N3");
     scene->n[0].raw = scene->n[1].raw = scene->n[2].raw = REFUSED;
     scene->follow = "x";
     leave(&scene->n[2]);
@@ -751,10 +713,8 @@ static void test_a_node_of_another_cluster_is_not_believed(void **state)
 {
     struct scene *scene = *state;
 
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "b");
-    await(scene, "N1 up; N1 < GET b; b: 1; ");
+    start_linked(scene, "N1");
+    leads(scene, "b", "N1");
     leave(&scene->n[2]);
     scene->n[2].map = "0-16383 N4";
     come(&scene->n[2]);
@@ -968,10 +928,8 @@ static void test_two_ids_at_one_place_are_no_reason_to_distrust_it(void **state)
 
     scene->options.node.config.backoff_min_ms = 500;
     scene->options.node.config.backoff_max_ms = 500;
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
-    (void)ask(scene, ONE, "x");
-    await(scene, "N3 up; N3 < GET x; x: 1; ");
+    start_linked(scene, "N1");
+    leads(scene, "x", "N3");
     length = snprintf(map, sizeof(map),
                       "*2\r\n*3\r\n:0\r\n:5460\r\n*3\r\n$9\r\n127.0.0.1\r\n:%u\r\n"
                       "$40\r\n%s\r\n*3\r\n:5461\r\n:16383\r\n*3\r\n",

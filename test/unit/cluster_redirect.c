@@ -42,8 +42,7 @@ static void await_past(struct scene *scene, const char *text)
 
 static void start_at_n3(struct scene *scene)
 {
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1");
     (void)ask(scene, ONE, "x");
     await_past(scene, "N3 up; N3 < GET x; x: 1; ");
 }
@@ -539,8 +538,7 @@ static void test_a_node_whose_slot_moved_is_up(void **state)
 
     scene->tells_seeds = true;
     says_always(&scene->n[2], "SEED", "-MOVED 16287 N4");
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1");
     (void)ask(scene, ONE, "x");
     UNTIL(scene, came(scene, "N3 up; ") && came(scene, "N3 < GET x; x: 1; "));
     assert_null(lw__node_fence_fault(at(scene, "x")));

@@ -102,6 +102,12 @@ void scene_start(struct scene *scene, const char *seeds)
         lw__route_new(&scene->options, &scene_route_events, scene, &scene->route), 0);
 }
 
+void start_linked(struct scene *scene, const char *seeds)
+{
+    scene_start(scene, seeds);
+    await(scene, "link; led; ");
+}
+
 void scene_stop(struct scene *scene)
 {
     lw__route_free(scene->route);

@@ -8,8 +8,7 @@
  * of N3; N4 has no slots. The test's own clock can be put forward, so that a minute need
  * not be waited for.
  *
- * Usual course: scene_start(scene, "N1"); await(scene, "link; led; "); ask(scene, ONE,
- * "x"); await(scene, "N3 up; N3 < GET x; x: 1; ").
+ * Usual course: start_linked(scene, "N1"); leads(scene, "x", "N3").
  */
 #ifndef TEST_CLUSTER_SCENE_H
 #define TEST_CLUSTER_SCENE_H
@@ -94,6 +93,8 @@ int scene_set_up(void **state);
 int scene_tear_down(void **state);
 /* Creates the route with these seeds: "N2 N1", or host:port. */
 void scene_start(struct scene *scene, const char *seeds);
+/* Does so, and checks that the next events are these: there is a link, and a slot map. */
+void start_linked(struct scene *scene, const char *seeds);
 void scene_stop(struct scene *scene);
 /* Returns the fake's node id; valid until the next call. */
 const char *id_of(const struct fake *fake);
@@ -110,6 +111,9 @@ void drop_channel(struct fake *fake, unsigned slot);
 void end_subscriptions(struct fake *fake);
 /* Sends a command about the key to the key's node. */
 struct asked *ask(struct scene *scene, enum kind kind, const char *key);
+/* Sends GET with the key, and checks that the next events are these: the node, which was
+ * not connected, comes up, gets the command, and replies. */
+void leads(struct scene *scene, const char *key, const char *node);
 /* Returns the node that the key leads to. */
 struct lw__node *at(struct scene *scene, const char *key);
 /* Puts the clock forward at once; due timers then run. */

@@ -14,8 +14,7 @@
 
 static void start_at_n3(struct scene *scene)
 {
-    scene_start(scene, "N1");
-    await(scene, "link; led; ");
+    start_linked(scene, "N1");
     (void)at(scene, "x");
     await(scene, "N3 up; ");
 }
