@@ -594,8 +594,8 @@ struct lw_master {
  * and end with LW_ECONN if wait_ms is 0. While a slot moves to another node, its locks
  * are renewed and released, and mutexes are acquired in no order; waiters keep their
  * places, and poll. After a failover the same guarantees apply as with Sentinel.
- * Databases other than 0 need Valkey 9 with cluster-databases; elsewhere the server
- * refuses SELECT, and the link stays down. LW_REDISSON returns LW_EINVAL. Waiters are
+ * Databases other than 0 need Valkey 9 with cluster-databases; a node without
+ * them refuses SELECT, and counts as down. LW_REDISSON returns LW_EINVAL. Waiters are
  * served by hand-over if the servers have sharded channels (Redis 7, Valkey) and this
  * account may use them; otherwise they poll.
  *
@@ -734,7 +734,7 @@ LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done
  * claim window, if it was handed over just now). From this call on lw_lock_remaining_ms
  * is 0. The first waiter gets the lock when that time has passed, or when the token is
  * released with lw_break or `lockwire release`. While no client waits, comparing and
- * deleting the key releases it as well. With lw_adopt a client takes it over. With
+ * deleting a mutex's key releases it as well. With lw_adopt a client takes it over. With
  * at_least_ms the lock stays held for the longer of both times. Not for the handles of
  * lw_keep_lock and lw_all_lock. `done` (may be NULL) is called once, with:
  *   LW_OK         the token holds the lock, and will not be renewed by this client

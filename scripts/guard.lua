@@ -10,7 +10,8 @@
 -- Reply: how long to wait in ms, 0 if locks are granted; -1: other clients use another
 --   guard time
 --
--- Must not shorten a wait that another client was given, nor write if the guard times differ.
+-- Must not shorten a wait that another client was given, nor change anything if the
+-- guard times differ.
 -- Happy path: the record has this identity, and its time has come; its TTL is extended.
 -- A new identity, or a lost record, begins a wait: what a restart lost was granted before
 -- the process started, and what a promotion lost was granted before now. A process

@@ -11,7 +11,7 @@
 -- Happy path: all fields have their locks.
 -- Sent twice, it has the same effect as once.
 
-local count, answer, lost = #KEYS, {}, false
+local count, answer, lost = #KEYS, {}, nil
 for i, name in ipairs(KEYS) do
     local has = redis.pcall('HEXISTS', name, ARGV[i])
     answer[i] = 0
@@ -23,11 +23,11 @@ for i, name in ipairs(KEYS) do
         redis.call('PEXPIRE', name, left > lease and left or lease)
         answer[i] = 1
     else
-        lost = true
+        lost = i
     end
 end
 if lost then
     -- include: pcall_type.lua
-    pcall_type('HDEL', KEYS[1], '') -- no answer of a replica's
+    pcall_type('HDEL', KEYS[lost], ARGV[lost]) -- no answer of a replica's
 end
 return answer

@@ -22,7 +22,7 @@ local old, token, lease = 'h:' .. ARGV[1], ARGV[2], tonumber(ARGV[3])
 local wanted_kind, wanted_owner = ARGV[4]:match('^(.) (.*)$')
 -- Nothing is refused without a write, so that no refusal is a replica's.
 local function refuse(answer)
-    pcall_type('HDEL', name, 'h:')
+    pcall_type('ZREM', name, token)
     return answer
 end
 

@@ -11,7 +11,8 @@
 -- Must not change another hold, nor serve the queue: nothing becomes free. May shorten
 -- the key's TTL, but only if this is the only hold: see mutex_detach.lua.
 -- Happy path: it is the only hold, and ends with the key from now on. Among other holds
--- it gets an end of its own. The first waiter learns when that is.
+-- it gets an end of its own. The first waiter learns when that is, unless the hold keeps its
+-- lease, by which the waiter polls already.
 -- Sent twice, it sets the lease twice; the client sends the rest of it then.
 
 local name, queue, fence, numbers = KEYS[1], KEYS[2], KEYS[3] or '', nil
@@ -21,7 +22,7 @@ local token, lease = ARGV[1], tonumber(ARGV[2])
 local record = load() and redis.call('HGET', name, 'h:' .. token)
 local ending, kind, owner = parse_hold(record or '')
 if not ending or ending > 0 and ending <= now then
-    pcall_type('HDEL', name, 'h:') -- no answer of a replica's
+    pcall_type('ZREM', name, token) -- no answer of a replica's
     return 0
 end
 if lease < 0 then

@@ -19,7 +19,7 @@ local name, queue, fence, numbers = KEYS[1], nil, '', nil
 local record = load() and redis.call('HGET', name, 'h:' .. ARGV[1])
 local ending, kind, owner = parse_hold(record or '')
 if not ending then
-    pcall_type('HDEL', name, 'h:') -- no answer of a replica's
+    pcall_type('ZREM', name, ARGV[1]) -- no answer of a replica's
     return 0
 end
 remove_hold(ARGV[1], kind, owner)

@@ -17,6 +17,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "loop/loop.h"
 #include "redis/decode.h"
 #include "redis/format.h"
@@ -148,7 +149,11 @@ static void channel_unconfirmed(void *arg, const struct lw__channel *channel)
     struct lw__claim *claim = find_claim(redisson->client, channel->tag);
 
     if (claim != NULL && lw__node_is_up(claim->name->node)) {
-        lw__claim_stand_by(claim, STANDBY_MAX_US);
+        int64_t spread_us = STANDBY_MAX_US / 20; /* all clients lose it together */
+
+        lw__claim_stand_by(claim,
+                           STANDBY_MAX_US -
+                               lw__random_between(&claim->client->random, 0, spread_us));
     }
 }
 

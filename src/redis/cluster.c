@@ -372,7 +372,7 @@ static void note(struct survey *survey, const struct lw__endpoint *endpoint, int
     if (survey->length < sizeof(survey->why)) {
         survey->length += (size_t)snprintf(
             survey->why + survey->length, sizeof(survey->why) - survey->length,
-            "; %s:%u: %s", endpoint->host, (unsigned)endpoint->port, why);
+            "; %s:%u: %.140s", endpoint->host, (unsigned)endpoint->port, why);
     }
 }
 

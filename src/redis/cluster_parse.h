@@ -9,6 +9,7 @@
  *             connections of this kind */
 #ifndef LW_CLUSTER_PARSE_H
 #define LW_CLUSTER_PARSE_H
+#include "lockwire.h"
 #include "redis/endpoint.h"
 #include "redis/slot.h"
 

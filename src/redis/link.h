@@ -8,6 +8,8 @@
  * lw__link_close ends the connection. */
 #ifndef LW_LINK_H
 #define LW_LINK_H
+#include "lockwire.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

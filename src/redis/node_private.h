@@ -3,6 +3,7 @@
 #ifndef LW_NODE_PRIVATE_H
 #define LW_NODE_PRIVATE_H
 #include "base/buffer.h"
+#include "lockwire.h"
 #include "redis/cluster_parse.h"
 #include "redis/command.h"
 #include "redis/format.h"

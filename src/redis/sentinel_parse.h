@@ -3,6 +3,7 @@
  * but not to be well-formed: counts, lengths, ports and bytes are checked here. */
 #ifndef LW_SENTINEL_PARSE_H
 #define LW_SENTINEL_PARSE_H
+#include "lockwire.h"
 #include "redis/endpoint.h"
 
 struct lw__reply;

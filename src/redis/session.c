@@ -102,7 +102,8 @@ static void note_failure(struct lw__session *s, enum lw__stage stage, int status
         f->stage = stage;
         f->status = status;
         note_origin(s, stage, note);
-        (void)snprintf(text, sizeof(text), "%s%s", why, note);
+        (void)snprintf(text, sizeof(text), "%.*s%s",
+                       (int)(sizeof(f->why) - 1 - strlen(note)), why, note);
         lw__escape(text, f->why, sizeof(f->why));
     }
 }
@@ -215,7 +216,7 @@ static void link_down(void *arg, const char *why)
     } else if (s->state == LW__SESSION_HANDSHAKING && step != NULL &&
                lw__link_has_ended(s->link)) {
         (void)snprintf(text, sizeof(text),
-                       "%s at %s (a proxy that does not support this command?)", why,
+                       "%.300s at %s (a proxy that does not support this command?)", why,
                        step);
     }
     attempt_failed(s, stage, refused ? LW_EREDIS : LW_ECONN, text);
@@ -413,7 +414,7 @@ static bool step_refused(struct lw__session *s, enum lw__handshake kind,
         send_handshake(s);
         return false;
     }
-    (void)snprintf(why, sizeof(why), "%s: %s%s", step_names[kind], error,
+    (void)snprintf(why, sizeof(why), "%s: %.300s%s", step_names[kind], error,
                    strstr(error, "SELECT is not allowed in cluster mode") != NULL
                        ? " (use database 0, or Valkey 9 with cluster-databases)"
                        : "");

@@ -21,6 +21,7 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "base/url.h"
+#include "lockwire.h"
 #include "loop/loop.h"
 #include "redis/endpoint.h"
 #include "redis/link.h"

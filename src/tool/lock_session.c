@@ -87,7 +87,7 @@ struct session {
     bool connected;   /* at least once; a later failure is an outage */
     bool interrupted; /* by a key, while waiting */
     char down_reason[LW_WHY_SIZE];
-    char error[300]; /* the library's explanation of an invalid call */
+    char error[LW_WHY_SIZE]; /* the library's explanation of an invalid call */
 };
 
 /* ---- the end ---- */

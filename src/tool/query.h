@@ -35,7 +35,7 @@ struct query {
     bool connected;  /* at least once; a later failure is an outage */
     bool warned;     /* a message of the library has been reported */
     int64_t sent_ms; /* the time of the last query_inspect */
-    char error[300]; /* the library's explanation of an invalid call */
+    char error[LW_WHY_SIZE]; /* the library's explanation of an invalid call */
 };
 
 /* Runs until query_end or a failure. Returns the exit code; failures are reported. */

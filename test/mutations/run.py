@@ -186,7 +186,7 @@ class Run:
             print(f'FAILED: {failure}')
         print(f'{self.stored} results were stored before; {cpu_seconds():.0f} s of CPU time')
         print(f'{len(self.caught)} of {len(mutations)} mutations were caught')
-        return len(self.caught) == len(mutations)
+        return 0 < len(self.caught) == len(mutations)
 
 
 def in_order(mutations):

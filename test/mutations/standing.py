@@ -8,10 +8,10 @@ STALE_MUTATIONS = [ # one of each kind of script
      (f'scripts/{script}', text + " -- no answer of a replica's\n", '\n'))
     for script, text in (
         ('mutex_renew.lua', "pcall_type('ZREM', keys[1], words[1])"),
-        ('rw_detach.lua', "pcall_type('HDEL', name, 'h:')"),
-        ('redisson_acquire.lua', "pcall_type('ZREM', name, field)"),
+        ('rw_detach.lua', "pcall_type('ZREM', name, token)"),
+        ('redisson_acquire.lua', "pcall_type('HDEL', name, field)"),
         ('guard.lua', "pcall_type('ZREM', key, identity)"),
-        ('inspect.lua', "pcall_type('ZREM', KEYS[1], 'lockwire:')"))
+        ('inspect.lua', "pcall_type('ZREM', KEYS[2] or KEYS[1], 'lockwire:')"))
 ]
 
 MUTATIONS = [
