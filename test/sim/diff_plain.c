@@ -173,7 +173,7 @@ void diff_step_plain(struct diff *diff)
     if (rng_chance(&diff->rng, 20) && diff->last.count > 1) {
         diff->last.count--;
     } else if (rng_chance(&diff->rng, 10) &&
-               diff->version >= 700) { /* 6.2 has fewer variadic commands */
+               diff->texts) { /* 6.2 has fewer variadic commands, 7.2 more */
         add_filled(diff, "%", 1);
     }
     diff_send(diff);

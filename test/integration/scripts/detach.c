@@ -191,8 +191,8 @@ static void the_first_waiter_stands_by(void **state)
     refused(acquire(t3, LEASE, 1, NO_TICKET), 1);
     assert_int_equal(detach(t1, SHORT), 1);
     script_client_standby(&b, t2, SHORT);
-    assert_int_equal(detach(t1, 1), 1); /* sent again */
-    script_client_standby(&b, t2, 1);
+    assert_int_equal(detach(t1, SHORT / 2), 1); /* sent again */
+    script_client_standby(&b, t2, SHORT / 2);
     assert_int_equal(script_do(&server, "ZCARD " QUEUE), 2);
 }
 
