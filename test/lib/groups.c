@@ -178,11 +178,11 @@ static int call(struct group *group, const struct lw_acquire_options *given)
     for (int i = 0; i < group->count; i++) {
         names[i] = group->names[i];
     }
+    group->asked_ms = now_ms();
     players_in_call++;
     result = lw_acquire_all(group->peer->client, names, (size_t)group->count, &options,
                             on_result, on_lost, group, &group->all);
     players_in_call--;
-    group->asked_ms = now_ms();
     return result;
 }
 
