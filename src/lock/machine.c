@@ -258,8 +258,8 @@ static struct lw__output fail(struct lw__machine *m, const struct lw__input *in,
 
 /* ---- acquiring ---- */
 
-/* The time of the poll that a message to stand by wants. Of Redis's messages one waiter of
- * a name gets one, so that no jitter spreads the polls. */
+/* The time of the poll that a message to stand by wants. Of Redis's messages one waiter
+ * of a name gets one, so that no jitter spreads the polls. */
 static int64_t stand_by_until(const struct lw__input *in)
 {
     return in->now_us + in->standby.window_us + 2 * MS;
