@@ -383,17 +383,21 @@ static void check_minimum(struct bytes token)
     }
 }
 
-/* Returns true for a fast release, by its script or by a command in its place. */
+/* Returns true for a fast release, by its script or by a command in its place. The scripts
+ * for a slot that is migrating are none: they release although there may be waiters. */
 static bool is_drop(const struct model_script_run *run)
 {
-    return run->key_count == 1 && run->arg_count == 1;
+    return run->key_count == 1 && run->arg_count == 1 &&
+           !is_script(run, LW__SCRIPT_RW_RELEASE_ONE_KEY);
 }
 
 static bool is_release(const struct model_script_run *run)
 {
-    return (is_drop(run) || is_script(run, LW__SCRIPT_MUTEX_RELEASE) ||
-            is_script(run, LW__SCRIPT_RW_RELEASE)) &&
-           (begins(run->reply, ":1") || begins(run->reply, ":3"));
+    return (is_drop(run) || is_script(run, LW__SCRIPT_MUTEX_RELEASE_FAST) ||
+            is_script(run, LW__SCRIPT_MUTEX_RELEASE) ||
+            is_script(run, LW__SCRIPT_RW_RELEASE) ||
+            is_script(run, LW__SCRIPT_RW_RELEASE_ONE_KEY)) &&
+           begins(run->reply, ":") && run->reply.data[run->reply.len - 3] % 2 == 1;
 }
 
 /* Returns the token that a release names. The short form for a read-write lock names the
