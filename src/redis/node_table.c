@@ -2,6 +2,7 @@
 /* The nodes of a cluster: see node_table.h. Independent of the slot map. */
 #include "redis/node_table.h"
 
+#include "base/random.h"
 #include "base/url.h"
 #include "lockwire.h"
 #include "loop/loop.h"
@@ -317,15 +318,27 @@ static void add_endpoint(struct lw__endpoint *endpoints, size_t *count,
     endpoints[(*count)++] = *endpoint;
 }
 
+/* Shuffles them (Durstenfeld's algorithm, 1964), so that the queries of all clients are
+ * spread over the nodes. */
 static void add_preferred(const struct lw__node_table *table,
                           struct lw__endpoint *endpoints, size_t *count)
 {
+    size_t first = *count;
+
     for (size_t i = 1; i < table->count; i++) {
         const struct lw__node_table_entry *entry = table->all[i];
 
         if (entry != NULL && is_up(entry) && !is_deprioritized(entry)) {
             add_endpoint(endpoints, count, &entry->endpoint);
         }
+    }
+    for (size_t i = *count; i > first + 1; i--) {
+        struct lw__endpoint *last = &endpoints[i - 1], moved = *last;
+        struct lw__endpoint *chosen = &endpoints[lw__random_between(
+            table->options.config.random, (int64_t)first, (int64_t)i - 1)];
+
+        *last = *chosen;
+        *chosen = moved;
     }
 }
 

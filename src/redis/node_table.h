@@ -78,8 +78,9 @@ bool lw__node_table_all_subscribed(const struct lw__node_table *table);
  * soon. A node that connects for the first time does not count. */
 bool lw__node_table_has_outage(const struct lw__node_table *table);
 /* Returns the endpoints to ask for the slot map, to be freed, or NULL without memory. In
- * this order: `better`, if it has a host; nodes that are up and not deprioritized; the
- * seeds; nodes that are not up; the deprioritized ones, least recently so first. */
+ * this order: `better`, if it has a host; nodes that are up and not deprioritized, at
+ * random; the seeds; nodes that are not up; the deprioritized ones, least recently so
+ * first. */
 struct lw__endpoint *lw__node_table_query_order(const struct lw__node_table *table,
                                                 const struct lw__endpoint *better,
                                                 const struct lw__url_host *seeds,

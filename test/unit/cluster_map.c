@@ -972,6 +972,27 @@ static void test_the_map_is_refreshed_every_few_minutes(void **state)
     await(scene, "x led to N4; ");
 }
 
+/* With many clients the first node of the map would otherwise reply to all of them. */
+static void test_the_nodes_are_asked_in_any_order(void **state)
+{
+    struct scene *scene = *state;
+    int asked[3];
+
+    start_linked(scene, "N1");
+    leads(scene, "b", "N1");
+    leads(scene, "c", "N2");
+    leads(scene, "x", "N3");
+    for (int i = 0; i < 3; i++) {
+        asked[i] = scene->n[i].asked;
+    }
+    for (int i = 0; i < 30; i++) {
+        refresh(scene);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_in_range(scene->n[i].asked - asked[i], 5, 25);
+    }
+}
+
 /* A cluster that stays down does not get a map request each second from each client. */
 static void test_without_a_change_it_is_asked_ever_more_rarely(void **state)
 {
@@ -1124,6 +1145,7 @@ int main(void)
         TEST(test_a_map_with_gaps_in_use_is_not_replaced_by_an_older_one),
         TEST(test_two_ids_at_one_place_are_no_reason_to_distrust_it),
         TEST(test_the_map_is_refreshed_every_few_minutes),
+        TEST(test_the_nodes_are_asked_in_any_order),
         TEST(test_without_a_change_it_is_asked_ever_more_rarely),
         TEST(test_a_node_lost_during_another_failure_is_asked_about_soon),
         TEST(test_an_unsettled_node_during_another_failure_is_asked_about_soon),
