@@ -383,8 +383,8 @@ static void check_minimum(struct bytes token)
     }
 }
 
-/* Returns true for a fast release, by its script or by a command in its place. The scripts
- * for a slot that is migrating are none: they release although there may be waiters. */
+/* Returns true for a fast release, by its script or by a command in its place, and not
+ * for a release in a slot that is migrating, although there may be waiters. */
 static bool is_drop(const struct model_script_run *run)
 {
     return run->key_count == 1 && run->arg_count == 1 &&
