@@ -43,11 +43,18 @@ static const char *long_error(const char *start, size_t length)
     return text;
 }
 
-static struct peer *start(const char *url)
+/* `timeout_ms` of a request and of connecting. */
+static struct peer *start_with(const char *url, uint32_t timeout_ms)
 {
     return peer_start_at("a", url,
                          client_of(.local_turns = 1, .backoff_min_ms = 10,
-                                   .backoff_max_ms = 40, .request_timeout_ms = 2000));
+                                   .backoff_max_ms = 40, .connect_timeout_ms = timeout_ms,
+                                   .request_timeout_ms = timeout_ms));
+}
+
+static struct peer *start(const char *url)
+{
+    return start_with(url, 2000);
 }
 
 /* Checks that lines have no control bytes and are not too long. */
@@ -74,7 +81,7 @@ static void assert_told_harmlessly(const struct hold *hold)
     assert_harmless(text, "errstr");
 }
 
-static char heard[65536]; /* all texts that the last live_for received */
+static char heard[65536]; /* all texts that the last live_until_told received */
 
 static void hear(const char *text)
 {
@@ -83,19 +90,30 @@ static void hear(const char *text)
     (void)snprintf(heard + used, sizeof(heard) - used, "%s\n", text);
 }
 
-/* Calls all functions that send a command. Each call completes, with whatever result. The
- * acquisitions wait for at most `wait_ms`. */
-static void live_for(const char *url, uint32_t wait_ms)
+/* Returns true if the client has received this text, or if it is NULL. */
+static bool has_heard(const struct peer *a, const char *text)
 {
-    struct peer *a = start(url);
+    return text == NULL || strstr(heard, text) != NULL || strstr(a->whys, text) != NULL ||
+           strstr(a->log, text) != NULL;
+}
+
+/* Calls all functions that send a command, and waits until the client has received
+ * `text`. Nothing ends by a time-out before then: a slow machine may take seconds to read
+ * a long text. If `text` is NULL each call completes, with whatever result. */
+static void live_until_told(const char *url, const char *text)
+{
+    struct peer *a = start_with(url, text != NULL ? STAGE_WAIT_MS : 2000);
     struct hold *A, *B;
 
     look.then = NULL;
     heard[0] = '\0';
     UNTIL(a->ups + a->downs > 0);
-    A = acquire_hold_with(a, "A", "x", asking(.wait_ms = wait_ms, .lease_ms = 20000));
+    A = acquire_hold_with(
+        a, "A", "x",
+        asking(.wait_ms = text != NULL ? -1 : 500, .lease_ms = 4 * STAGE_WAIT_MS));
     B = acquire_hold_with(a, "B", "x", asking(.wait_ms = 200));
-    UNTIL(A->result != PENDING && B->result != PENDING);
+    UNTIL(A->result != PENDING || (text != NULL && has_heard(a, text)));
+    UNTIL(B->result != PENDING);
     hear(lw_lock_errstr(A->lock));
     if (lw_lock_state(A->lock) == LW_HELD) {
         renew_hold(A, 0);
@@ -107,12 +125,14 @@ static void live_for(const char *url, uint32_t wait_ms)
     assert_told_harmlessly(A);
     assert_told_harmlessly(B);
     hear(lw_lock_errstr(A->lock));
+    free_hold(A); /* it may still wait */
     call_inspect(a, "x");
     UNTIL(look.status != PENDING);
     hear(look.why);
     call_break(a, "x", NULL);
     UNTIL(look.broken != PENDING);
     hear(look.why);
+    UNTIL(has_heard(a, text)); /* the listener's error: no call above waits for it */
     hear(a->whys);
     hear(a->log);
     assert_harmless(heard, lie_to != NULL ? lie_to : "content");
@@ -124,20 +144,7 @@ static void live_for(const char *url, uint32_t wait_ms)
 
 static void live_through(const char *url)
 {
-    live_for(url, 500);
-}
-
-/* A slow machine may take longer to read a long text than an acquisition waits for it. */
-static void live_until_told(const char *url, const char *text)
-{
-    uint32_t wait_ms = 500;
-
-    for (live_for(url, wait_ms); strstr(heard, text) == NULL; live_for(url, wait_ms)) {
-        if (wait_ms > STAGE_WAIT_MS / 4) {
-            stage_fail("to %s: %s", lie_to, heard);
-        }
-        wait_ms *= 4;
-    }
+    live_until_told(url, NULL);
 }
 
 static const char *const commands[] = {"CLIENT",  "INFO",      "SET",
@@ -164,13 +171,16 @@ static void an_error_is_told_without_control_bytes(void **state)
     lie_to = NULL;
 }
 
-static void an_error_of_a_megabyte_is_cut(void **state)
+/* hiredis looks through all that it has of an error after each read, so that a megabyte
+ * takes long under valgrind: only one is as long as possible. */
+static void a_long_error_is_cut(void **state)
 {
     struct fake_redis *fake = fake_start(liar);
 
     (void)state;
     for (size_t i = 0; i < COMMANDS_TOLD; i++) {
-        lie = long_error("-NOPERM " VILE, MEGABYTE - 4096);
+        bool longest = strcmp(commands[i], "SET") == 0;
+        lie = long_error("-NOPERM " VILE, longest ? MEGABYTE - 4096 : MEGABYTE / 16);
         lie_to = commands[i];
         live_until_told(fake->url, TOLD "eeeeeeee");
     }
@@ -318,7 +328,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(an_error_is_told_without_control_bytes),
-        STAGE_TEST(an_error_of_a_megabyte_is_cut),
+        STAGE_TEST(a_long_error_is_cut),
         STAGE_TEST(an_error_that_is_not_read_to_its_end_costs_the_link),
         STAGE_TEST(a_policy_s_name_is_told_without_control_bytes),
         STAGE_TEST(a_stranger_s_type_is_told_without_control_bytes),
