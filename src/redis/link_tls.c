@@ -14,7 +14,7 @@
 
 #include <errno.h>
 
-#if HIREDIS_MAJOR >= 1
+#ifdef HAVE_TLS
 
 static void on_broken_write(void *arg, int error)
 {
