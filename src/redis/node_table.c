@@ -347,19 +347,24 @@ static int64_t deprioritized_since_us(const struct lw__node_table_entry *entry)
     return is_deprioritized(entry) ? entry->deprioritized_us : 0;
 }
 
+/* Of entries with the same time the one that comes first in the table is first: musl's
+ * qsort does not keep their order. */
 static int compare_deprioritized(const void *a, const void *b)
 {
-    const struct lw__node_table_entry *const *one = a, *const *other = b;
-    int64_t first_us = deprioritized_since_us(*one);
-    int64_t second_us = deprioritized_since_us(*other);
+    struct lw__node_table_entry *const *const *one = a, *const *const *other = b;
+    int64_t first_us = deprioritized_since_us(**one);
+    int64_t second_us = deprioritized_since_us(**other);
 
-    return (first_us > second_us) - (first_us < second_us);
+    if (first_us != second_us) {
+        return first_us < second_us ? -1 : 1;
+    }
+    return (*one > *other) - (*one < *other);
 }
 
 /* Adds the nodes that add_preferred left out. Each deprioritized one comes before the
  * others at some time, because it may have a newer map by now. */
 static void add_others(const struct lw__node_table *table, struct lw__endpoint *endpoints,
-                       size_t *count, const struct lw__node_table_entry **others)
+                       size_t *count, struct lw__node_table_entry *const **others)
 {
     size_t others_count = 0;
 
@@ -367,13 +372,12 @@ static void add_others(const struct lw__node_table *table, struct lw__endpoint *
         const struct lw__node_table_entry *entry = table->all[i];
 
         if (entry != NULL && (!is_up(entry) || is_deprioritized(entry))) {
-            others[others_count++] = entry;
+            others[others_count++] = &table->all[i];
         }
     }
-    qsort(others, others_count, sizeof(const struct lw__node_table_entry *),
-          compare_deprioritized);
+    qsort(others, others_count, sizeof(others[0]), compare_deprioritized);
     for (size_t i = 0; i < others_count; i++) {
-        add_endpoint(endpoints, count, &others[i]->endpoint);
+        add_endpoint(endpoints, count, &(*others[i])->endpoint);
     }
 }
 
@@ -401,8 +405,7 @@ struct lw__endpoint *lw__node_table_query_order(const struct lw__node_table *tab
 {
     struct lw__endpoint *endpoints =
         calloc(1 + table->count + seed_count, sizeof(struct lw__endpoint));
-    const struct lw__node_table_entry **others =
-        calloc(table->count, sizeof(const struct lw__node_table_entry *));
+    struct lw__node_table_entry *const **others = calloc(table->count, sizeof(others[0]));
 
     if (endpoints == NULL || others == NULL) {
         free(endpoints);

@@ -252,6 +252,9 @@ MAP_UNIT_MUTATIONS = [
      ('src/redis', 'ask_by(cluster, lw__now_us() + REFRESH_US);', '')),
     ('map: a cluster that stays down is asked each second',
      ('src/redis', '#define PAUSE_PART 8', '#define PAUSE_PART 1000000')),
+    ('map: of the nodes that are asked last, the order is not that of the table',
+     ('src/redis', 'return (*one > *other) - (*one < *other);',
+      'return (*one < *other) - (*one > *other);')),
 ]
 
 # MAP_UNIT again, and one more program; each mutation with the test that shows it.

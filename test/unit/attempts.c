@@ -23,6 +23,7 @@
 #include "loop/loop.h"
 #include "redis/session.h"
 
+#include <errno.h>
 #include <event2/event.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -515,7 +516,7 @@ static void test_no_more_descriptors_is_the_system_s_failure(void **state)
         assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
     }
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_failure(scene, LW__STAGE_CONNECT, LW_ESYSTEM, "Too many open files");
+    assert_failure(scene, LW__STAGE_CONNECT, LW_ESYSTEM, strerror(EMFILE));
 }
 
 /* ---- the id of the connection to kill ---- */
