@@ -3,6 +3,8 @@
  * failed allocation it has none until it is reset. */
 #include "base/buffer.h"
 
+#include "base/wipe.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +39,7 @@ void lw__buffer_reset(struct lw__buffer *buffer)
 void lw__buffer_wipe(struct lw__buffer *buffer)
 {
     if (buffer->data != NULL) {
-        explicit_bzero(buffer->data, buffer->length);
+        lw__wipe(buffer->data, buffer->length);
     }
 }
 

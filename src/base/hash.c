@@ -3,9 +3,6 @@
  * None of the libraries that lockwire depends on offers a keyed hash. */
 #include "base/hash.h"
 
-#include <endian.h>
-#include <string.h>
-
 static uint64_t rotate(uint64_t word, int by)
 {
     return word << by | word >> (64 - by);
@@ -31,6 +28,16 @@ static void add_word(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
+/* The bytes of the text as a little-endian number; compilers make this a single load. */
+static uint64_t read_word(const char *text)
+{
+    const unsigned char *byte = (const unsigned char *)text;
+
+    return (uint64_t)byte[0] | (uint64_t)byte[1] << 8 | (uint64_t)byte[2] << 16 |
+           (uint64_t)byte[3] << 24 | (uint64_t)byte[4] << 32 | (uint64_t)byte[5] << 40 |
+           (uint64_t)byte[6] << 48 | (uint64_t)byte[7] << 56;
+}
+
 uint64_t lw__hash(const struct lw__hash_key *key, const char *text, size_t length)
 {
     uint64_t v[4] = {
@@ -39,11 +46,10 @@ uint64_t lw__hash(const struct lw__hash_key *key, const char *text, size_t lengt
         key->half[0] ^ UINT64_C(0x6c7967656e657261),
         key->half[1] ^ UINT64_C(0x7465646279746573),
     };
-    uint64_t word, last = (uint64_t)length << 56;
+    uint64_t last = (uint64_t)length << 56;
 
-    for (; length >= sizeof(word); text += sizeof(word), length -= sizeof(word)) {
-        memcpy(&word, text, sizeof(word));
-        add_word(v, le64toh(word));
+    for (; length >= sizeof(last); text += sizeof(last), length -= sizeof(last)) {
+        add_word(v, read_word(text));
     }
     for (size_t i = 0; i < length; i++) {
         last |= (uint64_t)(unsigned char)text[i] << (8 * i);

@@ -7,7 +7,8 @@
  *
  * A write to a closed connection raises SIGPIPE in the thread that writes. Blocking it
  * there for the duration of the write keeps it from the host. A SIGPIPE that was pending
- * before stays pending. */
+ * before stays pending. macOS has no sigtimedwait, but SO_NOSIGPIPE: wire.c sets it, and
+ * the write raises none. */
 #include "base/process.h"
 
 #include <sys/mman.h>
@@ -22,12 +23,19 @@ static bool wipe_on_fork(void *page, size_t size)
     return madvise(page, size, -1) != 0 && madvise(page, size, MADV_WIPEONFORK) == 0;
 }
 
+#elif defined(INHERIT_ZERO) /* FreeBSD */
+
+static bool wipe_on_fork(void *page, size_t size)
+{
+    return minherit(page, size, INHERIT_ZERO) == 0;
+}
+
 #endif
 
 void lw__process_mark(struct lw__process_mark *mark)
 {
     *mark = (struct lw__process_mark){.pid = getpid()};
-#ifdef MADV_WIPEONFORK
+#if defined(MADV_WIPEONFORK) || defined(INHERIT_ZERO)
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
     void *page =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -70,6 +78,7 @@ void lw__process_block_sigpipe(struct lw__process_sigpipe *blocked)
 
 void lw__process_unblock_sigpipe(const struct lw__process_sigpipe *blocked)
 {
+#ifndef __APPLE__
     const struct timespec at_once = {0, 0};
     sigset_t broken_pipe;
 
@@ -77,5 +86,6 @@ void lw__process_unblock_sigpipe(const struct lw__process_sigpipe *blocked)
     if (!blocked->pending) {
         (void)sigtimedwait(&broken_pipe, NULL, &at_once);
     }
+#endif
     (void)pthread_sigmask(SIG_SETMASK, &blocked->before, NULL);
 }

@@ -4,6 +4,7 @@
  * of the process (srandom), which belongs to the host. */
 #include "base/random.h"
 
+#include <sys/random.h>
 #include <unistd.h>
 #include <uuid/uuid.h>
 

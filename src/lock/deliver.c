@@ -10,6 +10,7 @@
 #include "lock/lock_private.h"
 
 #include "base/container_of.h"
+#include "base/wipe.h"
 #include "loop/loop.h"
 
 #include <stdlib.h>
@@ -194,7 +195,7 @@ static void deliver_credentials(struct lw_client *client)
     int status = whole->options.credentials(whole, &given, whole->options.arg);
 
     lw__credentials_answer(client, login, status, &given);
-    explicit_bzero(&given, sizeof(given));
+    lw__wipe(&given, sizeof(given));
 }
 
 /* ---- all notices ---- */

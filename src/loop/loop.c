@@ -446,6 +446,8 @@ static void on_calls(evutil_socket_t fd, short what, void *arg)
     }
 }
 
+#ifdef __linux__
+
 /* Edge-triggered, so that a parent that calls event_reinit gets one call. */
 static void on_probe(evutil_socket_t fd, short what, void *arg)
 {
@@ -462,7 +464,6 @@ static void on_probe(evutil_socket_t fd, short what, void *arg)
 /* If this fails, a child closes its descriptors first, after PROBE_TURNS turns. */
 static void open_probe(struct lw__loop *loop)
 {
-#ifdef __linux__
     int readable = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK);
 
     loop->probe_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -476,10 +477,17 @@ static void open_probe(struct lw__loop *loop)
     if (readable >= 0) {
         (void)close(readable);
     }
-#else
-    (void)loop;
-#endif
 }
+
+#else
+
+/* Not called: only epoll has a set that a child would share. */
+static void open_probe(struct lw__loop *loop)
+{
+    (void)loop;
+}
+
+#endif
 
 /* ---- life ---- */
 

@@ -24,9 +24,14 @@ typedef void lw__call_fn(void *arg);
 
 #define LW__MS 1000 /* microseconds in a millisecond */
 
-/* A monotonic clock that also counts while the machine is suspended, if there is one. */
-#ifdef CLOCK_BOOTTIME
+/* A monotonic clock. On Linux it also counts while the machine is suspended; lockwire
+ * promises this of no other system. FreeBSD 13 calls a clock CLOCK_BOOTTIME that does not
+ * count then. macOS derives CLOCK_MONOTONIC from the clock that can be set, but not
+ * CLOCK_MONOTONIC_RAW. */
+#if defined(__linux__)
 #define LW__CLOCK CLOCK_BOOTTIME
+#elif defined(__APPLE__)
+#define LW__CLOCK CLOCK_MONOTONIC_RAW
 #else
 #define LW__CLOCK CLOCK_MONOTONIC
 #endif

@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <event2/dns.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,11 +12,13 @@
 #include "lockwire.h"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 #define PAIRS_MAX 1024
 #define ENDPOINT_SIZE (LW__HOST_SIZE + sizeof("[]:65535") - 1)

@@ -412,12 +412,14 @@ static const char *behind(const char *text, const char *end, const char *code)
 /* host:port; the host may contain colons. */
 static bool read_endpoint(const char *text, const char *end, struct lw__endpoint *ret)
 {
-    const char *colon = memrchr(text, ':', (size_t)(end - text));
+    const char *colon = end;
     int64_t port;
 
-    if (colon == NULL) {
-        return false;
-    }
+    do {
+        if (colon == text) {
+            return false;
+        }
+    } while (*--colon != ':');
     port = lw__check_number(colon + 1, (size_t)(end - colon - 1), UINT16_MAX);
     ret->port = (uint16_t)port;
     if (is_unknown(text, (size_t)(colon - text))) {

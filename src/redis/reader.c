@@ -27,8 +27,8 @@
 /* Other versions may do otherwise. */
 #define HIREDIS_IS (HIREDIS_MAJOR * 10000 + HIREDIS_MINOR * 100 + HIREDIS_PATCH)
 _Static_assert((HIREDIS_IS >= 1401 && HIREDIS_IS < 1500) ||
-                   (HIREDIS_IS >= 10100 && HIREDIS_IS < 10600),
-               "lockwire was tested with hiredis 0.14.1 and with 1.1 to 1.5");
+                   (HIREDIS_IS >= 10002 && HIREDIS_IS < 10600),
+               "lockwire was tested with hiredis 0.14.1, 1.0.2 and 1.1 to 1.5");
 
 #if HIREDIS_MAJOR >= 1
 typedef size_t array_size;

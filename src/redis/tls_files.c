@@ -6,6 +6,7 @@
 
 #ifdef HAVE_TLS
 
+#include "base/wipe.h"
 #include "lockwire.h"
 #include "redis/tls_private.h"
 
@@ -89,6 +90,10 @@ static int refuse_file(struct lw__tls_explain explain, const char *option,
  * OpenSSL takes tens of milliseconds to read a system's authorities, too long for each
  * connection, and memory for each. So connections share them for as long as the files
  * have not changed. */
+
+#ifdef __APPLE__
+#define st_ctim st_ctimespec
+#endif
 
 #define SETTLED_S 2 /* file times are coarse: after this a further change is visible */
 
@@ -280,7 +285,7 @@ static bool use_key(SSL_CTX *ctx, const char *file)
     good = key != NULL && SSL_CTX_use_PrivateKey(ctx, key) == 1;
     EVP_PKEY_free(key);
     (void)BIO_free(in);
-    explicit_bzero(text, sizeof(text));
+    lw__wipe(text, sizeof(text));
     return good;
 }
 

@@ -20,6 +20,7 @@
 
 #include "base/container_of.h"
 #include "base/process.h"
+#include "base/wipe.h"
 #include "lockwire.h"
 #include "loop/loop.h"
 
@@ -56,7 +57,7 @@ void lw__wire_abort(struct lw__wire *wire, int error)
 static void wipe(const struct lw__wire *wire, char *bytes, size_t length)
 {
     if (wire->wiping) {
-        explicit_bzero(bytes, length);
+        lw__wipe(bytes, length);
     }
 }
 
