@@ -157,10 +157,10 @@ void lw__handle_set_error(struct lw_lock *lock, int error, const char *why)
 /* Returns why the name's node is not up; that of a quorum lists every server. */
 static const char *reason_of(const struct lw_lock *lock)
 {
-    const struct lw__quorum *quorum = lock->client->quorum;
+    struct lw__quorum *quorum = lock->client->quorum;
 
-    return quorum != NULL && *quorum->why ? quorum->why
-                                          : lw__node_reason(lock->name->node);
+    return quorum != NULL ? quorum->ops->reason(quorum)
+                          : lw__node_reason(lock->name->node);
 }
 
 void lw__handle_set_link_error(struct lw_lock *lock)

@@ -283,6 +283,8 @@ struct lw__quorum_member {
     struct lw__clock_pair clock;    /* quorum_ask.c: of its fastest request lately */
 };
 
+struct lw__quorum;
+
 /* How the claims of a quorum's client reach their votes (quorum_votes.c). */
 struct lw__vote_ops {
     bool (*make)(struct lw__claim *claim); /* returns false if memory is short */
@@ -294,6 +296,8 @@ struct lw__vote_ops {
     /* Renews all votes; the claim's event `renewed` follows, or the holder's calls of
      * lw_renew complete. Returns false if no vote can be renewed. */
     bool (*renew)(struct lw__claim *claim, uint32_t lease_ms);
+    /* Returns lw__quorum_reason. */
+    const char *(*reason)(struct lw__quorum *quorum);
 };
 
 /* How a claim reports to its handles. */
@@ -635,9 +639,11 @@ bool lw__quorum_admit(struct lw__quorum_member *member, struct lw__node *node);
 /* A member came up or went down, or failed to come up. Sets whether the quorum is up, and
  * why it is not. Returns true if that is to be reported. */
 bool lw__quorum_note(struct lw_client *client);
+/* Returns why the quorum is not up now, with each server; "" if it is up. */
+const char *lw__quorum_reason(struct lw__quorum *quorum);
 /* Returns the class of quorum->why. */
 int lw__quorum_error(const struct lw__quorum *quorum);
-/* Writes each server with its reason (NULL: none). */
+/* Writes each server with its reason; NULL or "": it has not been asked. */
 void lw__quorum_list(const struct lw__quorum *quorum,
                      const char *const reasons[LW__QUORUM_MOST], char *ret, size_t size);
 /* Adds what the members' clients have counted, `each` by itself. */

@@ -177,7 +177,8 @@ void lw__quorum_list(const struct lw__quorum *quorum,
     *ret = '\0';
     for (unsigned i = 0; i < quorum->count && length < size; i++) {
         const char *server = quorum->members[i].server;
-        const char *reason = reasons[i] != NULL ? reasons[i] : "";
+        const char *reason = reasons[i] != NULL && *reasons[i] ? reasons[i]
+                                                               : "not asked yet";
         bool named = strstr(reason, server) != NULL;
 
         length +=
@@ -208,33 +209,51 @@ int lw__quorum_error(const struct lw__quorum *quorum)
     return refused > quorum->count - quorum->majority ? LW_EREDIS : LW_ECONN;
 }
 
-bool lw__quorum_note(struct lw_client *client)
+/* Counts the members that are up, and those that have failed; writes why the quorum is
+ * not up, "" if it is. */
+static void survey(struct lw__quorum *quorum, unsigned *up, unsigned *failed)
 {
-    struct lw__quorum *quorum = client->quorum;
-    struct lw__node *node = lw__route_node(client->route, 0);
     const char *reasons[LW__QUORUM_MOST] = {NULL};
-    bool was_up = quorum->up;
-    unsigned up = 0, failed = 0;
 
+    *up = *failed = 0;
     for (unsigned i = 0; i < quorum->count; i++) {
         const struct lw__quorum_member *member = &quorum->members[i];
 
         if (is_up(member)) {
             reasons[i] = "connected";
-            up++;
-        } else if (member->client != NULL) {
+            *up += 1;
+        } else if (member->client != NULL && member->client->route != NULL) {
             reasons[i] = lw__node_reason(node_of(member));
-            failed += lw__node_has_failed(node_of(member));
+            *failed += lw__node_has_failed(node_of(member));
         }
     }
-    quorum->up = up >= quorum->majority;
     *quorum->why = '\0';
+    if (*up < quorum->majority) {
+        lw__quorum_list(quorum, reasons, quorum->why, sizeof(quorum->why));
+    }
+}
+
+const char *lw__quorum_reason(struct lw__quorum *quorum)
+{
+    unsigned up, failed;
+
+    survey(quorum, &up, &failed);
+    return quorum->why;
+}
+
+bool lw__quorum_note(struct lw_client *client)
+{
+    struct lw__quorum *quorum = client->quorum;
+    struct lw__node *node = lw__route_node(client->route, 0);
+    bool was_up = quorum->up;
+    unsigned up, failed;
+
+    survey(quorum, &up, &failed);
+    quorum->up = up >= quorum->majority;
+    lw__node_set_up(node, quorum->up);
     if (quorum->up) {
-        lw__node_set_up(node, true);
         return !was_up;
     }
-    lw__quorum_list(quorum, reasons, quorum->why, sizeof(quorum->why));
-    lw__node_set_up(node, false);
     if (!was_up && failed <= quorum->count - quorum->majority) {
         return false; /* others are still connecting */
     }

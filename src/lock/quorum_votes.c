@@ -631,5 +631,5 @@ static void free_votes(struct lw__claim *claim)
     lw__claim_own_extras(claim)->votes = NULL;
 }
 
-const struct lw__vote_ops lw__quorum_votes_ops = {make, free_votes, stepped,
-                                                  lw__quorum_ask_match, renew_all};
+const struct lw__vote_ops lw__quorum_votes_ops = {
+    make, free_votes, stepped, lw__quorum_ask_match, renew_all, lw__quorum_reason};

@@ -677,7 +677,12 @@ bool lw__node_is_up(const struct lw__node *node)
 
 const char *lw__node_reason(const struct lw__node *node)
 {
-    return *node->why ? node->why : lw__session_pending(&node->commands);
+    if (*node->why) {
+        return node->why;
+    }
+    return node->commands.state == LW__SESSION_READY
+               ? "connected, but no reply to the first commands yet"
+               : lw__session_pending(&node->commands);
 }
 
 bool lw__node_has_failed(const struct lw__node *node)

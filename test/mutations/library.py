@@ -524,6 +524,15 @@ EDGES_MUTATIONS = [
     ('two_minorities*', ('a vote is always requested again at once',
      ('src/lock', 'if (votes->yields_in_vain > YIELDS_IN_VAIN) {', 'if (votes->yields_in_vain > YIELDS_IN_VAIN && votes->yields == 0) {'))),
 ]
+QUORUM_FAULTS = 'test/integration/quorum/quorum_faults'
+QUORUM_FAULTS_MUTATIONS = [
+    ('a server that is connected, but not up, has no reason',
+     ('src/redis', 'return node->commands.state == LW__SESSION_READY\n',
+      'return node->commands.state == LW__SESSION_STOPPED\n')),
+    ('the reasons of the servers are as old as the last event',
+     ('src/lock', '    survey(quorum, &up, &failed);\n    return quorum->why;',
+      '    (void)up, (void)failed;\n    return quorum->why;')),
+]
 VOTED_UNIT_MUTATIONS = [
     ('votes are believed for longer than the lease',
      ('src/lock', 'in->voted.deadline_us < deadline ? in->voted.deadline_us', 'deadline != 0 ? in->voted.deadline_us')),
@@ -534,6 +543,7 @@ VOTED_UNIT_MUTATIONS = [
 MUTATIONS = [ # lists.py explains the groups
     (RAISE_SCRIPT_MUTATIONS, RAISE_SCRIPT, ()),
     (VOTED_UNIT_MUTATIONS, 'test/unit/unit_machine', ()),
+    (QUORUM_FAULTS_MUTATIONS, QUORUM_FAULTS, ('a_server_that_is_connected*',)),
     *(([mutation], MEMBERS, (test,)) for test, mutation in MEMBERS_MUTATIONS),
     *(([mutation], QUORUM_LOCKS, (test,)) for test, mutation in QUORUM_LOCKS_MUTATIONS),
     *(([mutation], EDGES, (test,)) for test, mutation in EDGES_MUTATIONS),

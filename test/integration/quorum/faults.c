@@ -158,6 +158,36 @@ static void without_a_majority_every_server_is_listed(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
+/* Tries the lock, and returns true if the reason has this text. */
+static bool is_listed(struct peer *peer, const char *text)
+{
+    struct hold *hold = acquire_hold(peer, "A", "x", 50);
+    bool listed;
+
+    EXPECT("A ETIMEOUT");
+    listed = strstr(lw_lock_errstr(hold->lock), text) != NULL;
+    free_hold(hold);
+    return listed;
+}
+
+/* The servers accept connections and answer questions, but execute no writes. */
+static void a_server_that_is_connected_but_not_up_has_a_reason(void **state)
+{
+    static const char pause[] = "CLIENT PAUSE 60000 WRITE";
+    struct peer *a;
+    char third[96];
+
+    (void)state;
+    quorum_start(3);
+    freeReplyObject(server_command(&quorum_server[1], pause));
+    freeReplyObject(server_command(&quorum_server[2], pause));
+    a = quorum_peer("a", client_of(.backoff_max_ms = 100));
+    (void)snprintf(third, sizeof(third),
+                   "127.0.0.1:%d: connected, but no reply to the first commands yet",
+                   quorum_proxy[2]->port);
+    UNTIL(is_listed(a, third));
+}
+
 /* The link callback also lists all of them, with shorter reasons if they are many. */
 static void each_of_seven_servers_is_listed(void **state)
 {
@@ -306,6 +336,7 @@ int main(void)
         STAGE_TEST(a_majority_that_restarts_empty_loses_the_lock),
         STAGE_TEST(a_majority_without_its_data_loses_the_lock),
         STAGE_TEST(without_a_majority_every_server_is_listed),
+        STAGE_TEST(a_server_that_is_connected_but_not_up_has_a_reason),
         STAGE_TEST(each_of_seven_servers_is_listed),
         STAGE_TEST(a_hold_without_a_majority_ends_with_its_deadline),
         STAGE_TEST(waiters_outlast_the_absence_of_a_majority),
