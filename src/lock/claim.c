@@ -25,6 +25,7 @@
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
+#include "redis/explain.h"
 #include "redis/node.h"
 #include "redis/reply.h"
 
@@ -475,7 +476,10 @@ static void fail(struct lw__claim *claim, enum lw__error_class class, int status
 
 void lw__claim_server_error(struct lw__claim *claim, const char *text, bool undone)
 {
-    fail(claim, lw__classify(text), lw__classify_status(text), text, !undone);
+    char why[LW_WHY_SIZE];
+
+    fail(claim, lw__classify(text), lw__classify_status(text), lw__explain(text, why),
+         !undone);
 }
 
 void lw__claim_error_reply(struct lw__claim *claim, const struct lw__reply *reply)

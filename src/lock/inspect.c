@@ -21,6 +21,7 @@
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
+#include "redis/explain.h"
 #include "redis/reply.h"
 #include "redis/route.h"
 
@@ -68,6 +69,7 @@ static void send_or_finish(struct lw__inspect_call *call,
 static bool end_on_error(struct lw__inspect_call *call, const struct lw__reply *reply)
 {
     int status = LW_EREDIS;
+    char why[LW_WHY_SIZE];
     const char *text;
 
     if (lw__reply_type(reply) != LW__REPLY_ERROR) {
@@ -77,7 +79,7 @@ static bool end_on_error(struct lw__inspect_call *call, const struct lw__reply *
     if (call->broken == NULL || lw__reply_undone(reply)) {
         status = lw__classify_status(text);
     } /* else the release may have been executed in part */
-    finish(call, status, text);
+    finish(call, status, lw__explain(text, why));
     return true;
 }
 

@@ -23,6 +23,7 @@
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
+#include "redis/explain.h"
 #include "redis/reply.h"
 #include "redis/route.h"
 
@@ -199,8 +200,9 @@ static bool step_replied(struct lw__command *command, const struct lw__reply *re
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         const char *text = lw__reply_text(reply, NULL);
+        char why[LW_WHY_SIZE];
 
-        finish(list, lw__classify_status(text), text);
+        finish(list, lw__classify_status(text), lw__explain(text, why));
         return true;
     }
     if (!lw__decode_scan_page(reply, &page)) {

@@ -24,6 +24,7 @@
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
+#include "redis/explain.h"
 #include "redis/node.h"
 #include "redis/reply.h"
 
@@ -313,15 +314,18 @@ static void claim_answered(struct lw__batch *batch, unsigned i, bool renewed)
     renewal_answered(claim, renewed, sent_us, batch->lease_ms[i]);
 }
 
-static void report_error(struct lw__batch *batch, const char *text)
+static void report_error(struct lw__batch *batch, const char *error)
 {
+    char text[LW_WHY_SIZE];
+
+    (void)lw__explain(error, text);
     lw__log_cause(
         &batch->client->log, lw__now_us(), LOG_WARNING,
         "the server refused to renew held locks; retrying until their leases expire: %s",
         text);
     for (unsigned i = 0; i < batch->count; i++) {
         if (batch->claims[i] != NULL) {
-            batch->client->events->on_error(batch->claims[i], lw__classify_status(text),
+            batch->client->events->on_error(batch->claims[i], lw__classify_status(error),
                                             text);
         }
     }
@@ -553,13 +557,15 @@ static const struct lw__command_type call_one_key_type;
 /* If the slot is migrating, sends the command again for the lock's key alone. */
 static void call_refused(struct lw__renew_call *call, const char *error)
 {
+    char why[LW_WHY_SIZE];
+
     if (!call->command.type->one_key && lw__classify_moving(error)) {
         call->lock->name->slot_migrating = true;
         if (lw__node_send(call->lock->name->node, &call->command, &call_one_key_type)) {
             return;
         }
     }
-    lw__handle_set_error(call->lock, lw__classify_status(error), error);
+    lw__handle_set_error(call->lock, lw__classify_status(error), lw__explain(error, why));
     lw__notify_renewed(call, LW_EREDIS);
 }
 

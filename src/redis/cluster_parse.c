@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/escape.h"
+#include "redis/explain.h"
 #include "redis/reply.h"
 #include "redis/slot.h"
 #include "lockwire.h"
@@ -230,7 +231,9 @@ bool lw__cluster_parse_map(const struct lw__reply *reply, char *why)
     struct lw__range range = {0};
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__escape(lw__reply_text(reply, NULL), why, LW_WHY_SIZE);
+        char text[LW_WHY_SIZE];
+
+        lw__escape(lw__explain(lw__reply_text(reply, NULL), text), why, LW_WHY_SIZE);
         return false;
     }
     if (lw__reply_type(reply) != LW__REPLY_ARRAY) {

@@ -22,6 +22,7 @@
 #include "redis/cluster_parse.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
+#include "redis/explain.h"
 #include "redis/reply.h"
 
 #include <stdio.h>
@@ -186,16 +187,19 @@ static void log_no_replicas(struct lw__node *node, const char *why)
 }
 
 static void note_fault(struct lw__node *node, int level, enum lw__error_class class,
-                       const char *why)
+                       const char *error)
 {
-    if (lw__classify_no_replicas(why)) {
+    char why[LW_WHY_SIZE];
+
+    (void)lw__explain(error, why);
+    if (lw__classify_no_replicas(error)) {
         log_no_replicas(node, why);
     } else if (node->fence_fault.why[0] == '\0') {
         lw__log(node->options.config.log, level, "the fence counter cannot be set: %s",
                 why);
     }
     node->fence_fault.class = class;
-    node->fence_fault.status = lw__classify_status(why);
+    node->fence_fault.status = lw__classify_status(error);
     lw__escape(why, node->fence_fault.why, sizeof(node->fence_fault.why));
 }
 

@@ -24,6 +24,7 @@
 #include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/encode.h"
+#include "redis/explain.h"
 #include "redis/reply.h"
 
 #include <inttypes.h>
@@ -62,17 +63,17 @@ static void encode_question(struct lw__command *command, struct lw__buffer *out)
 }
 
 static void stay_closed(struct lw__node *node, int level, enum lw__error_class class,
-                        const char *why)
+                        const char *error)
 {
-    char text[sizeof(node->guard_fault.why)];
+    char why[LW_WHY_SIZE], text[sizeof(node->guard_fault.why)];
 
-    lw__escape(why, text, sizeof(text));
+    lw__escape(lw__explain(error, why), text, sizeof(text));
     if (strcmp(node->guard_fault.why, text) != 0) {
         lw__log(log_of(node), level, "no locks are granted by this server: %s", why);
     }
     node->guard = LW__GUARD_REFUSED;
     node->guard_fault.class = class;
-    node->guard_fault.status = lw__classify_status(why);
+    node->guard_fault.status = lw__classify_status(error);
     memcpy(node->guard_fault.why, text, sizeof(text));
 }
 

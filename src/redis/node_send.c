@@ -18,6 +18,7 @@
 #include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/cluster_parse.h"
+#include "redis/explain.h"
 #include "redis/link.h"
 #include "redis/reply.h"
 #include "redis/session.h"
@@ -297,8 +298,10 @@ void lw__node_make_room(void *arg)
 /* The error may be about the connection, or about the slot map, whatever the command. */
 static void note_error(struct lw__node *node, const char *error)
 {
+    char why[LW_WHY_SIZE];
+
     if (lw__classify(error) == LW__ERR_LINK) {
-        lw__node_fail_link(node, error);
+        lw__node_fail_link(node, lw__explain(error, why));
     }
     if (node->options.clustered && lw__classify_down(error)) {
         node->events->slot_unsettled(node->arg, node);

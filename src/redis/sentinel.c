@@ -972,6 +972,7 @@ static struct sentinel *new_sentinel(struct lw__sentinels *set,
     one->config = set->config;
     one->config.host = one->endpoint.host;
     one->config.port = one->endpoint.port;
+    one->config.of_sentinel = true;
     one->config.address_map = id != NULL ? set->servers.address_map : NULL;
     one->discovered = id != NULL;
     if (id != NULL) {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/escape.h"
+#include "redis/explain.h"
 #include "redis/reply.h"
 #include "lockwire.h"
 
@@ -106,7 +107,9 @@ bool lw__sentinel_parse_master(const struct lw__reply *reply,
     const char *wrong;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__escape(lw__reply_text(reply, NULL), why, LW_WHY_SIZE);
+        char text[LW_WHY_SIZE];
+
+        lw__escape(lw__explain(lw__reply_text(reply, NULL), text), why, LW_WHY_SIZE);
         return false;
     }
     wrong = read_master(reply, &master);

@@ -298,6 +298,15 @@ bool lw__session_note_replication(struct lw__session *session,
     return session->is_master;
 }
 
+/* Returns true if INFO reports this mode: "cluster", "sentinel" or "standalone". */
+static bool has_mode(const char *info, const char *mode)
+{
+    size_t length = strlen(mode);
+
+    return strncmp(info_field(info, "redis_mode:"), mode, length) == 0 ||
+           strncmp(info_field(info, "server_mode:"), mode, length) == 0;
+}
+
 static void note_info(struct lw__session *s, const char *info, int64_t sent_us)
 {
     int64_t uptime_s = read_number(info, "uptime_in_seconds:", INT32_MAX);
@@ -309,8 +318,19 @@ static void note_info(struct lw__session *s, const char *info, int64_t sent_us)
     /* the difference of two times in whole seconds: nearly one of them may be too many */
     s->uptime_ms = uptime_s > 0 ? (uptime_s - 1) * 1000 : uptime_s;
     s->wide = strncmp(info_field(info, "arch_bits:"), "64", 2) == 0;
-    s->clustered = strncmp(info_field(info, "redis_mode:"), "cluster", 7) == 0 ||
-                   strncmp(info_field(info, "server_mode:"), "cluster", 7) == 0;
+    s->clustered = has_mode(info, "cluster");
+}
+
+/* A sentinel has no keys. Returns false if the session failed. */
+static bool check_mode(struct lw__session *s, const char *info)
+{
+    if (s->config->of_sentinel || !has_mode(info, "sentinel")) {
+        return true;
+    }
+    end_with(s, LW__END_REFUSED,
+             "the server is a sentinel (use redis-sentinel://, with the name of a "
+             "service)");
+    return false;
 }
 
 /* Returns true if the connection is unusable after this error. */
@@ -473,8 +493,12 @@ static void step_answered(struct lw__request *request, const struct lw__reply *r
         return;
     }
     if (step->kind == LW__HANDSHAKE_INFO) {
-        note_info(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "",
-                  request->sent_us);
+        const char *info = lw__reply_type(reply) == LW__REPLY_STRING ? text : "";
+
+        if (!check_mode(s, info)) {
+            return;
+        }
+        note_info(s, info, request->sent_us);
     } else if (step->kind == LW__HANDSHAKE_REPLICATION) {
         note_replication(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
     }

@@ -82,6 +82,7 @@ struct lw__session_config {
      * asked for before AUTH, so that the password is not sent to another sentinel; only a
      * sentinel that refuses the question before AUTH is sent the password first. */
     const char *sentinel_id;
+    bool of_sentinel;           /* the server is to be a sentinel */
     bool replication;           /* the handshake includes INFO replication */
     bool secure;                /* TLS */
     struct lw__tls_options tls; /* server_name: NULL for the host's */

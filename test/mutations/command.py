@@ -3,6 +3,16 @@
 meson, and that in its file."""
 
 COMMAND_MUTATIONS = [
+    ('command_sentinel', 'Strangers.test_a_sentinel_as_a_plain_server',
+     ('a sentinel is used as a server of locks',
+      ('src/redis', 's->config->of_sentinel || !has_mode(info, "sentinel")',
+       's->config->of_sentinel || !has_mode(info, "sentinels")'))),
+    ('command_refusals', 'Writing.test_a_server_without_scripts',
+     ('an unknown command is reported in the words of the server',
+      ('src/redis', '    (void)lw__explain(error, why);\n    if (lw__classify_no',
+       '    (void)snprintf(why, sizeof(why), "%s", error);\n    if (lw__classify_no'),
+      ('src/lock', 'lw__classify_status(text), lw__explain(text, why));\n        return true;',
+       'lw__classify_status(text), text);\n        (void)why;\n        return true;'))),
     ('command_causes', 'Later.test_status_says_why_waiting_is_slow',
      ('status does not say why no messages arrive',
       ('src/tool', 'if (stats.subscription_up || ', 'if (request->code >= 0 || '))),

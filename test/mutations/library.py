@@ -524,6 +524,14 @@ EDGES_MUTATIONS = [
     ('two_minorities*', ('a vote is always requested again at once',
      ('src/lock', 'if (votes->yields_in_vain > YIELDS_IN_VAIN) {', 'if (votes->yields_in_vain > YIELDS_IN_VAIN && votes->yields == 0) {'))),
 ]
+EXPLAIN_UNIT_MUTATIONS = [
+    ('a missing command is reported in the words of the server',
+     ('src/redis', '    if (length > 0) {\n        (void)snprintf(ret, LW_WHY_SIZE, "unknown',
+      '    if (length > 1000) {\n        (void)snprintf(ret, LW_WHY_SIZE, "unknown')),
+    ('a command is recognized by its beginning',
+     ('src/redis', 'return length == strlen(command) && strncasecmp(name, command, length) == 0;',
+      'return strncasecmp(name, command, strlen(command)) == 0;')),
+]
 QUORUM_FAULTS = 'test/integration/quorum/quorum_faults'
 QUORUM_FAULTS_MUTATIONS = [
     ('a server that is connected, but not up, has no reason',
@@ -543,6 +551,7 @@ VOTED_UNIT_MUTATIONS = [
 MUTATIONS = [ # lists.py explains the groups
     (RAISE_SCRIPT_MUTATIONS, RAISE_SCRIPT, ()),
     (VOTED_UNIT_MUTATIONS, 'test/unit/unit_machine', ()),
+    (EXPLAIN_UNIT_MUTATIONS, 'test/unit/unit_explain', ()),
     (QUORUM_FAULTS_MUTATIONS, QUORUM_FAULTS, ('a_server_that_is_connected*',)),
     *(([mutation], MEMBERS, (test,)) for test, mutation in MEMBERS_MUTATIONS),
     *(([mutation], QUORUM_LOCKS, (test,)) for test, mutation in QUORUM_LOCKS_MUTATIONS),

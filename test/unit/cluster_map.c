@@ -176,7 +176,7 @@ static void test_each_says_why_it_is_of_no_use(void **state)
     scene->n[3].raw = "+OK\r\n";
     scene_start(scene, "N1 N2 N3 N4");
     await(scene, "no link: no node returned a usable slot map; "
-                 "N1: ERR This instance has cluster support disabled; "
+                 "N1: ERR This instance has cluster support disabled (use redis://); "
                  "N2: connecting to N2: Connection refused; "
                  "N3: CLUSTER SLOTS: no node has any slot; "
                  "N4: CLUSTER SLOTS: the reply is not an array; "

@@ -223,7 +223,8 @@ static void test_errors(void **state)
 
     (void)state;
     assert_false(told.good);
-    assert_string_equal(told.why, "ERR This instance has cluster support disabled");
+    assert_string_equal(told.why,
+                        "ERR This instance has cluster support disabled (use redis://)");
     told = bytes(vile, sizeof(vile) - 1);
     assert_false(told.good);
     assert_string_equal(told.why, "NOPERM \\x01");

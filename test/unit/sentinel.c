@@ -325,17 +325,20 @@ static void test_each_one_says_why_it_is_of_no_use(void **state)
     scene->s[3].raw = "*2\r\n$2\r\nip\r\n$4\r\na b!\r\n";
     scene_start(scene, 4);
     go(scene, &scene->a);
-    await(scene, "a lost: no sentinel reported a usable master; "
-                 "S1: ERR No such master with that name; "
-                 "S2: ERR unknown command 'SENTINEL'; "
-                 "S3: connecting to S3: Connection refused; "
-                 "S4: invalid reply to SENTINEL MASTER: no valid ip; ");
+    await(scene,
+          "a lost: no sentinel reported a usable master; "
+          "S1: ERR No such master with that name; "
+          "S2: unknown command SENTINEL: not a sentinel (list the sentinels, or use "
+          "redis://); "
+          "S3: connecting to S3: Connection refused; "
+          "S4: invalid reply to SENTINEL MASTER: no valid ip; ");
     names(&scene->s[0], &scene->m[0], 1, "master");
     UNTIL(scene, strstr(scene->nodes.trace, "a at M1; ") != NULL);
     /* each was logged once */
     assert_string_equal(scene->nodes.told,
                         "sentinel S1: ERR No such master with that name\n"
-                        "sentinel S2: ERR unknown command 'SENTINEL'\n"
+                        "sentinel S2: unknown command SENTINEL: not a sentinel (list "
+                        "the sentinels, or use redis://)\n"
                         "sentinel S3: connecting to S3: Connection refused\n"
                         "sentinel S4: invalid reply to SENTINEL MASTER: no valid ip\n");
 }
@@ -361,7 +364,7 @@ static void test_a_long_reason_leaves_room_for_the_others(void **state)
     assert_true(strlen(scene->nodes.trace) < LW_WHY_SIZE + sizeof("a lost: ; "));
     assert_non_null(strstr(scene->nodes.trace, "0; S2: ERR 0000"));
     assert_non_null(
-        strstr(scene->nodes.trace, "0; S3: ERR unknown command 'SENTINEL'; "));
+        strstr(scene->nodes.trace, "0; S3: unknown command SENTINEL: not a sentinel "));
 }
 
 static void test_silence_ends_with_half_the_time_for_connecting(void **state)

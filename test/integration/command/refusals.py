@@ -186,6 +186,16 @@ class Writing(RefusalTest):
             self.assertIn("cannot lock 'job': the server cannot process the request now: "
                           "CLUSTERDOWN", err)
 
+    def test_a_server_without_scripts(self):
+        """The command is named, and what it is needed for."""
+        self.server.kill()
+        self.server.start("--rename-command", "EVALSHA", "", "--rename-command", "EVAL", "")
+        said = ("unknown command EVALSHA, which waiting, releasing and fencing tokens need (a "
+                "proxy, another kind of server, or a renamed command?)\n")
+        for words in (("run", "job", "--wait", "0", "--", "true"), ("list",), ("status", "job"),
+                      ("break", "job")):
+            self.assertIn(f"refused by the server: {said}", self.ask(77, *words))
+
     def test_a_refusal_that_passed_is_not_told(self):
         """A wait that ends while the lock is busy is reported as busy."""
         self.server("SET", "job", "theirs", "PX", 600000)

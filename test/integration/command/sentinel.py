@@ -281,7 +281,7 @@ class Strangers(SentinelTest):
     def test_a_plain_server(self):
         port = self.watched.master_port
         self.refused(77, f"redis-sentinel://127.0.0.1:{port}/{SERVICE}",
-                     f"127.0.0.1:{port}: ERR unknown command")
+                     f"127.0.0.1:{port}: unknown command SENTINEL: not a sentinel")
 
     def test_a_service_that_it_does_not_know(self):
         self.refused(77, self.watched.url + "2", "ERR No such master")
@@ -292,8 +292,11 @@ class Strangers(SentinelTest):
                      f"{SERVICE}", "127.0.0.1:1: ")
 
     def test_a_sentinel_as_a_plain_server(self):
-        self.refused(77, f"redis://127.0.0.1:{self.watched.sentinels[0].port}",
-                     "ERR unknown command ")
+        port = self.watched.sentinels[0].port
+        said = "the server is a sentinel (use redis-sentinel://, with the name of a service)"
+        self.refused(77, f"redis://127.0.0.1:{port}", said)
+        self.refused(77, f"redis-cluster://127.0.0.1:{port}", said)
+        self.assertIn(said, self.ask(77, "list", "--redis", f"redis://127.0.0.1:{port}"))
 
     def test_a_plain_server_beside_a_sentinel_costs_nothing(self):
         url = self.watched.url.replace("://", f"://127.0.0.1:{self.watched.replica_port},")
