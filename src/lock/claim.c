@@ -675,6 +675,16 @@ static void log_foreign_key(struct lw__claim *claim, const char *type)
                   claim->name->text, type, other_kind(claim, type));
 }
 
+/* No wait ends by itself: this library writes no such key. */
+static void log_no_ttl(const struct lw__claim *claim)
+{
+    lw__log_cause(
+        &claim->client->log, lw__now_us(), LOG_WARNING,
+        "key %s has no TTL: something else holds the lock without a time limit, "
+        "until the key is deleted (lockwire break --foreign)",
+        claim->name->text);
+}
+
 /* Another owner holds the lock, or held it a moment ago. */
 static void read_queued(struct lw__claim *claim, const struct lw__acquired *answer,
                         struct lw__input *input)
@@ -701,6 +711,8 @@ static void read_queued(struct lw__claim *claim, const struct lw__acquired *answ
                                                : 0;
     if (answer->stranger != NULL) {
         log_foreign_key(claim, answer->stranger);
+    } else if (answer->remaining_ms == -1) {
+        log_no_ttl(claim);
     }
 }
 

@@ -78,12 +78,12 @@ static bool is_our_token(const char *token)
 static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
-    char token[1000];
+    char token[STATUS_VALUE_SIZE];
 
     if (holder == NULL || holder->mode != LW_MUTEX) {
         return false;
     }
-    lw__escape(holder->token, token, sizeof(token));
+    status_value(holder->token, token);
     if (!is_our_token(holder->token)) {
         (void)snprintf(why, size,
                        "held by another library or version with the token '%s'; use "

@@ -84,8 +84,11 @@ struct session {
     bool lost; /* since the lock was last acquired */
     int lost_code;
     bool link_up;
-    bool connected;   /* at least once; a later failure is an outage */
-    bool interrupted; /* by a key, while waiting */
+    bool connected;                    /* at least once; a later failure is an outage */
+    bool interrupted;                  /* by a key, while waiting */
+    int busy_status;                   /* of a wait whose end on_busy_seen reports */
+    char unlimited[STATUS_VALUE_SIZE]; /* the value that holds without a TTL, or "" */
+    char no_ttl[LW_WHY_SIZE]; /* with --wait 0: the log entry that says so, or "" */
     char down_reason[LW_WHY_SIZE];
     char error[LW_WHY_SIZE]; /* the library's explanation of an invalid call */
 };
@@ -281,6 +284,24 @@ static void on_lost(struct lw_lock *lock, int reason, void *arg)
     handle_loss(arg, reason);
 }
 
+/* Reports that the lock was busy. A value without a TTL was written by something else,
+ * and stays whatever the limit of the wait is. */
+static void report_busy(const struct session *session, const char *name, int status)
+{
+    const char *what = status == LW_EBUSY ? "cannot lock" : "timed out waiting for";
+
+    if (*session->unlimited) {
+        report("%s '%s': held without a time limit by the value '%s'; `lockwire break "
+               "'%s' --foreign` frees it",
+               what, name, session->unlimited, name);
+        return;
+    }
+    if (*session->no_ttl) {
+        report("%s", session->no_ttl);
+    }
+    report("%s '%s'%s", what, name, status == LW_EBUSY ? ": held by another client" : "");
+}
+
 /* Reports the end of an unsuccessful wait, and returns its exit code. */
 static int failure_code(struct session *session, int status)
 {
@@ -296,7 +317,7 @@ static int failure_code(struct session *session, int status)
                    name, session->options->max_waiting);
             break;
         }
-        report("cannot lock '%s': held by another client", name);
+        report_busy(session, name, status);
         break;
     case LW_EDEADLOCK:
         report("cannot lock '%s': deadlock: another reader is waiting to write", name);
@@ -309,7 +330,7 @@ static int failure_code(struct session *session, int status)
         break;
     case LW_ETIMEOUT:
         if (error == LW_OK) {
-            report("timed out waiting for '%s'", name);
+            report_busy(session, name, status);
             break;
         } /* fall through */
     case LW_ECONN:
@@ -332,20 +353,12 @@ static void begin_hold(struct session *session)
     session->events->held(session);
 }
 
-static void acquired(struct session *session, int status)
+/* Reports the end of an unsuccessful wait, and ends the session. */
+static void give_up(struct session *session, int status)
 {
     bool once = session->options->wait_ms == 0;
-    int code;
+    int code = failure_code(session, status);
 
-    if (session->stage != SESSION_WAITING) {
-        return; /* the closing client releases it */
-    }
-    if (status == LW_OK) {
-        begin_hold(session);
-        return;
-    }
-    wait_status_end(&session->wait_status);
-    code = failure_code(session, status);
     session_end(session, code);
     /* A silent server may have granted a lock all the same: the client gets some time to
      * release it. */
@@ -356,6 +369,54 @@ static void acquired(struct session *session, int status)
         ms = ms < 0 ? 0 : ms < RELEASE_LIMIT_MS ? ms : RELEASE_LIMIT_MS;
         event_base_loopexit(session->base,
                             &(struct timeval){ms / 1000, ms % 1000 * 1000});
+    }
+}
+
+/* Called by the library with the reply to look_at_holder, within request_timeout_ms. */
+static void on_busy_seen(struct lw_client *client, int result,
+                         const struct lw_inspection *seen, const char *why, void *arg)
+{
+    struct session *session = arg;
+    const struct lw_inspected *holder = result == LW_OK ? lw_inspection_holder(seen, 0)
+                                                        : NULL;
+
+    (void)client, (void)why;
+    if (holder != NULL && holder->remaining_ms < 0) {
+        status_value(holder->token, session->unlimited);
+    }
+    give_up(session, session->busy_status);
+}
+
+/* After a wait that ended because the lock was busy: looks whether its key has no TTL.
+ * Returns false if that cannot be, or cannot be found out. */
+static bool look_at_holder(struct session *session, int status)
+{
+    const struct lw_lock *lock = failed_lock(session, status);
+    bool busy = lock != NULL && (status == LW_EBUSY ? lw_lock_retry_ms(lock) < 0
+                                                    : status == LW_ETIMEOUT &&
+                                                          lw_lock_error(lock) == LW_OK);
+
+    if (!busy || lw_inspect(session->client, lock_name(session, lock), on_busy_seen,
+                            session) != 0) {
+        return false;
+    }
+    session->stage = SESSION_ENDING;
+    session->busy_status = status;
+    return true;
+}
+
+static void acquired(struct session *session, int status)
+{
+    if (session->stage != SESSION_WAITING) {
+        return; /* the closing client releases it */
+    }
+    if (status == LW_OK) {
+        begin_hold(session);
+        return;
+    }
+    wait_status_end(&session->wait_status);
+    if (!look_at_holder(session, status)) {
+        give_up(session, status);
     }
 }
 
@@ -509,10 +570,13 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
 
 static void on_log(int level, const char *message, void *arg)
 {
-    const struct session *session = arg;
+    struct session *session = arg;
 
     /* A permanent failure is logged as an error, and on_link reports it. */
-    if (session->connected || level > LOG_ERR || !report_is_no_connection(message)) {
+    if (session->options->wait_ms == 0 && strstr(message, " has no TTL: ") != NULL) {
+        (void)snprintf(session->no_ttl, sizeof(session->no_ttl), "%s", message);
+    } else if (session->connected || level > LOG_ERR ||
+               !report_is_no_connection(message)) {
         report("%s", message);
     }
 }

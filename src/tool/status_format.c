@@ -92,6 +92,23 @@ void status_printable(const char *from, char *text, size_t size)
     lw__escape(*from ? from : "-", text, size);
 }
 
+void status_value(const char *value, char text[STATUS_VALUE_SIZE])
+{
+    char shown[STATUS_VALUE_SIZE];
+    size_t length = 0;
+
+    for (int count = 0; count < 64 && value[length] != '\0'; count++) {
+        size_t size = lw__escape_character(value + length);
+
+        length += size > 0 ? size : 1;
+    }
+    (void)snprintf(shown, sizeof(shown), "%.*s", (int)length, value);
+    lw__escape(shown, text, STATUS_VALUE_SIZE);
+    if (value[length] != '\0') {
+        (void)strcat(text, "\xe2\x80\xa6");
+    }
+}
+
 void status_entry(const struct lw_inspected *entry, char *text, size_t size)
 {
     char owner[COLUMNS_CELL_MAX], client[COLUMNS_CELL_MAX], token[COLUMNS_CELL_MAX];

@@ -65,6 +65,10 @@ void status_duration(int64_t ms, char *text, size_t size);
 const char *status_mode(const struct lw_inspected *entry);
 /* Returns the owner's name, or "" if none was given and the token is the owner. */
 const char *status_owner(const struct lw_inspected *entry);
+/* Writes at most 64 characters of a value that others may have written, with control
+ * characters escaped, and an ellipsis in place of the rest. */
+#define STATUS_VALUE_SIZE (64 * 4 + 4)
+void status_value(const char *value, char text[STATUS_VALUE_SIZE]);
 /* Writes the text with control characters escaped; "-" for "". */
 void status_printable(const char *from, char *text, size_t size);
 

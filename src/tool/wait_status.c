@@ -9,6 +9,7 @@
 #include "lockwire.h"
 #include "options.h"
 #include "report.h"
+#include "status_format.h"
 #include "system.h"
 #include "terminal.h"
 
@@ -121,10 +122,12 @@ static void format_holder(const struct wait_status *display,
     } else if (holder == NULL) {
         (void)snprintf(text, size, "free at the moment");
     } else {
-        lw__escape(*holder->client  ? holder->client
-                   : *holder->owner ? holder->owner
-                                    : holder->token,
-                   name, sizeof(name));
+        if (*holder->client || *holder->owner) {
+            lw__escape(*holder->client ? holder->client : holder->owner, name,
+                       sizeof(name));
+        } else {
+            status_value(holder->token, name);
+        }
         if (!same_kind(holder->mode, display->options->mode)) {
             used = snprintf(text, size, "held as a %s (requested: %s) by %s",
                             holder->mode == LW_MUTEX ? "mutex" : "read-write lock",

@@ -3,6 +3,16 @@
 meson, and that in its file."""
 
 COMMAND_MUTATIONS = [
+    ('command_waiting', 'InPipe.test_a_value_without_a_time_limit_is_shown',
+     ('a lock without a time limit is called busy alone',
+      ('src/tool', 'if (holder != NULL && holder->remaining_ms < 0) {',
+       'if (holder != NULL && holder->remaining_ms < -1) {'))),
+    ('command_waiting', 'InPipe.test_a_value_without_a_time_limit_is_shown',
+     ('a foreign value is shown whole',
+      ('src/tool', 'count < 64 && value', "count < 6400 && value"))),
+    ('command_waiting', 'InPipe.test_a_value_that_cannot_be_looked_at',
+     ('an entry of the log that is held back is forgotten',
+      ('src/tool', '    if (*session->no_ttl) {', '    if (*session->no_ttl && session->code < 0) {'))),
     ('command_sentinel', 'Strangers.test_a_sentinel_as_a_plain_server',
      ('a sentinel is used as a server of locks',
       ('src/redis', 's->config->of_sentinel || !has_mode(info, "sentinel")',

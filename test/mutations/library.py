@@ -532,6 +532,12 @@ EXPLAIN_UNIT_MUTATIONS = [
      ('src/redis', 'return length == strlen(command) && strncasecmp(name, command, length) == 0;',
       'return strncasecmp(name, command, strlen(command)) == 0;')),
 ]
+STRANGERS = 'test/integration/mutex/waiting_strangers'
+STRANGERS_MUTATIONS = [
+    ('a key without a TTL is a lock like any other',
+     ('src/lock', '} else if (answer->remaining_ms == -1) {',
+      '} else if (answer->remaining_ms < -1000) {')),
+]
 QUORUM_FAULTS = 'test/integration/quorum/quorum_faults'
 QUORUM_FAULTS_MUTATIONS = [
     ('a server that is connected, but not up, has no reason',
@@ -552,6 +558,7 @@ MUTATIONS = [ # lists.py explains the groups
     (RAISE_SCRIPT_MUTATIONS, RAISE_SCRIPT, ()),
     (VOTED_UNIT_MUTATIONS, 'test/unit/unit_machine', ()),
     (EXPLAIN_UNIT_MUTATIONS, 'test/unit/unit_explain', ()),
+    (STRANGERS_MUTATIONS, STRANGERS, ('foreign_holder_without*',)),
     (QUORUM_FAULTS_MUTATIONS, QUORUM_FAULTS, ('a_server_that_is_connected*',)),
     *(([mutation], MEMBERS, (test,)) for test, mutation in MEMBERS_MUTATIONS),
     *(([mutation], QUORUM_LOCKS, (test,)) for test, mutation in QUORUM_LOCKS_MUTATIONS),

@@ -246,6 +246,43 @@ class InPipe(WaitingTest):
         process.terminate()
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
 
+    def test_a_value_without_a_time_limit_is_shown(self):
+        """At most 64 characters of it, and the command that frees the lock."""
+        for value, shown in (("their value", "their value"), ("\x01" * 1024, "\\x01" * 64 + "…"),
+                             ("ä" * 65, "ä" * 64 + "…"), ("b" * 64, "b" * 64)):
+            self.server("SET", "job", value)
+            held = f"held without a time limit by the value '{shown}'"
+            frees = "; `lockwire break 'job' --foreign` frees it\n"
+            for subcommand in ("run", "take", "hold"):
+                command = ("--", "true") if subcommand == "run" else ()
+                process = self.spawn(COMMAND, subcommand, "job", "--wait", "0", *command,
+                                     stdin=subprocess.PIPE)
+                process.wait(timeout=60)
+                self.assertEqual(self.end_of(process),
+                                 (75, "", f"lockwire: cannot lock 'job': {held}{frees}"))
+            process = self.spawn(COMMAND, "run", "job", "--wait", "200ms", "--verbose", "--", "true")
+            code, _, err = self.end_of(process)
+            self.assertEqual(code, 75)
+            self.assertIn("lockwire: key job has no TTL: ", err)
+            self.assertTrue(err.endswith(f"lockwire: timed out waiting for 'job': {held}{frees}"), err)
+            process = self.spawn(COMMAND, "run", "job", "--verbose", "--", "true")
+            self.assertIn("lockwire: key job has no TTL: ", self.line_of(process.stderr))
+            self.assertEqual(self.line_of(process.stderr),
+                             f"lockwire: job: waiting, place 1 of 1; held by {shown}\n")
+            self.end(process)
+            self.assertIn(f"the token '{shown}'; use --foreign",
+                          self.end_of(self.spawn(COMMAND, "break", "job"))[2])
+
+    def test_a_value_that_cannot_be_looked_at(self):
+        """The log of the library has the reason then."""
+        self.server("SET", "job", "theirs")
+        self.server("ZADD", QUEUE, 1, "x" * 600)
+        process = self.spawn(COMMAND, "run", "job", "--wait", "0", "--", "true")
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 75)
+        self.assertRegex(err, r"^lockwire: key job has no TTL: .*\n"
+                              r"lockwire: cannot lock 'job': held by another client\n$")
+
     def test_what_cannot_be_looked_at_is_waited_for_all_the_same(self):
         holder = self.holder()
         process = self.waiter("--verbose")

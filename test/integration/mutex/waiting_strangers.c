@@ -23,6 +23,7 @@ static void foreign_holder_excludes_and_is_excluded(void **state)
     struct hold *A = acquire_hold(a, "A", NAME, 0);
     EXPECT("A EBUSY");
     assert_int_in_range(lw_lock_retry_ms(A->lock), 50000, 60000);
+    assert_false(peer_logged(a, "has no TTL"));
     assert_string_equal(redis_text("GET %s", NAME), "theirs");
     redis_ok("DEL %s", NAME);
     struct hold *B = acquire_and_wait(a, "B", NAME);
@@ -74,6 +75,7 @@ static void foreign_holder_without_ttl_is_waited_for(void **state)
     struct hold *A = acquire_hold(a, "A", NAME, 0), *B = acquire_hold(a, "B", NAME, -1);
     EXPECT("A EBUSY");
     assert_int_equal(lw_lock_retry_ms(A->lock), -1);
+    assert_int_equal(peer_count_logged(a, "4 key " NAME " has no TTL: "), 1);
     stage_expect_nothing(300);
     assert_string_equal(redis_text("GET %s", NAME), "theirs");
     assert_int_equal(redis_int("PTTL %s", NAME), -1);
