@@ -181,13 +181,9 @@ static const char *skip_position(const char *text)
     return digits > 0 ? skip_prefix(at + digits, ": ") : NULL;
 }
 
-/* ERR Error running script (call to f_<sha>): @user_script:7: @user_script: 7: -OOM ...
- * @user_script: 7: -OOM ...                    (an error that the script itself returned)
- * There is no code in this place if the error is Lua's, not a command's. */
-const char *lw__classify_own_words(const char *error)
+const char *lw__classify_skip_place(const char *error)
 {
     const char *at = skip_prefix(error, "ERR Error running script (call to "), *next;
-    size_t code;
 
     if (at != NULL && (at = strstr(at, "): ")) != NULL) {
         at += strlen("): ");
@@ -197,6 +193,17 @@ const char *lw__classify_own_words(const char *error)
     while ((next = skip_position(at)) != NULL) {
         at = next;
     }
+    return at;
+}
+
+/* ERR Error running script (call to f_<sha>): @user_script:7: @user_script: 7: -OOM ...
+ * @user_script: 7: -OOM ...                    (an error that the script itself returned)
+ * There is no code in this place if the error is Lua's, not a command's. */
+const char *lw__classify_own_words(const char *error)
+{
+    const char *at = lw__classify_skip_place(error);
+    size_t code;
+
     if (at == error) {
         return error;
     }

@@ -43,6 +43,9 @@ int lw__classify_status(const char *error);
  * itself. Returns false for the error of a script, which may have written before. `error`
  * is the whole reply, not the result of lw__classify_own_words. */
 bool lw__classify_undone(const char *error);
+/* Returns the text behind the prefix with which servers before 7.0 report a position in a
+ * script, and any other error unchanged. */
+const char *lw__classify_skip_place(const char *error);
 /* Returns the error of a command in a script, as the command itself returned it. Servers
  * before 7.0 put it behind a prefix with its position in the script. Returns any other
  * error unchanged. */

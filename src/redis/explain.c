@@ -48,6 +48,31 @@ static const char *purpose_of(const char *name, size_t length)
     return ", which locks need (a proxy, another kind of server, or a renamed command?)";
 }
 
+/* Returns the length of an error without the place in a script, with which Redis
+ * since 7.0 and Valkey end it: " script: <sha>, on @user_script:9." or " script: on ...".
+ */
+static size_t length_without_place(const char *error)
+{
+    static const char begin[] = " script: ", place[] = "on @user_script:";
+    const char *end = strstr(error, begin), *next, *at;
+
+    while (end != NULL && (next = strstr(end + 1, begin)) != NULL) {
+        end = next; /* the last one: the text before may quote another */
+    }
+    if (end == NULL) {
+        return strlen(error);
+    }
+    at = end + strlen(begin);
+    at += strspn(at, "0123456789abcdef");
+    at += at[0] == ',' && at[1] == ' ' ? 2 : 0;
+    if (strncmp(at, place, strlen(place)) != 0) {
+        return strlen(error);
+    }
+    at += strlen(place);
+    at += strspn(at, "0123456789");
+    return strcmp(at, ".") == 0 ? (size_t)(end - error) : strlen(error);
+}
+
 const char *lw__explain(const char *error, char ret[LW_WHY_SIZE])
 {
     const char *name;
@@ -58,7 +83,10 @@ const char *lw__explain(const char *error, char ret[LW_WHY_SIZE])
                        (int)(length < NAME_MAX_SHOWN ? length : NAME_MAX_SHOWN), name,
                        purpose_of(name, length));
     } else {
-        (void)snprintf(ret, LW_WHY_SIZE, "%s%s", error,
+        const char *text = lw__classify_skip_place(error);
+
+        (void)snprintf(ret, LW_WHY_SIZE, "%s%.*s%s", text != error ? "ERR " : "",
+                       (int)length_without_place(text), text,
                        strcmp(error, NO_CLUSTER) == 0 ? " (use redis://)" : "");
     }
     return ret;

@@ -14,6 +14,7 @@
 
 #include "base/container_of.h"
 #include "base/escape.h"
+#include "base/log.h"
 #include "lockwire.h"
 #include "loop/loop.h"
 #include "redis/classify.h"
@@ -24,6 +25,7 @@
 #include "redis/session.h"
 
 #include <string.h>
+#include <syslog.h>
 
 /* ---- commands that wait for room ---- */
 
@@ -295,6 +297,16 @@ void lw__node_make_room(void *arg)
     }
 }
 
+/* Users read an error without its place in a script, which tells a developer most. */
+static void log_place(const struct lw__node *node, const struct lw__reply *reply)
+{
+    const char *error = lw__reply_error(reply);
+
+    if (strstr(error, "user_script:") != NULL) {
+        lw__log(node->options.config.log, LOG_DEBUG, "error of a script: %s", error);
+    }
+}
+
 /* The error may be about the connection, or about the slot map, whatever the command. */
 static void note_error(struct lw__node *node, const char *error)
 {
@@ -323,6 +335,7 @@ static void replied(struct lw__request *request, const struct lw__reply *reply)
         if (send_text_instead(node, command, error)) {
             return;
         }
+        log_place(node, reply);
         note_error(node, error);
     } else {
         node->deprioritized = false;

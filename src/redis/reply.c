@@ -45,6 +45,11 @@ const char *lw__reply_text(const struct lw__reply *reply, size_t *length)
     return at;
 }
 
+const char *lw__reply_error(const struct lw__reply *reply)
+{
+    return view(reply)->type == REDIS_REPLY_ERROR ? view(reply)->str : "";
+}
+
 bool lw__reply_undone(const struct lw__reply *reply)
 {
     const redisReply *r = view(reply);

@@ -23,6 +23,8 @@ int64_t lw__reply_integer(const struct lw__reply *reply);
  * "". The error of a command in a script is returned without the prefix that servers
  * before 7.0 put around it. `length` may be NULL. */
 const char *lw__reply_text(const struct lw__reply *reply, size_t *length);
+/* Returns the whole text of an error, also with the prefix; "" for another reply. */
+const char *lw__reply_error(const struct lw__reply *reply);
 /* Returns true for an error after which the command had no effect: see
  * lw__classify_undone. */
 bool lw__reply_undone(const struct lw__reply *reply);

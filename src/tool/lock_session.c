@@ -88,7 +88,6 @@ struct session {
     bool interrupted;                  /* by a key, while waiting */
     int busy_status;                   /* of a wait whose end on_busy_seen reports */
     char unlimited[STATUS_VALUE_SIZE]; /* the value that holds without a TTL, or "" */
-    char no_ttl[LW_WHY_SIZE]; /* with --wait 0: the log entry that says so, or "" */
     char down_reason[LW_WHY_SIZE];
     char error[LW_WHY_SIZE]; /* the library's explanation of an invalid call */
 };
@@ -205,6 +204,7 @@ static void released(struct session *session, int status)
         run_hook(session, LOST_HOOK_LOST, name, lw_strerror(status));
         session->code = exit_code_for(status, LW_OK, EXIT_BUSY);
     } else if (status == LW_EREDIS) {
+        report_drop(errstr);
         report("the server refused to release '%s'; it stays locked until its lease "
                "expires%s%s",
                name, colon, errstr);
@@ -291,13 +291,11 @@ static void report_busy(const struct session *session, const char *name, int sta
     const char *what = status == LW_EBUSY ? "cannot lock" : "timed out waiting for";
 
     if (*session->unlimited) {
+        report_drop(" has no TTL: ");
         report("%s '%s': held without a time limit by the value '%s'; `lockwire break "
                "'%s' --foreign` frees it",
                what, name, session->unlimited, name);
         return;
-    }
-    if (*session->no_ttl) {
-        report("%s", session->no_ttl);
     }
     report("%s '%s'%s", what, name, status == LW_EBUSY ? ": held by another client" : "");
 }
@@ -570,14 +568,16 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
 
 static void on_log(int level, const char *message, void *arg)
 {
-    struct session *session = arg;
+    const struct session *session = arg;
 
     /* A permanent failure is logged as an error, and on_link reports it. */
-    if (session->options->wait_ms == 0 && strstr(message, " has no TTL: ") != NULL) {
-        (void)snprintf(session->no_ttl, sizeof(session->no_ttl), "%s", message);
-    } else if (session->connected || level > LOG_ERR ||
-               !report_is_no_connection(message)) {
+    if (!session->connected && level <= LOG_ERR && report_is_no_connection(message)) {
+        return;
+    }
+    if (session->stage == SESSION_HELD) {
         report("%s", message);
+    } else {
+        report_later(session->base, message);
     }
 }
 
@@ -631,6 +631,7 @@ static int session_run(struct session *session, const char *client_name)
 
 static void session_close(struct session *session)
 {
+    report_kept();
     signals_unwatch();
     wait_status_close(&session->wait_status);
     lw_keep_free(session->keep);

@@ -94,7 +94,7 @@ static void on_log(int level, const char *message, void *arg)
     (void)level;
     if (!report_is_no_connection(message)) { /* `down` or on_link reports it */
         query->warned = true;
-        report("%s", message);
+        report_later(query->base, message);
     }
 }
 
@@ -148,6 +148,7 @@ int query_run(struct query *query)
 
 void query_close(struct query *query)
 {
+    report_kept();
     lw_client_free(query->client);
     if (query->base != NULL) {
         event_base_free(query->base);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* See report.h. Whether a transient line is displayed is static: there is one standard
- * error output. */
+/* See report.h. Whether a transient line is displayed, and which messages are kept, is
+ * static: there is one standard error output. */
 #include "report.h"
 
 #include "lockwire.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 
 #define TRANSIENT_MAX 4096
 #define WRITE_LIMIT_MS 200
+#define KEPT_US 100000
 
 static bool transient_displayed;
 
@@ -32,18 +34,15 @@ void report_transient(const char *line)
     transient_displayed = write(STDERR_FILENO, text, (size_t)length) > 0 && *line;
 }
 
-void report(const char *format, ...)
+/* At most PIPE_BUF bytes are written as a whole. */
+static void write_line(const char *message)
 {
-    static const char begin[] = "lockwire: ";
     struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
-    char text[PIPE_BUF] = "lockwire: "; /* at most this is written as a whole */
+    char text[PIPE_BUF];
     size_t length;
-    va_list args;
 
     report_transient("");
-    va_start(args, format);
-    (void)vsnprintf(text + sizeof(begin) - 1, sizeof(text) - sizeof(begin), format, args);
-    va_end(args);
+    (void)snprintf(text, sizeof(text) - 1, "lockwire: %s", message);
     length = strlen(text);
     text[length++] = '\n';
     if (poll(&out, 1, WRITE_LIMIT_MS) == 1) {
@@ -51,6 +50,67 @@ void report(const char *format, ...)
                               transient_displayed;
     }
 }
+
+void report(const char *format, ...)
+{
+    char message[PIPE_BUF];
+    va_list args;
+
+    report_kept();
+    va_start(args, format);
+    (void)vsnprintf(message, sizeof(message), format, args);
+    va_end(args);
+    write_line(message);
+}
+
+/* ---- messages that may be repeated by the next report ---- */
+
+static struct {
+    char text[4][LW_WHY_SIZE];
+    size_t count;
+    bool is_due_soon; /* an event calls report_kept */
+} kept;
+
+static void on_due(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd, (void)what, (void)arg;
+    report_kept();
+}
+
+void report_later(struct event_base *base, const char *message)
+{
+    if (kept.count == sizeof(kept.text) / sizeof(*kept.text)) {
+        report_kept();
+    }
+    (void)snprintf(kept.text[kept.count++], LW_WHY_SIZE, "%s", message);
+    if (!kept.is_due_soon) {
+        kept.is_due_soon = event_base_once(base, -1, EV_TIMEOUT, on_due, NULL,
+                                           &(struct timeval){0, KEPT_US}) == 0;
+    }
+}
+
+void report_drop(const char *cause)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; *cause && i < kept.count; i++) {
+        if (strstr(kept.text[i], cause) == NULL) {
+            memmove(kept.text[count++], kept.text[i], LW_WHY_SIZE);
+        }
+    }
+    kept.count = *cause ? count : kept.count;
+}
+
+void report_kept(void)
+{
+    for (size_t i = 0; i < kept.count; i++) {
+        write_line(kept.text[i]);
+    }
+    kept.count = 0;
+    kept.is_due_soon = false;
+}
+
+/* ---- failures ---- */
 
 static const char *reason_of(int error, bool link_up)
 {
@@ -70,6 +130,7 @@ void report_failure(const char *action, const char *name, int error, bool link_u
 {
     const char *reason = reason_of(error, link_up), *colon = *why ? ": " : "";
 
+    report_drop(why);
     if (name != NULL) {
         report("cannot %s '%s': %s%s%s", action, name, reason, colon, why);
     } else {

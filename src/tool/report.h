@@ -4,9 +4,20 @@
 #define LW_TOOL_REPORT_H
 #include <stdbool.h>
 
+struct event_base;
+
 /* Writes a line that begins with "lockwire: ". If the output accepts nothing for a moment
  * the line is dropped: a blocked output must not delay the reaction to a loss. */
 void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Writes a message of the library's log after 100 ms, or before the next report. The
+ * report of a failure that follows from it comes within that time, and drops it. */
+void report_later(struct event_base *base, const char *message);
+/* Drops the messages that wait and have this cause, which is about to be reported; none
+ * if it is "". report_failure does so with `why`. */
+void report_drop(const char *cause);
+/* Writes the messages that wait. */
+void report_kept(void);
 
 /* Writes a line on a terminal that the next line, transient or not, replaces; "" erases
  * it. The line must fit the terminal and be printable. Never blocks: if the terminal

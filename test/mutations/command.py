@@ -3,6 +3,17 @@
 meson, and that in its file."""
 
 COMMAND_MUTATIONS = [
+    ('command_refusals', 'Writing.test_out_of_memory',
+     ('a cause is reported once by the log and once by the command',
+      ('src/tool', '    report_drop(why);\n', ''))),
+    ('command_causes', 'Later.test_status_says_why_waiting_is_slow',
+     ('a message that waits is forgotten at the end',
+      ('src/tool', 'void query_close(struct query *query)\n{\n    report_kept();',
+       'void query_close(struct query *query)\n{'))),
+    ('command_waiting', 'InPipe.test_a_value_without_a_time_limit_is_shown',
+     ('a message that waits is written with the next report alone',
+      ('src/tool', '    (void)fd, (void)what, (void)arg;\n    report_kept();',
+       '    (void)fd, (void)what, (void)arg;'))),
     ('command_waiting', 'InPipe.test_a_value_without_a_time_limit_is_shown',
      ('a lock without a time limit is called busy alone',
       ('src/tool', 'if (holder != NULL && holder->remaining_ms < 0) {',
@@ -10,9 +21,6 @@ COMMAND_MUTATIONS = [
     ('command_waiting', 'InPipe.test_a_value_without_a_time_limit_is_shown',
      ('a foreign value is shown whole',
       ('src/tool', 'count < 64 && value', "count < 6400 && value"))),
-    ('command_waiting', 'InPipe.test_a_value_that_cannot_be_looked_at',
-     ('an entry of the log that is held back is forgotten',
-      ('src/tool', '    if (*session->no_ttl) {', '    if (*session->no_ttl && session->code < 0) {'))),
     ('command_sentinel', 'Strangers.test_a_sentinel_as_a_plain_server',
      ('a sentinel is used as a server of locks',
       ('src/redis', 's->config->of_sentinel || !has_mode(info, "sentinel")',

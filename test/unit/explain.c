@@ -52,6 +52,24 @@ static void test_a_server_of_another_kind_is_named(void **state)
           "ERR This instance has cluster support disabled (use redis://)");
 }
 
+#define SHA "8c6058acf7f561aa5ff67c9e2886bffde6fd65d5"
+#define OOM "OOM command not allowed when used memory > 'maxmemory'."
+#define DENIED "The user executing the script can't run this command or subcommand"
+
+static void test_the_place_in_a_script_is_left_out(void **state)
+{
+    (void)state;
+    check(OOM " script: " SHA ", on @user_script:9.", OOM); /* Redis 7, 8, Valkey 8 */
+    check(OOM " script: on @user_script:9.", OOM);          /* Valkey 9 */
+    check("ERR " DENIED " script: " SHA ", on @user_script:113.", "ERR " DENIED);
+    check("ERR Error running script (call to f_" SHA
+          "): @user_script:9: @user_script: 9: " DENIED,
+          "ERR " DENIED); /* Redis 6.2 */
+    check("ERR x script: y script: on @user_script:9.", "ERR x script: y");
+    check("ERR a script: on @user_script:9", "ERR a script: on @user_script:9");
+    check("ERR a script: " SHA ", on x", "ERR a script: " SHA ", on x");
+}
+
 static void test_any_other_error_stays(void **state)
 {
     static const char *const errors[] = {"",
@@ -72,6 +90,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_missing_command_is_named_with_its_purpose),
         cmocka_unit_test(test_a_server_of_another_kind_is_named),
+        cmocka_unit_test(test_the_place_in_a_script_is_left_out),
         cmocka_unit_test(test_any_other_error_stays),
     };
 

@@ -153,6 +153,9 @@ class Writing(RefusalTest):
             for mode in ((), ("--shared",)):
                 err = self.ask(77, "run", "job", "--wait", wait, *mode, "--", "true")
                 self.assertIn(f"cannot lock 'job': refused by the server: {said}", err)
+                self.assertNotIn("script", err)
+                if wait == "0": # the cause once, not also as the log has it
+                    self.assertEqual(err.count("\n"), 1, err)
 
     def refusals(self):
         """Returns the number of refusals. Before 7.0 the refusal of a script is counted as an

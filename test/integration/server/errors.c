@@ -280,6 +280,8 @@ static void OOM_is_ridden_out_by_who_waits(void **state)
     assert_says(B, "OOM");
     assert_says(C, "OOM");
     assert_int_equal(A->result, PENDING);
+    UNTIL(peer_logged(a, "7 error of a script: ")); /* with the place in the script */
+    assert_null(strstr(lw_lock_errstr(A->lock), "user_script"));
     redis_ok("CONFIG SET maxmemory 0");
     EXPECT("A granted");
     assert_held_by_redis(A);
