@@ -4,7 +4,7 @@
  */
 #include "options.h"
 
-#include "duration.h"
+#include "base/duration.h"
 #include "gateway.h"
 
 #include <getopt.h>
@@ -74,7 +74,7 @@ static bool parse_time(const char *option, const char *text, int64_t *ms)
 {
     char why[200];
 
-    if (duration_parse(text, ms, why, sizeof(why)) == 0 && *ms <= INT32_MAX) {
+    if (lw__duration_parse(text, ms, why, sizeof(why)) == 0 && *ms <= INT32_MAX) {
         return true;
     }
     report("--%s %s", option, *ms > INT32_MAX ? "is too long" : why);

@@ -3,7 +3,7 @@
  * or with the first word after NAME, and its own options are left alone. */
 #include "options.h"
 
-#include "duration.h"
+#include "base/duration.h"
 #include "password.h"
 #include "report.h"
 
@@ -56,7 +56,7 @@ static int parse_time(const struct options *options, const char *option, const c
 {
     char why[200];
 
-    if (duration_parse(text, ms, why, sizeof(why)) < 0) {
+    if (lw__duration_parse(text, ms, why, sizeof(why)) < 0) {
         return refuse(options->subcommand, "%s %s", option, why);
     }
     if (*ms < least || *ms > most) {

@@ -6,7 +6,7 @@
  *
  * Usual course: the input as one string, passed to each of the parsers.
  */
-#include "duration.h"
+#include "base/duration.h"
 #include "fuzz.h"
 #include "lockwire.h"
 #include "base/buffer.h"
@@ -143,7 +143,7 @@ static void check_duration(const char *text)
     char why[WHY] = "";
     int64_t ms = -77;
 
-    if (duration_parse(text, &ms, why, sizeof(why)) == 0) {
+    if (lw__duration_parse(text, &ms, why, sizeof(why)) == 0) {
         CHECK(ms >= 0 && why[0] == '\0');
     } else {
         CHECK(ms == -77 && why[0] != '\0');

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "duration.h"
+#include "base/duration.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -76,7 +76,7 @@ static void test_what_is_taken(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
         ms = -7;
-        if (duration_parse(good[i].text, &ms, why, sizeof(why)) != 0) {
+        if (lw__duration_parse(good[i].text, &ms, why, sizeof(why)) != 0) {
             fail_msg("'%s' was refused: %s", good[i].text, why);
         }
         if (ms != good[i].ms) {
@@ -93,7 +93,7 @@ static void test_what_is_refused_and_where(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         ms = -7;
-        if (duration_parse(bad[i].text, &ms, why, sizeof(why)) == 0) {
+        if (lw__duration_parse(bad[i].text, &ms, why, sizeof(why)) == 0) {
             fail_msg("'%s' was taken", bad[i].text);
         }
         if (strstr(why, bad[i].text) == NULL || strstr(why, bad[i].place) == NULL ||
@@ -110,7 +110,7 @@ static void test_a_short_buffer_is_kept_to(void **state)
     int64_t ms;
 
     (void)state;
-    assert_int_equal(duration_parse("x", &ms, why, sizeof(why)), -1);
+    assert_int_equal(lw__duration_parse("x", &ms, why, sizeof(why)), -1);
     assert_int_equal(strlen(why), sizeof(why) - 1);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* See duration.h. Not strtod, which accepts hexadecimal, "inf" and the locale's decimal
  * point. */
-#include "duration.h"
+#include "base/duration.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static int refuse(char *why, size_t size, const char *text, const char *at,
     return -1;
 }
 
-int duration_parse(const char *text, int64_t *ms, char *why, size_t why_size)
+int lw__duration_parse(const char *text, int64_t *ms, char *why, size_t why_size)
 {
     int64_t whole, decimals = 0, scale = 1, unit;
     const char *at = read_digits(text, MOST_MS, &whole), *start;
