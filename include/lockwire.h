@@ -371,7 +371,10 @@ struct lw_client_options {
      * LW_REDISSON. While no locks are granted, lw_acquire with wait_ms 0 fails with
      * LW_ECONN, and a longer wait goes on. If the account may not execute the guard's
      * script, or if other clients of the server use another guard_ms, every lw_acquire
-     * fails with LW_EREDIS, whatever its wait_ms. */
+     * fails with LW_EREDIS, whatever its wait_ms.
+     *
+     * LW_GUARD_NONE: no guard, also where other clients use one. With a quorum it is
+     * LW_EINVAL. */
     uint32_t guard_ms;
     /* Where to connect in place of the addresses that sentinels and cluster nodes
      * announce, if this process reaches the servers elsewhere (containers, NAT, tunnels).
@@ -395,6 +398,7 @@ struct lw_client_options {
      * verify is the announced host, not the right side, unless tls_server_name is set. */
     const char *address_map;
 };
+#define LW_GUARD_NONE UINT32_MAX
 #define LW_CLIENT_OPTIONS_INIT                                                           \
     {                                                                                    \
         sizeof(struct lw_client_options), NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \

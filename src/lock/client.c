@@ -156,9 +156,11 @@ static int start_route(struct lw_client *client)
         .node.message = lw__claim_message,
         .node.message_arg = client,
         .node.max_inflight = o->max_inflight,
-        .node.guard_ms = client->quorum != NULL ? 0 : o->guard_ms,
+        .node.guard_ms = client->quorum == NULL && lw__options_use_guard(o) ? o->guard_ms
+                                                                            : 0,
         .node.inert = client->quorum != NULL,
-        .node.config.replication = o->guard_ms > 0 || client->url.service != NULL,
+        .node.config.replication = lw__options_use_guard(o) ||
+                                   client->url.service != NULL,
         .node.stats = &client->stats,
         .seeds = client->url.cluster ? client->url.hosts : NULL,
         .seed_count = client->url.host_count,

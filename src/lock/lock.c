@@ -94,7 +94,7 @@ static bool has_invalid_option(struct lw_client *client,
                             (int)o->mode);
     } else if (o->mode == LW_REDISSON && client->url.cluster) {
         lw__options_explain(client, "LW_REDISSON is not supported in a cluster");
-    } else if (o->mode == LW_REDISSON && client->options.guard_ms != 0) {
+    } else if (o->mode == LW_REDISSON && lw__options_use_guard(&client->options)) {
         lw__options_explain(client, "LW_REDISSON is not supported with guard_ms %lu",
                             (unsigned long)client->options.guard_ms);
     } else if (o->mode == LW_REDISSON && o->max_waiting != 0) {

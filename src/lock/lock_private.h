@@ -1012,6 +1012,7 @@ int lw__options_take(struct lw_client *client, const char *url,
 void lw__options_explain_given(const struct lw_client_options *given, const char *why);
 void lw__options_clear(struct lw_client *client);
 #define LW__LEASE_MIN 100
+bool lw__options_use_guard(const struct lw_client_options *options);
 /* Returns the longest lease that guard_ms allows, in ms. */
 int64_t lw__options_lease_max(const struct lw_client *client);
 #endif

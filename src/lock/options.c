@@ -43,12 +43,17 @@ static void set_default(uint32_t *field, uint32_t value)
     }
 }
 
+bool lw__options_use_guard(const struct lw_client_options *options)
+{
+    return options->guard_ms != 0 && options->guard_ms != LW_GUARD_NONE;
+}
+
 int64_t lw__options_lease_max(const struct lw_client *client)
 {
     const struct lw_client_options *o = &client->options;
     int64_t spare = 2 * (int64_t)o->request_timeout_ms;
 
-    if (o->guard_ms == 0) {
+    if (!lw__options_use_guard(o)) {
         return INT32_MAX;
     }
     return o->guard_ms -
@@ -87,12 +92,17 @@ static int check_options(struct lw_client *client)
         lw__options_explain(client, "backoff_min_ms %lu is above backoff_max_ms %lu",
                             (unsigned long)o->backoff_min_ms,
                             (unsigned long)o->backoff_max_ms);
-    } else if (o->guard_ms != 0 && (o->guard_ms < 15000 || o->guard_ms > 600000)) {
+    } else if (o->guard_ms == LW_GUARD_NONE && client->url.quorum) {
+        lw__options_explain(client,
+                            "guard_ms LW_GUARD_NONE is not supported by a quorum");
+    } else if (lw__options_use_guard(o) &&
+               (o->guard_ms < 15000 || o->guard_ms > 600000)) {
         lw__options_explain(client, "guard_ms %lu is not between 15000 and 600000",
                             (unsigned long)o->guard_ms);
-    } else if (o->guard_ms != 0 && client->url.cluster) {
+    } else if (lw__options_use_guard(o) && client->url.cluster) {
         lw__options_explain(client, "guard_ms is not supported in a cluster");
-    } else if (o->guard_ms != 0 && lw__options_lease_max(client) < LW__LEASE_MIN) {
+    } else if (lw__options_use_guard(o) &&
+               lw__options_lease_max(client) < LW__LEASE_MIN) {
         lw__options_explain(client,
                             "guard_ms %lu leaves no time for a lease: it must be above "
                             "twice request_timeout_ms %lu",

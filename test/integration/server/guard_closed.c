@@ -732,7 +732,7 @@ static void client_refused(const char *url, const struct lw_client_options *want
 
 static void guard_times_have_a_range(void **state)
 {
-    static const uint32_t good[] = {15000, 600000};
+    static const uint32_t good[] = {15000, 600000, LW_GUARD_NONE};
     struct lw_client *client = NULL;
 
     (void)state;
@@ -747,6 +747,8 @@ static void guard_times_have_a_range(void **state)
     client_refused("redis://h", client_of(.guard_ms = 15000, .request_timeout_ms = 7451),
                    "guard_ms 15000 leaves no time for a lease: it must be above twice "
                    "request_timeout_ms 7451");
+    client_refused("redis-quorum://h,i,j", client_of(.guard_ms = LW_GUARD_NONE),
+                   "guard_ms LW_GUARD_NONE is not supported by a quorum");
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
         assert_int_equal(lw_client_new(stage.base, "redis://h",
                                        client_of(.guard_ms = good[i]), &client),
