@@ -571,8 +571,13 @@ struct lw_master {
  *   redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db]
  *   redis-cluster://[[user][:password]@]host[:port][,host[:port]...][/db]
  *   redis-quorum://[[user][:password]@]host[:port],host[:port],host[:port]...[/db]
+ *   ...?guard=TIME      (behind ?db=N: &guard=TIME)
  *   rediss://, rediss-sentinel://, rediss-cluster://, rediss-quorum://   (with TLS)
  *   valkey://, valkeys://, valkey-sentinel:// ...      (the same as with redis)
+ *
+ * guard=TIME is guard_ms as a text: 15s to 10m with a unit (ms, s, m, h; without one
+ * seconds), or none for LW_GUARD_NONE. All programs that use a URL then agree. If
+ * guard_ms is not 0 as well, both must be the same; else lw_client_new returns LW_EINVAL.
  *
  * redis-sentinel:// lists 1 to 16 sentinels (default port 26379). The client follows the
  * master that they report for this service, if that server also reports itself as master.

@@ -4,6 +4,7 @@
 #include "base/url.h"
 
 #include "base/check.h"
+#include "base/duration.h"
 #include "base/escape.h"
 #include "lockwire.h"
 
@@ -121,6 +122,42 @@ static bool parse_db(struct span span, struct lw__url *url, struct explain *why)
                        span.start, INT32_MAX);
     }
     url->db = (int)db;
+    return true;
+}
+
+/* Parses the guard time, or "none". */
+static bool parse_guard(struct span span, struct lw__url *url, struct explain *why)
+{
+    char text[40], ignored[LW_WHY_SIZE];
+    int64_t ms = 0;
+
+    if (span.length < sizeof(text)) {
+        memcpy(text, span.start, span.length);
+        text[span.length] = '\0';
+        if (strcmp(text, "none") == 0) {
+            url->guard_ms = LW_GUARD_NONE;
+            return true;
+        }
+        if (lw__duration_parse(text, &ms, ignored, sizeof(ignored)) == 0 &&
+            ms >= LW__GUARD_LEAST_MS && ms <= LW__GUARD_MOST_MS) {
+            url->guard_ms = (uint32_t)ms;
+            return true;
+        }
+    }
+    return invalid(why,
+                   "guard \"%.*s\" is neither \"none\" nor a time between 15s and 10m",
+                   shown(span), span.start);
+}
+
+/* Returns true if `span` begins with `name`, which is then removed from it. */
+static bool take_name(struct span *span, const char *name)
+{
+    size_t length = strlen(name);
+
+    if (span->length < length || strncmp(span->start, name, length) != 0) {
+        return false;
+    }
+    *span = (struct span){span->start + length, span->length - length};
     return true;
 }
 
@@ -242,11 +279,43 @@ static bool parse_authority(const char *text, struct lw__url *url, struct span *
     return parse_user(span_between(text, at), url, why);
 }
 
-static bool no_query(const char *rest, const char *after, struct explain *why)
+/* Parses ?guard=, behind `after`. Behind a path also ?db=, in any order. */
+static bool parse_query(const char *query, const char *after, struct lw__url *url,
+                        struct explain *why)
 {
-    const char *found = strpbrk(rest, "?#");
+    for (char before = '?'; *query != '\0'; before = '&') {
+        struct span item = {query + 1, strcspn(query + 1, "&#")};
+        bool begun = *query == before;
 
-    return found == NULL || invalid(why, "\"%c\" after %s is not allowed", *found, after);
+        if (begun && url->guard_ms == 0 && take_name(&item, "guard=")) {
+            if (!parse_guard(item, url, why)) {
+                return false;
+            }
+        } else if (begun && url->path != NULL && url->db < 0 && take_name(&item, "db=")) {
+            if (!parse_db(item, url, why)) {
+                return false;
+            }
+        } else {
+            return invalid(
+                why, "only %sone \"?guard=\" with a time or \"none\" may follow %s",
+                url->path != NULL ? "\"?db=\" with a number, and " : "", after);
+        }
+        query = item.start + item.length;
+    }
+    return true;
+}
+
+/* Parses [/[db]][?guard=]. */
+static bool parse_end(const char *rest, const char *after, struct lw__url *url,
+                      struct explain *why)
+{
+    struct span db = {rest, strcspn(rest, "?#")};
+
+    if (!parse_query(rest + db.length, after, url, why)) {
+        return false;
+    }
+    return db.length < 2 ||
+           parse_db((struct span){db.start + 1, db.length - 1}, url, why);
 }
 
 static bool parse_redis(const char *text, struct lw__url *url, struct explain *why)
@@ -255,15 +324,9 @@ static bool parse_redis(const char *text, struct lw__url *url, struct explain *w
     const char *rest;
 
     url->port = 6379;
-    if (!parse_authority(text, url, &authority, &rest, why) ||
-        !parse_host(authority, &url->host, &url->port, why) ||
-        !no_query(rest, "the host or database", why)) {
-        return false;
-    }
-    if (rest[0] == '/' && rest[1] != '\0') {
-        return parse_db((struct span){rest + 1, strlen(rest + 1)}, url, why);
-    }
-    return true;
+    return parse_authority(text, url, &authority, &rest, why) &&
+           parse_host(authority, &url->host, &url->port, why) &&
+           parse_end(rest, "the host or database", url, why);
 }
 
 /* Parses one host of the list. Unless it is the only one, an error says which it is. */
@@ -308,14 +371,14 @@ static bool parse_hosts(struct span span, struct lw__url *url, struct explain *w
 static bool parse_sentinel(const char *text, struct lw__url *url, struct explain *why)
 {
     struct span authority, service;
-    const char *rest, *db;
+    const char *rest;
 
     if (!parse_authority(text, url, &authority, &rest, why) ||
-        !parse_hosts(authority, url, why) ||
-        !no_query(rest, "the hosts, service or database", why)) {
+        !parse_hosts(authority, url, why)) {
         return false;
     }
-    service = (struct span){rest + (*rest == '/'), strcspn(rest + (*rest == '/'), "/")};
+    rest += *rest == '/';
+    service = (struct span){rest, strcspn(rest, "/?#")};
     if (service.length == 0) {
         return invalid(why,
                        "the service is missing; write \"/\" and the name under which "
@@ -328,9 +391,7 @@ static bool parse_sentinel(const char *text, struct lw__url *url, struct explain
         why->status = LW_EINVAL;
         return false;
     }
-    db = service.start + service.length;
-    return db[0] == '\0' || db[1] == '\0' ||
-           parse_db((struct span){db + 1, strlen(db + 1)}, url, why);
+    return parse_end(rest + service.length, "the service or database", url, why);
 }
 
 static bool parse_cluster(const char *text, struct lw__url *url, struct explain *why)
@@ -339,13 +400,9 @@ static bool parse_cluster(const char *text, struct lw__url *url, struct explain 
     const char *rest;
 
     url->cluster = true;
-    if (!parse_authority(text, url, &authority, &rest, why) ||
-        !parse_hosts(authority, url, why) ||
-        !no_query(rest, "the hosts or database", why)) {
-        return false;
-    }
-    return rest[0] == '\0' || rest[1] == '\0' ||
-           parse_db((struct span){rest + 1, strlen(rest + 1)}, url, why);
+    return parse_authority(text, url, &authority, &rest, why) &&
+           parse_hosts(authority, url, why) &&
+           parse_end(rest, "the hosts or database", url, why);
 }
 
 /* Returns the earlier host of the list that is the same as hosts[i], or NULL. */
@@ -386,19 +443,14 @@ static bool parse_quorum(const char *text, struct lw__url *url, struct explain *
     const char *rest;
 
     url->quorum = true;
-    if (!parse_authority(text, url, &authority, &rest, why) ||
-        !parse_hosts(authority, url, why) || !check_quorum(url, why) ||
-        !no_query(rest, "the hosts or database", why)) {
-        return false;
-    }
-    return rest[0] == '\0' || rest[1] == '\0' ||
-           parse_db((struct span){rest + 1, strlen(rest + 1)}, url, why);
+    return parse_authority(text, url, &authority, &rest, why) &&
+           parse_hosts(authority, url, why) && check_quorum(url, why) &&
+           parse_end(rest, "the hosts or database", url, why);
 }
 
 static bool parse_unix(const char *text, struct lw__url *url, struct explain *why)
 {
     struct span path = {text, strcspn(text, "?#")};
-    const char *query = text + path.length;
     /* One byte less than fits: see connect_context in link.c about the NUL. */
     const size_t longest = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 2;
 
@@ -412,13 +464,7 @@ static bool parse_unix(const char *text, struct lw__url *url, struct explain *wh
         return invalid(why, "the path has %zu bytes; a unix socket allows at most %zu",
                        strlen(url->path), longest);
     }
-    if (query[0] == '\0') {
-        return true;
-    }
-    if (strncmp(query, "?db=", 4) != 0) {
-        return invalid(why, "only \"?db=\" and a number may follow the path");
-    }
-    return parse_db((struct span){query + 4, strlen(query + 4)}, url, why);
+    return parse_query(text + path.length, "the path", url, why);
 }
 
 static const struct scheme {

@@ -9,6 +9,8 @@
 #define LW__HOST_SIZE 254 /* of the longest host name, with its NUL */
 #define LW__URL_HOSTS 16
 #define LW__QUORUM_MOST 7 /* servers */
+#define LW__GUARD_LEAST_MS 15000
+#define LW__GUARD_MOST_MS 600000
 
 struct lw__url_host {
     char *name;
@@ -27,15 +29,17 @@ struct lw__url {
     bool quorum;   /* `hosts` are the servers of a quorum: 3, 5 or 7, no two the same */
     struct lw__url_host hosts[LW__URL_HOSTS];
     size_t host_count;
+    uint32_t guard_ms; /* 0 if absent, LW_GUARD_NONE for "none" */
 };
 /* Parses redis://[[user][:password]@]host[:port][/db], unix:///path[?db=N],
  * redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db],
  * redis-cluster://[[user][:password]@]host[:port][,host[:port]...][/db], or
  * redis-quorum://[[user][:password]@]host[:port],host[:port],host[:port]...[/db]; the
- * schemes with rediss use TLS. A scheme may begin with valkey in place of redis. %XX is
- * decoded, a host may be [v6], a user may have no password. Returns 0, LW_EINVAL or
- * LW_ENOMEM; then `why` says what is wrong and where. It never quotes the user part,
- * which may hold a password. */
+ * schemes with rediss use TLS. A scheme may begin with valkey in place of redis. Behind
+ * each may be ?guard=TIME or ?guard=none, behind ?db=N as &guard=. %XX is decoded, a host
+ * may be [v6], a user may have no password. Returns 0, LW_EINVAL or LW_ENOMEM; then `why`
+ * says what is wrong and where. It never quotes the user part, which may hold a password.
+ */
 int lw__url_parse(const char *text, struct lw__url *ret, char *why, size_t why_size);
 void lw__url_clear(struct lw__url *url);
 /* Parses host[:port] as in a URL. `ret->port` keeps its value if the text

@@ -214,6 +214,34 @@ static int set_address_map(struct lw_client *client)
     return status;
 }
 
+static void format_guard(uint32_t guard_ms, char *text, size_t size)
+{
+    if (guard_ms == LW_GUARD_NONE) {
+        (void)snprintf(text, size, "none");
+    } else {
+        (void)snprintf(text, size, "%lums", (unsigned long)guard_ms);
+    }
+}
+
+/* Takes the guard of the URL, if the options have none. */
+static int merge_guard(struct lw_client *client)
+{
+    struct lw_client_options *o = &client->options;
+    uint32_t url_ms = client->url.guard_ms;
+    char given[LW__DIGITS + 2], in_url[LW__DIGITS + 2];
+
+    if (o->guard_ms == 0) {
+        o->guard_ms = url_ms;
+    } else if (url_ms != 0 && url_ms != o->guard_ms) {
+        format_guard(o->guard_ms, given, sizeof(given));
+        format_guard(url_ms, in_url, sizeof(in_url));
+        lw__options_explain(client, "guard_ms %s differs from guard=%s in the URL", given,
+                            in_url);
+        return LW_EINVAL;
+    }
+    return 0;
+}
+
 /* Reads the files to find errors now; each connection rereads them. */
 static int set_tls(struct lw_client *client)
 {
@@ -245,8 +273,11 @@ static int set_tls(struct lw_client *client)
 static int complete(struct lw_client *client)
 {
     struct lw_client_options *o = &client->options;
-    int status = check_options(client);
+    int status = merge_guard(client);
 
+    if (status == 0) {
+        status = check_options(client);
+    }
     if (status == 0) {
         status = check_tls(client);
     }

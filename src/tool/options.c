@@ -3,7 +3,9 @@
  * or with the first word after NAME, and its own options are left alone. */
 #include "options.h"
 
+#include "base/check.h"
 #include "base/duration.h"
+#include "base/url.h"
 #include "password.h"
 #include "report.h"
 
@@ -22,8 +24,6 @@
 #define DEFAULT_GRACE_MS 5000
 #define DEFAULT_INTERVAL_MS 1000
 #define MIN_LEASE_MS 100
-#define MIN_GUARD_MS 15000
-#define MAX_GUARD_MS 600000
 #define GUARD_SPARE_MS 12000
 #define KILL_MS                                                                          \
     500 /* reserved for SIGKILL before the deadline; less of a short lease               \
@@ -147,8 +147,12 @@ static int parse_interval(const char *text, struct options *options)
 
 static int parse_guard(const char *text, struct options *options)
 {
-    return parse_time(options, "--guard", text, MIN_GUARD_MS, MAX_GUARD_MS,
-                      "between 15s and 10m", &options->guard_ms);
+    if (strcmp(text, "none") != 0) {
+        return parse_time(options, "--guard", text, LW__GUARD_LEAST_MS, LW__GUARD_MOST_MS,
+                          "between 15s and 10m, or none", &options->guard_ms);
+    }
+    options->guard_ms = LW_GUARD_NONE;
+    return CONTINUE;
 }
 
 static int choose_mode(enum lw_mode mode, struct options *options)
@@ -338,15 +342,72 @@ static int check_standard_input(const struct options *options)
     return CONTINUE;
 }
 
-static int check_server(struct options *options)
+static void format_guard(int64_t guard_ms, char *text, size_t size)
+{
+    if (guard_ms == LW_GUARD_NONE) {
+        (void)snprintf(text, size, "none");
+    } else {
+        (void)snprintf(text, size, "%" PRId64 "ms", guard_ms);
+    }
+}
+
+/* Takes the guard of the URL, if there is no --guard. */
+static int merge_guard(uint32_t url_ms, struct options *options)
+{
+    char given[24], in_url[24];
+
+    if (options->guard_ms == 0) {
+        options->guard_ms = url_ms;
+        options->guard_in_url = url_ms != 0;
+    } else if (url_ms != 0 && url_ms != options->guard_ms) {
+        format_guard(options->guard_ms, given, sizeof(given));
+        format_guard(url_ms, in_url, sizeof(in_url));
+        return refuse(options->subcommand,
+                      "--guard %s differs from guard=%s in the URL: use the same, or one "
+                      "of the two",
+                      given, in_url);
+    }
+    return CONTINUE;
+}
+
+/* Chooses the URL, and parses it as the library does, so that an invalid one ends the
+ * command before there is a client. */
+static int check_url(struct options *options)
 {
     const char *environment = getenv("LOCKWIRE_URL");
-    int result;
+    struct lw__url url = {.db = -1};
+    char why[LW_WHY_SIZE];
+    int status, result;
 
     if (options->url == NULL) {
         options->url = environment != NULL && *environment ? environment : DEFAULT_URL;
     }
     options->embedded = strncmp(options->url, EMBEDDED, strlen(EMBEDDED)) == 0;
+    if (options->embedded) {
+        return CONTINUE;
+    }
+    status = lw__url_parse(options->url, &url, why, sizeof(why));
+    if (status != 0) {
+        report("%s", why);
+        return exit_code_for(status, LW_OK, EXIT_BUSY);
+    }
+    options->quorum = url.quorum;
+    result = merge_guard(url.guard_ms, options);
+    lw__url_clear(&url);
+    return result;
+}
+
+/* A subcommand that asks a single server. (status asks each server of a quorum.) */
+static bool needs_single(enum subcommand subcommand)
+{
+    return subcommand == LIST || subcommand == BREAK || subcommand == WATCH ||
+           subcommand == RELEASE;
+}
+
+static int check_server(struct options *options)
+{
+    int result;
+
     if (options->embedded && options->url[strlen(EMBEDDED)]) {
         return refuse(
             options->subcommand,
@@ -362,11 +423,14 @@ static int check_server(struct options *options)
                       "%s: an " EMBEDDED " server, and all its locks, end with lockwire",
                       usage_names[options->subcommand]);
     }
-    options->quorum = has_scheme(options, "redis-quorum://") ||
-                      has_scheme(options, "rediss-quorum://");
     if (options->subcommand == TAKE && options->quorum) {
         return refuse(options->subcommand,
                       "take: a lock of a quorum cannot outlive the process");
+    }
+    if (needs_single(options->subcommand) && options->quorum) {
+        return refuse(options->subcommand,
+                      "%s: not supported by a quorum; ask each server by its own URL",
+                      usage_names[options->subcommand]);
     }
     if (options->embedded && options->password_file != NULL) {
         return refuse(options->subcommand, "--password-file cannot be used with " EMBEDDED
@@ -428,28 +492,24 @@ static int check_times(struct options *options)
 static int check_guard(const struct options *options)
 {
     int64_t most = options->guard_ms - GUARD_SPARE_MS;
+    const char *guard = options->guard_in_url ? "guard=" : "--guard ";
+    bool lease = options->lease_ms > most;
 
-    if (options->guard_ms == 0) {
+    if (options->guard_ms == 0 || options->guard_ms == LW_GUARD_NONE) {
         return CONTINUE;
     }
     if (options->mode == LW_REDISSON) {
-        return refuse(options->subcommand, "--guard is not for --redisson");
+        return refuse(options->subcommand, "--redisson cannot be used with a guard");
     }
-    if (options->lease_ms > most) {
+    if (lease || options->at_least_ms > most) {
+        const char *option = lease ? "--lease" : "--at-least";
+        int64_t ms = lease ? options->lease_ms : options->at_least_ms;
+
         return refuse(options->subcommand,
-                      "--lease %" PRIu32 "ms is too long for --guard %" PRId64
-                      "ms: use --lease %" PRId64 "ms or less, or --guard %" PRId64
-                      "ms or more",
-                      options->lease_ms, options->guard_ms, most,
-                      (int64_t)options->lease_ms + GUARD_SPARE_MS);
-    }
-    if (options->at_least_ms > most) {
-        return refuse(options->subcommand,
-                      "--at-least %" PRId64 "ms is too long for --guard %" PRId64
-                      "ms: use --at-least %" PRId64 "ms or less, or --guard %" PRId64
-                      "ms or more",
-                      options->at_least_ms, options->guard_ms, most,
-                      options->at_least_ms + GUARD_SPARE_MS);
+                      "%s %" PRId64 "ms is too long for %s%" PRId64 "ms: use %s %" PRId64
+                      "ms or less, or %s%" PRId64 "ms or more",
+                      option, ms, guard, options->guard_ms, option, most, guard,
+                      ms + GUARD_SPARE_MS);
     }
     return CONTINUE;
 }
@@ -558,6 +618,22 @@ static int check_alone(char **words, int count, const struct options *options)
     }
     if (options->subcommand == LIST && options->name != NULL && *options->name == '\0') {
         return refuse(LIST, "PATTERN is empty");
+    }
+    return CONTINUE;
+}
+
+/* The library checks names as well, but only once there is a client. */
+static int check_names(const struct options *options)
+{
+    char why[LW_WHY_SIZE];
+
+    for (int i = -1; options->subcommand != LIST && i < options->more_count; i++) {
+        const char *name = i < 0 ? options->name : options->more_names[i];
+
+        if (lw__check_name(name, why, sizeof(why)) != NULL) {
+            report("%s", why);
+            return EXIT_USAGE;
+        }
     }
     return CONTINUE;
 }
@@ -713,14 +789,20 @@ static const char *option_text(const char *word, char letter[3])
 
 static int check_arguments(char **words, int count, struct options *options)
 {
-    int result = has_command(options->subcommand) ? check_command(words, count, options)
-                                                  : check_alone(words, count, options);
+    int result = check_url(options); /* first: it may have the guard */
 
+    if (result == CONTINUE) {
+        result = has_command(options->subcommand) ? check_command(words, count, options)
+                                                  : check_alone(words, count, options);
+    }
     if (result == CONTINUE &&
         (options->subcommand == HOLD || options->subcommand == TAKE)) {
         result = check_holding(options);
     }
-    return result == CONTINUE ? check_server(options) : result;
+    if (result == CONTINUE) {
+        result = check_server(options);
+    }
+    return result == CONTINUE ? check_names(options) : result;
 }
 
 /* Returns true if the next word is NAME, or TOKEN of release. */
@@ -792,14 +874,39 @@ static char *join_maps(const struct options *options)
     return ret;
 }
 
+/* Returns the URL without its guard, to be freed; NULL without memory. */
+static char *make_unguarded(const char *url)
+{
+    char *copy = strdup(url), *query = copy != NULL ? strchr(copy, '?') : NULL;
+    const char *db = query != NULL ? strstr(query, "db=") : NULL;
+    size_t length = db != NULL ? strcspn(db, "&") : 0;
+
+    if (length > 0) {
+        memmove(query + 1, db, length);
+        query[length + 1] = '\0';
+    } else if (query != NULL) {
+        *query = '\0';
+    }
+    return copy;
+}
+
+/* A client that acquires nothing must not begin or change a guard; status shows its rest.
+ * (A quorum's clients always have one: see check in status_quorum.c.) */
+static bool needs_guard(const struct options *options)
+{
+    return (IN(options->subcommand) & (TAKERS | IN(STATUS))) != 0 || options->quorum;
+}
+
 int options_new_client(const struct options *options, struct event_base *base,
                        struct lw_client_options *client, struct lw_client **ret)
 {
     char *map = join_maps(options);
+    char *url = needs_guard(options) ? strdup(options->url)
+                                     : make_unguarded(options->url);
     int error;
 
     client->address_map = options->map_count > 0 ? map : NULL;
-    client->guard_ms = (uint32_t)options->guard_ms;
+    client->guard_ms = needs_guard(options) ? (uint32_t)options->guard_ms : LW_GUARD_NONE;
     client->password = options->password;
     client->sentinel_username = options->sentinel_user;
     client->sentinel_password = options->sentinel_password;
@@ -807,8 +914,10 @@ int options_new_client(const struct options *options, struct event_base *base,
     client->tls_cert = options->tls_cert;
     client->tls_key = options->tls_key;
     client->tls_server_name = options->tls_server_name;
-    error = map != NULL ? lw_client_new(base, options->url, client, ret) : LW_ENOMEM;
+    error = map != NULL && url != NULL ? lw_client_new(base, url, client, ret)
+                                       : LW_ENOMEM;
     free(map);
+    free(url);
     password_wipe(options->password);
     password_wipe(options->sentinel_password);
     return error;

@@ -41,9 +41,10 @@ struct options {
     const char *tls_ca, *tls_cert, *tls_key, *tls_server_name; /* or NULL */
     const char *maps[MAX_MAPS];
     int map_count;
-    bool embedded;    /* main starts a server */
-    bool quorum;      /* the URL lists the servers of a quorum */
-    int64_t guard_ms; /* 0: no guard */
+    bool embedded;     /* main starts a server */
+    bool quorum;       /* the URL lists the servers of a quorum */
+    int64_t guard_ms;  /* of --guard or the URL; 0: neither; LW_GUARD_NONE */
+    bool guard_in_url; /* it is the URL's */
     /* run, take, release, break: a token, or NULL. If it was given as @FILE or -, it is
      * read from `token_file` by main, and NULL before. */
     const char *token, *token_file;

@@ -147,6 +147,7 @@ static bool ask(struct vote *vote, const struct options *options)
     int code;
 
     own.url = vote->url;
+    own.quorum = false;
     own.password = options->password != NULL ? strdup(options->password) : NULL;
     if (options->password != NULL && own.password == NULL) {
         return false;

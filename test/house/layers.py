@@ -27,7 +27,7 @@ import sys
 
 ROOMS = ["lock", "redis", "loop", "base"]
 TOOL = "tool"
-FOR_TOOL = {"base/duration.h", "base/escape.h"}
+FOR_TOOL = {"base/check.h", "base/duration.h", "base/escape.h", "base/url.h"}
 ANYWHERE = {"lockwire.h", "scripts.h"}
 FENCES = {
     "hiredis/": {"redis/reader.c", "redis/reader.h", "redis/reply.c", "redis/wire.c",

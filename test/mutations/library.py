@@ -558,7 +558,29 @@ VOTED_UNIT_MUTATIONS = [
      ('src/lock', 'if (in->start.ticket > 0) {', 'if (in->start.ticket < 0) {')),
 ]
 
+URL_UNIT_MUTATIONS = [
+    ('a URL may have two guards',
+     ('src/base/url.c', 'begun && url->guard_ms == 0 && take_name', 'begun && take_name')),
+    ('a path may have two databases',
+     ('src/base/url.c', 'url->path != NULL && url->db < 0 && take_name',
+      'url->path != NULL && take_name')),
+    ('the guard of a URL has no limits',
+     ('src/base/url.c', 'ms >= LW__GUARD_LEAST_MS && ms <= LW__GUARD_MOST_MS', 'ms >= 0')),
+    ('"none" is no guard of a URL',
+     ('src/base/url.c', 'strcmp(text, "none") == 0', 'strcmp(text, "None") == 0')),
+]
+
+MERGE_GUARD_MUTATIONS = [
+    ('the guard of a URL is not used',
+     ('src/lock/options.c', '        o->guard_ms = url_ms;\n', '')),
+    ('guard_ms wins over the URL',
+     ('src/lock/options.c', 'else if (url_ms != 0 && url_ms != o->guard_ms) {',
+      'else if (url_ms != 0 && o->guard_ms == 0) {')),
+]
+
 MUTATIONS = [ # lists.py explains the groups
+    (URL_UNIT_MUTATIONS, 'test/unit/unit_url', ()),
+    (MERGE_GUARD_MUTATIONS, 'test/integration/api/bad_client', ('client_guard',)),
     (RAISE_SCRIPT_MUTATIONS, RAISE_SCRIPT, ()),
     (VOTED_UNIT_MUTATIONS, 'test/unit/unit_machine', ()),
     (EXPLAIN_UNIT_MUTATIONS, 'test/unit/unit_explain', ()),

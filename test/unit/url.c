@@ -29,6 +29,11 @@ struct good {
         .host = host_, .path = path_, .username = username_, .password = password_,      \
         .port = port_, .db = db_, .tls = tls_                                            \
     }
+#define GUARDED(host_, path_, db_, guard_ms_)                                            \
+    {                                                                                    \
+        .host = host_, .path = path_, .port = (host_) != NULL ? 6379 : 0, .db = db_,     \
+        .guard_ms = guard_ms_                                                            \
+    }
 
 static void assert_text(const char *got, const char *wanted)
 {
@@ -69,6 +74,13 @@ static void test_good_urls(void **state)
         {"Valkeys://h", ONE("h", NULL, NULL, NULL, 6379, -1, true)},
         {"unix:///run/r.sock", ONE(NULL, "/run/r.sock", NULL, NULL, 0, -1, false)},
         {"unix:///a%20b%3fc?db=3", ONE(NULL, "/a b?c", NULL, NULL, 0, 3, false)},
+        {"redis://h?guard=15s", GUARDED("h", NULL, -1, 15000)},
+        {"redis://h/?guard=600", GUARDED("h", NULL, -1, 600000)},
+        {"redis://h/7?guard=0.5m", GUARDED("h", NULL, 7, 30000)},
+        {"redis://h?guard=none", GUARDED("h", NULL, -1, LW_GUARD_NONE)},
+        {"unix:///p?guard=45000ms", GUARDED(NULL, "/p", -1, 45000)},
+        {"unix:///p?guard=15s&db=3", GUARDED(NULL, "/p", 3, 15000)},
+        {"unix:///p?db=3&guard=none", GUARDED(NULL, "/p", 3, LW_GUARD_NONE)},
     };
 
     (void)state;
@@ -86,6 +98,7 @@ static void test_good_urls(void **state)
         assert_int_equal(url.port, cases[i].url.port);
         assert_int_equal(url.db, cases[i].url.db);
         assert_int_equal(url.tls, cases[i].url.tls);
+        assert_int_equal(url.guard_ms, cases[i].url.guard_ms);
         lw__url_clear(&url);
         assert_null(url.host);
     }
@@ -94,6 +107,18 @@ static void test_good_urls(void **state)
 /* The hosts as "a:1 b:2"; "~" before a part that is absent. */
 static const char *const good_lists[][2] = {
     {"redis-cluster://h", "h:6379 / ~service ~user ~password db -1 plain"},
+    {"redis-cluster://h?guard=15s",
+     "h:6379 / ~service ~user ~password db -1 plain guard 15000"},
+    {"redis-cluster://h1,h2/3?guard=20s",
+     "h1:6379 h2:6379 / ~service ~user ~password db 3 plain guard 20000"},
+    {"redis-sentinel://h/s?guard=1m",
+     "h:26379 / s ~user ~password db -1 plain guard 60000"},
+    {"redis-sentinel://h/s/?guard=1m",
+     "h:26379 / s ~user ~password db -1 plain guard 60000"},
+    {"redis-sentinel://u:p@h/s/2?guard=none",
+     "h:26379 / s u p db 2 plain guard 4294967295"},
+    {"redis-quorum://a,b,c?guard=15s",
+     "a:6379 b:6379 c:6379 / ~service ~user ~password db -1 plain guard 15000"},
     {"redis-cluster://h1,h2/3", "h1:6379 h2:6379 / ~service ~user ~password db 3 plain"},
     {"valkeys-cluster://h/0", "h:6379 / ~service ~user ~password db 0 tls"},
     {"Redis-Cluster://h1,h2:7,[::1]/",
@@ -139,6 +164,11 @@ static void describe(const struct lw__url *url, char *text, size_t size)
                    url->username != NULL ? url->username : "~user",
                    url->password != NULL ? url->password : "~password", url->db,
                    url->tls ? "tls" : "plain");
+    length = strlen(text);
+    if (url->guard_ms != 0) {
+        (void)snprintf(text + length, size - length, " guard %lu",
+                       (unsigned long)url->guard_ms);
+    }
 }
 
 static void test_good_lists_of_hosts(void **state)
@@ -189,8 +219,9 @@ static const char *const bad_urls[][2] = {
     {"redis://h/-1", "database \"-1\""},
     {"redis://h/2147483648", "database \"2147483648\""},
     {"redis://h/1/2", "database \"1/2\""},
-    {"redis://h?db=1", "\"?\" after"},
-    {"redis://h/1#x", "\"#\" after"},
+    {"redis://h?db=1",
+     "only one \"?guard=\" with a time or \"none\" may follow the host "},
+    {"redis://h/1#x", "only one \"?guard=\""},
     {"redis://h1,h2", "byte 0x2c at position 3 of host \"h1,h2\""},
     {"redis://redis://h", "\"://\" occurs twice"},
     {"redis://h h", "byte 0x20 at position 2"},
@@ -224,7 +255,7 @@ static const char *const bad_urls[][2] = {
     {"redis-sentinel://h/a%zzb", "service: the \"%\" at byte 2"},
     {"redis-sentinel://h/s/x", "database \"x\" is not a number"},
     {"redis-sentinel://h/s/1/2", "database \"1/2\" is not a number"},
-    {"redis-sentinel://h/s?db=1", "\"?\" after the hosts, service or database"},
+    {"redis-sentinel://h/s?db=1", "only one \"?guard=\""},
     {"redis-sentinel://h1,,h3/s", "host 2 of the list: the host is missing"},
     {"redis-sentinel://h1,/s", "host 2 of the list: the host is missing"},
     {"redis-sentinel://,h2/s", "host 1 of the list: the host is missing"},
@@ -244,7 +275,7 @@ static const char *const bad_urls[][2] = {
     {"redis-cluster:///", "the host is missing"},
     {"redis-cluster://h1,h2/s", "database \"s\" is not a number"},
     {"rediss-cluster://h//", "database \"/\" is not a number"},
-    {"redis-cluster://h?db=1", "\"?\" after the hosts or database"},
+    {"redis-cluster://h?db=1", "only one \"?guard=\""},
     {"redis-cluster://h1,,h3", "host 2 of the list: the host is missing"},
     {"redis-cluster://h1,h2:0", "host 2 of the list: port \"0\" is not"},
     {"redis-cluster://h1,redis-cluster://h2", "\"://\" occurs twice"},
@@ -262,13 +293,27 @@ static const char *const bad_urls[][2] = {
     {"redis-quorum://h1,,h3", "host 2 of the list: the host is missing"},
     {"redis-quorum://h1,h2,h3/s", "database \"s\" is not a number"},
     {"redis-quorum://h1/0,h2/1,h3/2", "a quorum has 3, 5 or 7 servers; 1 is listed"},
-    {"redis-quorum://h1,h2,h3?db=1", "\"?\" after the hosts or database"},
+    {"redis-quorum://h1,h2,h3?db=1",
+     "only one \"?guard=\" with a time or \"none\" may follow the hosts or database"},
+    {"redis://h?guard=", "guard \"\" is neither \"none\" nor a time between 15s and 10m"},
+    {"redis://h?guard=14999ms", "guard \"14999ms\" is neither"},
+    {"redis://h?guard=10.001m", "guard \"10.001m\" is neither"},
+    {"redis://h?guard=15s/3", "guard \"15s/3\" is neither"},
+    {"redis://h?guard=None", "guard \"None\" is neither"},
+    {"redis://h?guard=15s&guard=15s", "only one \"?guard=\""},
+    {"redis://h?guard=15s#x", "only one \"?guard=\""},
+    {"redis://h&guard=15s", "byte 0x26"},
+    {"redis://h#guard=15s", "only one \"?guard=\""},
+    {"redis://h?Guard=15s", "only one \"?guard=\""},
+    {"redis-sentinel://h?guard=15s", "the service is missing"},
+    {"unix:///p?db=1?guard=15s", "database \"1?guard=15s\" is not a number"},
+    {"unix:///p?db=1&db=2", "only \"?db=\" with a number, and one \"?guard=\""},
     {"redis-quorum://unix:///a,h2,h3", "\"://\" occurs twice"},
     {"unix://", "path after unix:// must begin"},
     {"unix://host/path", "path after unix:// must begin"},
-    {"unix:///p?database=1", "only \"?db=\""},
+    {"unix:///p?database=1", "only \"?db=\" with a number, and one \"?guard=\""},
     {"unix:///p?db=", "database \"\""},
-    {"unix:///p#x", "only \"?db=\""},
+    {"unix:///p#x", "only \"?db=\" with a number, and one \"?guard=\""},
     {"unix:///%00", "path: the \"%\" at byte 2"},
     {"unix:///"
      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"

@@ -69,6 +69,33 @@ static void client_option_out_of_range(void **state)
                    "backoff");
 }
 
+static void client_guard(void **state)
+{
+    struct lw_client *client;
+
+    (void)state;
+    client_refused("redis://h?guard=15s", client_of(.guard_ms = 20000),
+                   "guard_ms 20000ms differs from guard=15000ms in the URL");
+    client_refused("redis-sentinel://h/s?guard=15s", client_of(.guard_ms = LW_GUARD_NONE),
+                   "guard_ms none differs from guard=15000ms in the URL");
+    client_refused("redis-quorum://h,i,j?guard=none", client_of(.guard_ms = 20000),
+                   "guard_ms 20000ms differs from guard=none in the URL");
+    client_refused("redis-quorum://h,i,j?guard=none", client_of(.guard_ms = 0),
+                   "not supported by a quorum");
+    client_refused("redis-cluster://h?guard=15s", client_of(.guard_ms = 0),
+                   "guard_ms is not supported in a cluster");
+    client_refused("redis://h?guard=15s", client_of(.request_timeout_ms = 7451),
+                   "guard_ms 15000 leaves no time for a lease");
+    assert_int_equal(lw_client_new(stage.base, "redis-cluster://h?guard=none",
+                                   client_of(.guard_ms = 0), &client),
+                     LW_OK);
+    lw_client_free(client);
+    assert_int_equal(lw_client_new(stage.base, "redis-quorum://h,i,j?guard=20s",
+                                   client_of(.guard_ms = 20000), &client),
+                     LW_OK);
+    lw_client_free(client);
+}
+
 static void client_address_map(void **state)
 {
     const char *sentinel = "redis-sentinel://h/s", *cluster = "valkey-cluster://h";
@@ -279,6 +306,7 @@ int main(void)
         STAGE_TEST(what_sentinels_are_logged_in_to_with),
         STAGE_TEST(databases_of_a_cluster),
         STAGE_TEST(options_of_before_credentials),
+        STAGE_TEST(client_guard),
         STAGE_TEST(client_address_map),
         STAGE_TEST(client_options_of_another_size),
         STAGE_TEST(a_user_name_and_the_url_s_password),

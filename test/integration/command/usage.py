@@ -228,7 +228,7 @@ class Usage(ToolTest):
 
     def test_what_sentinels_are_logged_in_to_with_needs_sentinels(self):
         for option in ("--sentinel-user", "--sentinel-password-file"):
-            for url in ("redis://h", "rediss://h", "unix:///h", "embedded:", "redis-sentinel:/h"):
+            for url in ("redis://h", "rediss://h", "unix:///h", "embedded:"):
                 for subcommand in ("run", "status", "break", "watch"):
                     said = self.check(64, subcommand, "x", option, "y", "--redis", url,
                                       *(("true",) if subcommand == "run" else ()))
@@ -246,6 +246,7 @@ class Usage(ToolTest):
 
     def test_urls_of_sentinels_say_what_is_wrong_and_where(self):
         for url, said in (
+                ("redis-sentinel:/h", "the URL must begin with redis://"),
                 ("redis-sentinel://h1,h2", "the service is missing"),
                 ("redis-sentinel://h1,h2/", "the service is missing"),
                 ("redis-sentinel:///the-master", "the host is missing"),
