@@ -91,10 +91,11 @@
  *                                                                           LW_DONE
  *   lw_release     LW_EINVAL       0, then LW_OK,             LW_EINVAL     LW_ENOTHELD
  *                                  LW_STILLHELD, LW_ENOTHELD,
- *                                  LW_EREDIS or LW_EUNKNOWN
+ *                                  LW_ECONN, LW_EREDIS or
+ *                                  LW_EUNKNOWN
  *   lw_detach      LW_EINVAL       0, then LW_OK,             LW_EINVAL     LW_ENOTHELD
- *                                  LW_ENOTHELD, LW_EREDIS
- *                                  or LW_EUNKNOWN
+ *                                  LW_ENOTHELD, LW_ECONN,
+ *                                  LW_EREDIS or LW_EUNKNOWN
  *   lw_renew       LW_EINVAL       0, then LW_OK, LW_ELOST,   LW_EINVAL     LW_ENOTHELD
  *                                  LW_ECONN, LW_EREDIS or
  *                                  LW_ECANCELED
@@ -105,6 +106,21 @@
  *
  * In every state lw_release, lw_detach and lw_renew return LW_ECLOSED once the client has
  * been freed, and in a forked child.
+ *
+ * WHAT A RESULT MEANS, in every call
+ *
+ *   not now   LW_ECONN: no server can do it at the moment. There is no connection, or the
+ *             server is in one of the states that it reports as LOADING, BUSY, OOM,
+ *             MISCONF, NOREPLICAS, READONLY, MASTERDOWN, CLUSTERDOWN, TRYAGAIN or ASK; or
+ *             it has too many clients, is in protected mode (DENIED), has a wrong clock,
+ *             or grants no locks because of guard_ms. Requests that wait, renewals and
+ *             releases are retried while there is time.
+ *   never     LW_EREDIS: the server refuses (a permission, a password, a certificate), or
+ *             has replied with any other error. Only connections are retried.
+ *   unknown   LW_EUNKNOWN: a command was sent and has no reply, so that it may have been
+ *             executed
+ *   busy      LW_EBUSY, LW_EDEADLOCK; also LW_ETIMEOUT if lw_lock_error is LW_OK
+ *   lost      LW_ELOST, LW_ENOTHELD
  *
  * Times are in milliseconds on a clock that counts suspend (CLOCK_BOOTTIME). Functions
  * return 0 or a negative error of `enum lw_error`, unless their comment says otherwise;
@@ -144,13 +160,13 @@ struct lw_all;     /* several locks acquired as one: all of them, or none */
 #define LW_ERROR_MAP(X)                                                                  \
     X(LW_OK, 0, "success")                                                               \
     X(LW_STILLHELD, 1, "released; this owner has further holds")                         \
-    X(LW_EBUSY, -1, "the lock is held by another owner")                                 \
+    X(LW_EBUSY, -1, "the lock is busy: held by another owner, or too many wait for it")  \
     X(LW_ETIMEOUT, -2, "timed out")                                                      \
     X(LW_ECANCELED, -3, "canceled by a later call")                                      \
     X(LW_ELOST, -4, "the lease could not be renewed in time")                            \
     X(LW_ENOTHELD, -5, "the lock is not held")                                           \
     X(LW_EDEADLOCK, -6, "deadlock: another reader is waiting to upgrade")                \
-    X(LW_ECONN, -7, "no connection to the server")                                       \
+    X(LW_ECONN, -7, "no server can process the request now")                             \
     X(LW_EREDIS, -8, "refused by the server")                                            \
     X(LW_EUNKNOWN, -9, "outcome unknown; released at the latest when the lease expires") \
     X(LW_EINVAL, -10, "invalid argument")                                                \
@@ -695,15 +711,14 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
  * (a mutex, try once). `done` is called once, with:
  *   LW_OK         the lock is held; see lw_lock_fence and lw_lock_remaining_ms
  *   LW_EBUSY      wait_ms is 0, and the lock is held by another; or max_waiting others
- *                 already wait for it; see lw_lock_retry_ms
+ *                 already wait for it, as lw_lock_errstr then says; see lw_lock_retry_ms
  *   LW_ETIMEOUT   wait_ms has passed; lw_lock_errstr is "" if the lock was busy until
  *                 then
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
- *   LW_ECONN      wait_ms is 0, and no server replied, or none can serve this lock now
- *                 (for example, its slot has no master, or because of guard_ms). With
- *                 another wait_ms an outage is waited out.
- *   LW_EREDIS     the server refuses permanently (permissions) or, if wait_ms is 0, for
- *                 the moment (memory, a clock that was never set); see lw_lock_errstr
+ *   LW_ECONN      wait_ms is 0, and no server replied, or none can grant this lock now
+ *                 (memory, too few replicas, a slot without a master, guard_ms ...); see
+ *                 lw_lock_errstr. With another wait_ms this is waited out.
+ *   LW_EREDIS     the server refuses (permissions); see lw_lock_errstr
  *   LW_ENOMEM, LW_ECLOSED
  * The caller owns *ret, and frees it with lw_lock_free. Neither `done` nor `ret` may be
  * NULL. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
@@ -717,11 +732,14 @@ LW_PUBLIC int lw_acquire(struct lw_client *client, const char *name,
  *   LW_OK         the lock is released
  *   LW_STILLHELD  released, but this owner has further holds
  *   LW_ENOTHELD   the lock was no longer held
- *   LW_EREDIS     the server refuses the release (lw_lock_errstr has its error); the lock
- *                 expires with its lease
- *   LW_EUNKNOWN   no reply within request_timeout_ms; the release is retried in the
- *                 background, and the lock expires with its lease
- * Returns 0, or the value in the table of states.
+ *   LW_ECONN      not released within request_timeout_ms: no server could do it
+ *                 (lw_lock_errstr says why), and each attempt that was sent was answered
+ *   LW_EREDIS     the server refuses the release, or the connection (lw_lock_errstr has
+ *                 its error)
+ *   LW_EUNKNOWN   an attempt that was sent had no reply within request_timeout_ms
+ * After LW_ECONN and LW_EUNKNOWN the release is retried in the background. After these
+ * three the lock expires with its lease at the latest. Returns 0, or the value in the
+ * table of states.
  */
 LW_PUBLIC int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg);
 /*
@@ -748,10 +766,12 @@ LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done
  * lw_keep_lock and lw_all_lock. `done` (may be NULL) is called once, with:
  *   LW_OK         the token holds the lock, and will not be renewed by this client
  *   LW_ENOTHELD   the token no longer holds the lock
- *   LW_EREDIS     the server refuses, or guard_ms does not allow a longer lease after a
- *                 failover; the lock ends with its lease
- *   LW_EUNKNOWN   no reply within request_timeout_ms; this is retried in the background.
- *                 The lock ends after keep_ms or with its lease, whichever is later
+ *   LW_ECONN      no server could do it within request_timeout_ms, as for lw_release; or
+ *                 guard_ms does not allow a longer lease after a failover
+ *   LW_EREDIS     the server refuses, as for lw_release; the lock ends with its lease
+ *   LW_EUNKNOWN   an attempt that was sent had no reply within request_timeout_ms
+ * After LW_ECONN (except that of guard_ms) and LW_EUNKNOWN this is retried in the
+ * background, and the lock ends after keep_ms or with its lease, whichever is later.
  * Returns 0, LW_EINVAL (see errbuf; also with LW_REDISSON or a quorum), or the value in
  * the table of states.
  */
@@ -803,7 +823,7 @@ LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
  * A new counter starts from the server's time in us, so a fencing token is above 2^50. A
  * server that has no counter, and whose clock shows a time before September 2005, cannot
  * issue fencing tokens. Then only requests with LW_NO_FENCE or LW_REDISSON are granted,
- * and this is logged. Other requests end with LW_EREDIS if wait_ms is 0; else they wait
+ * and this is logged. Other requests end with LW_ECONN if wait_ms is 0; else they wait
  * until the clock is right. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
@@ -838,9 +858,10 @@ LW_PUBLIC const char *lw_lock_token(const struct lw_lock *lock);
  * server refused until the end, or why there was no connection. */
 LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
 /* Returns the class of lw_lock_errstr; LW_OK if that is "":
- *   LW_ECONN     the server, or the node that has the name, was not reached or could not
- *                serve any lock (LOADING, READONLY, CLUSTERDOWN, a slot that moves ...)
- *   LW_EREDIS    the server refused (a permission, a password, memory)
+ *   LW_ECONN     not now: the server, or the node that has the name, was not reached or
+ *                could not do it
+ *   LW_EREDIS    never: the server refused (a permission, a password)
+ *   LW_EBUSY     max_waiting others already wait
  *   LW_EINVAL    see lw_adopt
  *   LW_ESYSTEM, LW_ENOMEM  as for lw_client_error
  *   LW_ECLOSED   this is a forked child
@@ -949,9 +970,10 @@ LW_PUBLIC int lw_acquire_all(struct lw_client *client, const char *const *names,
 /*
  * Releases all names at once. From this call on lw_all_remaining_ms is 0. `done` (may be
  * NULL) is called after the last reply: with LW_OK if all were released, LW_EREDIS if the
- * server refused to release one of them, else LW_ENOTHELD if one was no longer held, else
- * LW_EUNKNOWN: see lw_release. Returns 0; LW_EINVAL while the acquisition waits or is
- * being released; LW_ENOTHELD if it failed, was lost or was released; LW_ECLOSED.
+ * server refused to release one of them, else LW_ECONN if no server could release one,
+ * else LW_ENOTHELD if one was no longer held, else LW_EUNKNOWN: see lw_release. Returns
+ * 0; LW_EINVAL while the acquisition waits or is being released; LW_ENOTHELD if it
+ * failed, was lost or was released; LW_ECLOSED.
  */
 LW_PUBLIC int lw_all_release(struct lw_all *all, lw_all_cb *done, void *arg);
 /* Frees the acquisition in any state, as lw_lock_free does a handle: names that are held
@@ -1023,18 +1045,19 @@ LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
     const struct lw_inspection *inspection, size_t index);
 /* The result of lw_inspect. `why` is the reason, or "". `status` is:
  *   LW_OK      `inspection` has the result; in all other cases it is NULL
- *   LW_ECONN   there is no link, or it was lost. The call does not wait for the link:
- *              after lw_client_new, call it once `link` has reported up. (It does wait
- *              for a node of a cluster to which the client is connecting.)
- *   LW_EREDIS  the server refused, or a field or member in Redis is longer than 512 bytes
- *   LW_ENOMEM, LW_ECLOSED */
+ *   LW_ECONN   there is no link, it was lost, or the server cannot reply now. The call
+ *              does not wait for the link: after lw_client_new, call it once `link` has
+ *              reported up. (It does wait for a node of a cluster to which the client is
+ *              connecting.)
+ *   LW_EREDIS  the server refused (also the connection), or a field or member in Redis is
+ * longer than 512 bytes LW_ENOMEM, LW_ECLOSED */
 typedef void lw_inspect_cb(struct lw_client *client, int status,
                            const struct lw_inspection *inspection, const char *why,
                            void *arg);
 /* The result of lw_break. `why` is the reason, or "". `status` is:
  *   LW_OK        the lock was force-released, and handed to the first waiter
  *   LW_ENOTHELD  the lock is free, foreign, or not held with this token
- *   LW_ECONN     not done: there is no link
+ *   LW_ECONN     not done: there is no link, or the server cannot do it now
  *   LW_EUNKNOWN  it may have been done
  *   LW_EREDIS, LW_ENOMEM, LW_ECLOSED */
 typedef void lw_break_cb(struct lw_client *client, int status, const char *why,
@@ -1088,7 +1111,8 @@ typedef int lw_found_cb(struct lw_client *client, const struct lw_inspection *fo
 /* The end of lw_list. `why` is the reason, or "". `status` is:
  *   LW_OK         the list is complete
  *   LW_ECANCELED  the callback `found` has ended the list
- *   LW_ECONN      there is no link, or it was lost; the list is incomplete
+ *   LW_ECONN      there is no link, it was lost, or a server cannot reply now; the list
+ *                 is incomplete
  *   LW_EREDIS, LW_ENOMEM, LW_ECLOSED */
 typedef void lw_listed_cb(struct lw_client *client, int status,
                           const struct lw_listing *listing, const char *why, void *arg);

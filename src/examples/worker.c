@@ -98,8 +98,9 @@ static void released(struct lw_lock *lock, int status, void *arg)
     struct worker *worker = arg;
 
     /* LW_ENOTHELD: the lock was already lost; the fencing token has protected the store.
-     * LW_EUNKNOWN: no reply; the library keeps trying. LW_EREDIS: the server refused, so
-     * the lock stays held until its lease expires. None of them undoes the job. */
+     * LW_EUNKNOWN: no reply; LW_ECONN: no server could do it now. The library keeps
+     * trying after both. LW_EREDIS: the server refused, so the lock stays held until its
+     * lease expires. None of them undoes the job. */
     if (status != LW_OK) {
         (void)fprintf(stderr, "release: %s %s\n", lw_strerror(status),
                       lw_lock_errstr(lock));

@@ -278,7 +278,11 @@ static void risk_changed(struct lw_lock *lock, int at_risk, int64_t remaining_ms
 /* Ranks outcomes for the caller: a name that stays locked is the worst. */
 static int severity(int status)
 {
-    return status == LW_EREDIS ? 3 : status == LW_ENOTHELD ? 2 : status != LW_OK ? 1 : 0;
+    return status == LW_EREDIS     ? 4
+           : status == LW_ECONN    ? 3
+           : status == LW_ENOTHELD ? 2
+           : status != LW_OK       ? 1
+                                   : 0;
 }
 
 static void released(struct lw_lock *lock, int status, void *arg)

@@ -442,10 +442,13 @@ static int64_t sent_us_of(const struct lw__claim *claim)
     return claim->command.request.sent_us;
 }
 
-static void step_undecided(struct lw__claim *claim, enum lw__event event, bool sent)
+static void step_undecided(struct lw__claim *claim, enum lw__event event, int status,
+                           bool sent)
 {
     struct lw__input input = {
-        .event = event, .sent_us = sent_us_of(claim), .unknown = {.was_sent = sent}};
+        .event = event,
+        .sent_us = sent_us_of(claim),
+        .unknown = {.was_sent = sent, .for_now = status == LW_ECONN}};
 
     lw__claim_step(claim, &input);
 }
@@ -454,7 +457,7 @@ static void outcome_unknown(struct lw__claim *claim, int status, const char *why
                             bool sent)
 {
     claim->client->events->outcome_unknown(claim, status, why);
-    step_undecided(claim, LW__EV_UNKNOWN, sent);
+    step_undecided(claim, LW__EV_UNKNOWN, status, sent);
 }
 
 static void fail(struct lw__claim *claim, enum lw__error_class class, int status,
@@ -471,7 +474,7 @@ static void fail(struct lw__claim *claim, enum lw__error_class class, int status
                       claim->name->text, text);
     }
     claim->client->events->on_error(claim, status, text);
-    step_undecided(claim, LW__EV_REFUSED, sent);
+    step_undecided(claim, LW__EV_REFUSED, status, sent);
 }
 
 void lw__claim_server_error(struct lw__claim *claim, const char *text, bool undone)
@@ -507,7 +510,7 @@ bool lw__claim_without_fence(struct lw__claim *claim, uint64_t fence)
     }
     why = lw__node_reject_clock(node, (int64_t)fence);
     (void)lw__node_fence_fault(node); /* so that it is tried again */
-    outcome_unknown(claim, LW_EREDIS, why, true);
+    outcome_unknown(claim, LW_ECONN, why, true);
     return true;
 }
 
@@ -1151,6 +1154,14 @@ void lw__claim_event(struct lw__claim *claim, enum lw__event event)
         return;
     }
     lw__claim_step(claim, &input);
+}
+
+int lw__claim_release_status(const struct lw__claim *claim)
+{
+    bool in_flight = claim->command.request.prev != NULL &&
+                     claim->command.request.sent_us != 0;
+
+    return lw__machine_release_status(&claim->machine, in_flight);
 }
 
 void lw__claim_stand_by(struct lw__claim *claim, int64_t window_us)

@@ -57,28 +57,39 @@ static void finish(struct lw__inspect_call *call, int status, const char *why)
     lw__notify_inspected(call, status);
 }
 
+/* Ends a call whose command was not sent, with the class of the reason. A list ends with
+ * its own commands' class: a server that cannot be asked has withheld no lock. */
+static void finish_unsent(struct lw__inspect_call *call, const struct lw__node *node,
+                          const char *why)
+{
+    finish(call, call->list != NULL ? LW_ECONN : lw__node_error(node), why);
+}
+
 static void send_or_finish(struct lw__inspect_call *call,
                            const struct lw__command_type *type)
 {
     if (!lw__node_send_early(node_of(call), &call->command, type)) {
-        finish(call, LW_ECONN, lw__node_reason(node_of(call)));
+        finish_unsent(call, node_of(call), lw__node_reason(node_of(call)));
     }
 }
 
-/* Ends the call if the reply is an error. Returns true if it is. */
-static bool end_on_error(struct lw__inspect_call *call, const struct lw__reply *reply)
+/* Ends the call if the reply is an error. Returns true if it is. `breaks`: the command
+ * releases a holder, and may have been executed in part. */
+static bool end_on_error(struct lw__inspect_call *call, const struct lw__reply *reply,
+                         bool breaks)
 {
-    int status = LW_EREDIS;
     char why[LW_WHY_SIZE];
     const char *text;
+    int status;
 
     if (lw__reply_type(reply) != LW__REPLY_ERROR) {
         return false;
     }
     text = lw__reply_text(reply, NULL);
-    if (call->broken == NULL || lw__reply_undone(reply)) {
-        status = lw__classify_status(text);
-    } /* else the release may have been executed in part */
+    status = lw__classify_status(text);
+    if (status == LW_ECONN && breaks && !lw__reply_undone(reply)) {
+        status = LW_EUNKNOWN;
+    }
     finish(call, status, lw__explain(text, why));
     return true;
 }
@@ -120,8 +131,11 @@ static bool identities_replied(struct lw__command *command, const struct lw__rep
 
 static void failed(struct lw__command *command, const char *why, bool sent)
 {
-    (void)sent;
-    finish(call_of(command), LW_ECONN, why);
+    if (sent) {
+        finish(call_of(command), LW_ECONN, why);
+    } else {
+        finish_unsent(call_of(command), lw__node_of_command(command), why);
+    }
 }
 
 static const struct lw__command_type identities_type = {
@@ -266,7 +280,8 @@ static bool break_replied(struct lw__command *command, const struct lw__reply *r
     size_t holder = call->breaking;
     struct lw__released released;
 
-    if (retry_one_key(call, reply, &break_one_key_type) || end_on_error(call, reply)) {
+    if (retry_one_key(call, reply, &break_one_key_type) ||
+        end_on_error(call, reply, true)) {
         return true;
     }
     if (!decode_broken(call, reply, &released)) {
@@ -288,7 +303,11 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
 {
     struct lw__inspect_call *call = call_of(command);
 
-    finish(call, sent ? LW_EUNKNOWN : LW_ECONN, why);
+    if (sent) {
+        finish(call, LW_EUNKNOWN, why);
+    } else {
+        finish_unsent(call, lw__node_of_command(command), why);
+    }
 }
 
 static const struct lw__command_type break_type = {
@@ -351,7 +370,8 @@ static bool inspect_replied(struct lw__command *command, const struct lw__reply 
 
     lw__node_endpoint(lw__node_of_command(command), call->server);
     call->look.found.server = call->server;
-    if (retry_one_key(call, reply, &inspect_one_key_type) || end_on_error(call, reply)) {
+    if (retry_one_key(call, reply, &inspect_one_key_type) ||
+        end_on_error(call, reply, false)) {
         return true;
     }
     status = lw__inspect_reply_read(&call->look, reply);

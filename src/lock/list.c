@@ -221,8 +221,8 @@ static bool step_replied(struct lw__command *command, const struct lw__reply *re
 
 static void step_failed(struct lw__command *command, const char *why, bool sent)
 {
-    (void)sent;
-    finish(list_of(command), LW_ECONN, why);
+    finish(list_of(command),
+           sent ? LW_ECONN : lw__node_error(lw__node_of_command(command)), why);
 }
 
 static const struct lw__command_type step_type = {encode_step, step_replied, step_failed,
@@ -231,7 +231,7 @@ static const struct lw__command_type step_type = {encode_step, step_replied, ste
 static void send_step(struct lw__list *list, struct lw__node *node)
 {
     if (!lw__node_send_early(node, &list->command, &step_type)) {
-        finish(list, LW_ECONN, lw__node_reason(node));
+        finish(list, lw__node_error(node), lw__node_reason(node));
     }
 }
 
@@ -298,7 +298,7 @@ static void continue_scan(struct lw__list *list)
     } else if (complete) {
         finish(list, LW_OK, "");
     } else {
-        finish(list, LW_ECONN, lw__node_reason(node_at(list, 0)));
+        finish(list, lw__node_error(node_at(list, 0)), lw__node_reason(node_at(list, 0)));
     }
 }
 

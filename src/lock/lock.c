@@ -551,9 +551,12 @@ bool lw__lock_call_later(struct lw_lock *lock, int64_t after_ms, enum lw__later 
 
 void lw__lock_warn_retry(struct lw_lock *lock, int status, int64_t after_ms)
 {
-    const char *why = lw_lock_errstr(lock);
-    const char *what = status == LW_EBUSY ? "max_waiting others already wait"
-                                          : lw_strerror(status);
+    const char *why = lw_lock_errstr(lock), *what = lw_strerror(status);
+
+    if (status == LW_EBUSY) { /* the text says it all */
+        what = LW__FULL;
+        why = "";
+    }
 
     if (lock->client != NULL) {
         lw__log(&lock->client->log, LOG_WARNING, "%s: %s%s%s; retrying in %lld ms",

@@ -298,6 +298,10 @@ struct lw__vote_ops {
     bool (*renew)(struct lw__claim *claim, uint32_t lease_ms);
     /* Returns lw__quorum_reason. */
     const char *(*reason)(struct lw__quorum *quorum);
+    /* As lw__machine_release_status, of a release that is not over, from what the servers
+     * have replied so far. May also return LW_EREDIS. Fills in `why`, which has room for
+     * LW_WHY_SIZE bytes. */
+    int (*release_status)(const struct lw__claim *claim, char *why);
 };
 
 /* How a claim reports to its handles. */
@@ -346,6 +350,8 @@ struct lw__quorum {
 };
 
 /* ==== handles, claims, clients ==== */
+
+#define LW__FULL "max_waiting others already wait" /* the text of such an LW_EBUSY */
 
 #define LW__OWNER_SIZE 129 /* the longest owner, and a NUL */
 
@@ -710,8 +716,11 @@ int lw__turns_adopt(struct lw_lock *lock, const char *token);
 void lw__turns_release(struct lw_lock *lock);
 /* Detaches the holder's token for `keep_us`, or for the rest of its lease if it is 0. */
 void lw__turns_detach(struct lw_lock *lock, int64_t keep_us);
-/* Completes a pending release with LW_EUNKNOWN; it goes on without its handle. */
+/* Completes a pending release with lw__turns_release_status, or with LW_EREDIS if the
+ * server refuses. The claim goes on without its handle. */
 void lw__turns_abandon_release(struct lw_lock *lock);
+/* Returns the lw_error with which a pending release would be completed now. */
+int lw__turns_release_status(const struct lw_lock *lock);
 /* Takes a waiting handle out of the queue. */
 void lw__turns_cancel_wait(struct lw_lock *lock);
 /* The handle's timer; `arg` is the handle. */
@@ -807,6 +816,8 @@ void lw__claim_free(struct lw__claim *claim);
 void lw__claim_step(struct lw__claim *claim, struct lw__input *input);
 void lw__claim_event(struct lw__claim *claim,
                      enum lw__event event); /* without arguments */
+/* lw__machine_release_status of the claim's release, which is not over. */
+int lw__claim_release_status(const struct lw__claim *claim);
 /* Sends the first request: now, or in `rest_us`; behind the try of another claim. */
 void lw__claim_start(struct lw__claim *claim, int64_t rest_us);
 /* A claim that sleeps retries after `window_us` at the latest. */

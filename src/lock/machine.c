@@ -241,7 +241,8 @@ static struct lw__output give_up(struct lw__machine *m, const struct lw__input *
     if (reacquires) { /* an attempt before the refused one may have been executed */
         out.actions |= LW__DO_RELEASED;
         out.release_status = in->event == LW__EV_REFUSED && first ? LW_EREDIS
-                                                                  : LW_EUNKNOWN;
+                             : m->unconfirmed                     ? LW_EUNKNOWN
+                                                                  : LW_ECONN;
     }
     return out;
 }
@@ -524,6 +525,13 @@ static struct lw__output finish_release(struct lw__machine *m, int otherwise)
     return out;
 }
 
+int lw__machine_release_status(const struct lw__machine *m, bool in_flight)
+{
+    return m->release_confirmed          ? LW_OK
+           : m->unconfirmed || in_flight ? LW_EUNKNOWN
+                                         : LW_ECONN;
+}
+
 static struct lw__output on_released(struct lw__machine *m, const struct lw__input *in)
 {
     struct lw__output out;
@@ -553,14 +561,16 @@ static struct lw__output step_releasing(struct lw__machine *m, const struct lw__
         }
         return only(0);
     case LW__EV_REFUSED: /* an earlier attempt may have been executed */
-        return finish_release(m, m->unconfirmed ? LW_EUNKNOWN : LW_EREDIS);
+        return finish_release(m, m->unconfirmed        ? LW_EUNKNOWN
+                                 : in->unknown.for_now ? LW_ECONN
+                                                       : LW_EREDIS);
     case LW__EV_RETRY_NOW:
         return m->phase == LW__RELEASING ? only(0) : release(m, in->now_us);
     case LW__EV_DUE:
         if (in->now_us < m->release_until_us) {
             return release(m, in->now_us);
         }
-        return finish_release(m, LW_EUNKNOWN);
+        return finish_release(m, lw__machine_release_status(m, false));
     default:
         return only(0);
     }

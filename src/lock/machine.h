@@ -12,10 +12,12 @@
  * token requests the lock again.
  * Failures: after UNKNOWN (no reply, or none that decides) the machine retries after a
  * delay or when the link comes up: an acquisition by the script, also after a try; a
- * release until the lease has expired, and for at least one lease. REFUSED is permanent:
- * an acquisition fails, and what the token may hold is released; a release ends. At its
- * deadline an undelivered grant is requested again (UNDELIVERED), and a delivered one is
- * lost and then released (LOST_LOCALLY). LOST_ON_SERVER reports the loss. */
+ * release until the lease has expired, and for at least one lease. It then ends with
+ * LW_EUNKNOWN if an attempt was left without a reply, else with LW_ECONN. REFUSED is
+ * permanent: an acquisition fails, and what the token may hold is released; a release
+ * ends. At its deadline an undelivered grant is requested again (UNDELIVERED), and a
+ * delivered one is lost and then released (LOST_LOCALLY). LOST_ON_SERVER reports the
+ * loss. */
 #ifndef LW_MACHINE_H
 #define LW_MACHINE_H
 #include <stdbool.h>
@@ -114,7 +116,9 @@ struct lw__input {
         } not_adopted;
         struct {
             bool was_sent;
-        } unknown; /* also of LW__EV_REFUSED */
+            bool
+                for_now; /* LW__EV_REFUSED: not permanent, but no other attempt follows */
+        } unknown;       /* also of LW__EV_REFUSED */
         struct {
             int64_t holds_left; /* of the same owner */
             bool released, again;
@@ -201,6 +205,11 @@ struct lw__machine {
 void lw__machine_init(struct lw__machine *machine, int64_t window_us, int64_t lease_us);
 struct lw__output lw__machine_step(struct lw__machine *machine,
                                    const struct lw__input *input);
+/* Returns the lw_error of a release that is not over yet for a caller that waits no
+ * longer: LW_OK if a reply has confirmed it; LW_EUNKNOWN if an attempt was left without a
+ * reply, or is in flight; else LW_ECONN, because every attempt was answered, or none was
+ * sent. Called by turns.c when request_timeout_ms or close_timeout_ms has passed. */
+int lw__machine_release_status(const struct lw__machine *machine, bool in_flight);
 /* Returns true for the events that may begin a delay: no other needs jitter. */
 static inline bool lw__machine_delays(enum lw__event event)
 {

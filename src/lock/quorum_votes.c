@@ -412,39 +412,79 @@ static void release_all(struct lw__votes *votes)
     }
 }
 
+struct releases {
+    unsigned without; /* votes that are not held any longer */
+    unsigned not_held, pending, refused, unknown;
+};
+
+/* With `now` a pending release counts as it would be completed now. */
+static struct releases count_releases(const struct lw__votes *votes, bool now)
+{
+    struct releases count = {0};
+
+    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+        const struct lw__vote *vote = &votes->vote[i];
+        int status = vote->released == PENDING && now
+                         ? lw__turns_release_status(vote->lock)
+                         : vote->released;
+
+        count.without += status == LW_OK || status == LW_ENOTHELD;
+        count.not_held += status == LW_ENOTHELD;
+        count.pending += status == PENDING;
+        count.refused += status == LW_EREDIS;
+        count.unknown += status == LW_EUNKNOWN;
+    }
+    return count;
+}
+
+/* Returns the outcome if no majority has confirmed its release. It is known if the
+ * servers whose reply is missing would not complete a majority. */
+static int unconfirmed_status(const struct lw__votes *votes, const struct releases *count)
+{
+    unsigned majority = lw__votes_majority(votes);
+
+    if (count->without + count->unknown >= majority) {
+        return LW_EUNKNOWN;
+    }
+    return count->refused > lw__votes_count(votes) - majority ? LW_EREDIS : LW_ECONN;
+}
+
+static int release_status(const struct lw__claim *claim, char *why)
+{
+    const struct lw__votes *votes = claim->extras->votes;
+    struct releases count = count_releases(votes, true);
+
+    explain(votes, why);
+    return unconfirmed_status(votes, &count);
+}
+
 static void count_released(struct lw__votes *votes)
 {
     struct lw__claim *claim = votes->claim;
-    unsigned without = 0, not_held = 0, pending = 0, refused = 0;
+    struct releases count = count_releases(votes, false);
     struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = lw__now_us()};
     char why[LW_WHY_SIZE];
+    int status;
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
-        int status = votes->vote[i].released;
-
-        without += status == LW_OK || status == LW_ENOTHELD;
-        not_held += status == LW_ENOTHELD;
-        pending += status == PENDING;
-        refused += status == LW_EREDIS;
-    }
-    if (without >= lw__votes_majority(votes)) {
-        input.released.released = not_held <=
+    if (count.without >= lw__votes_majority(votes)) {
+        input.released.released = count.not_held <=
                                   lw__votes_count(votes) - lw__votes_majority(votes);
         lw__claim_step(claim, &input);
         return;
     }
-    if (pending > 0) {
+    if (count.pending > 0) {
         return;
     }
+    status = unconfirmed_status(votes, &count);
     explain(votes, why);
-    claim->client->events->on_error(claim, refused > 0 ? LW_EREDIS : LW_ECONN, why);
-    if (refused <= lw__votes_count(votes) - lw__votes_majority(votes)) {
-        /* The members go on releasing. */
+    claim->client->events->on_error(claim, count.refused > 0 ? LW_EREDIS : LW_ECONN, why);
+    if (status == LW_EUNKNOWN) { /* the members go on releasing */
         input.event = LW__EV_UNKNOWN;
         input.unknown.was_sent = true;
         lw__claim_step(claim, &input);
     }
     input.event = LW__EV_REFUSED;
+    input.unknown.for_now = status == LW_ECONN;
     lw__claim_step(claim, &input);
 }
 
@@ -632,4 +672,5 @@ static void free_votes(struct lw__claim *claim)
 }
 
 const struct lw__vote_ops lw__quorum_votes_ops = {
-    make, free_votes, stepped, lw__quorum_ask_match, renew_all, lw__quorum_reason};
+    make,      free_votes,        stepped,       lw__quorum_ask_match,
+    renew_all, lw__quorum_reason, release_status};

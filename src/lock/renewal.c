@@ -566,7 +566,7 @@ static void call_refused(struct lw__renew_call *call, const char *error)
         }
     }
     lw__handle_set_error(call->lock, lw__classify_status(error), lw__explain(error, why));
-    lw__notify_renewed(call, LW_EREDIS);
+    lw__notify_renewed(call, lw__classify_status(error));
 }
 
 static bool call_answered(struct lw__command *command, const struct lw__reply *reply)

@@ -119,6 +119,14 @@ static void end_busy(struct lw__claim *claim, struct lw_lock *lock)
     lock->retry_ms = busy_for_ms(claim);
 }
 
+/* Ends a handle because max_waiting others wait, which the lock being held does not say.
+ */
+static void end_full(struct lw__claim *claim, struct lw_lock *lock)
+{
+    end_busy(claim, lock);
+    lw__handle_set_error(lock, LW_EBUSY, LW__FULL);
+}
+
 /* Waiters of the holder's owner enter; others that try once end. */
 static void admit_co_holders(struct lw__claim *claim)
 {
@@ -249,7 +257,7 @@ int lw__turns_join(struct lw_lock *lock)
         uint32_t tokenless = count_tokenless(lock->name);
 
         if (tokenless >= lock->queue_limit) {
-            end_busy(lock->name->claims, lock);
+            end_full(lock->name->claims, lock);
             return 0;
         }
         lock->queue_limit -= tokenless;
@@ -414,12 +422,48 @@ static void end_wait(struct lw_lock *lock)
     }
 }
 
+int lw__turns_release_status(const struct lw_lock *lock)
+{
+    const struct lw__claim *claim = lock->claim;
+
+    if (claim == NULL) {
+        return lock->notice.status;
+    }
+    return lw__claim_release_status(claim);
+}
+
+/* Returns the lw_error of a release that is known not to have been executed. Its text is
+ * why there is no connection, or the last reply's. */
+static int explain_not_released(struct lw_lock *lock)
+{
+    lw__handle_set_link_error(lock);
+    if (lock->extras->errstr == NULL) {
+        lw__handle_set_error(lock, LW_ECONN, "the release could not be sent in time");
+    }
+    return lock->error == LW_EREDIS ? LW_EREDIS : LW_ECONN;
+}
+
 void lw__turns_abandon_release(struct lw_lock *lock)
 {
+    struct lw__claim *claim = lock->claim;
+    char why[LW_WHY_SIZE];
+    int status;
+
     lw__timer_cancel(lock->client->loop, &lock->timer);
-    lock->claim->releasing = NULL;
+    if (claim->extras->votes != NULL) {
+        status = claim->client->quorum->ops->release_status(claim, why);
+        lw__handle_set_error(lock, status == LW_EREDIS ? LW_EREDIS : LW_ECONN, why);
+    } else {
+        status = lw__turns_release_status(lock);
+        if (status == LW_ECONN) {
+            status = explain_not_released(lock);
+        } else if (status == LW_EUNKNOWN && lock->extras->errstr == NULL) {
+            lw__handle_set_error(lock, LW_ECONN, "no reply to the release in time");
+        }
+    }
+    claim->releasing = NULL;
     lock->claim = NULL;
-    lw__notify_lock(lock, LW__NOTICE_RELEASED, LW_EUNKNOWN);
+    lw__notify_lock(lock, LW__NOTICE_RELEASED, status);
 }
 
 void lw__turns_timer(void *arg)
@@ -433,9 +477,6 @@ void lw__turns_timer(void *arg)
         }
     } else if (lock->state == LW_RELEASING) {
         lw__turns_abandon_release(lock);
-        if (lock->extras->errstr == NULL) {
-            lw__handle_set_error(lock, LW_ECONN, "no reply to the release in time");
-        }
     } else if (lock->state == LW_WAITING && !lock->granted) {
         end_wait(lock);
     } else if (lw__handle_deadline_us(lock) - lw__handle_least_us(lock) > lw__now_us()) {
@@ -723,7 +764,7 @@ static void note_place(struct lw__claim *claim)
         lock->queue_limit = 0;
     } else if (claim->full && !lw__machine_is_acquiring(claim->machine.phase)) {
         lw__handle_stop_waiting(claim, lock);
-        lw__handle_end(lock, LW_EBUSY);
+        end_full(claim, lock);
         lock->retry_ms = claim->asking.remaining_ms;
         lw__claim_event(claim, LW__EV_CANCEL);
     }
@@ -772,7 +813,7 @@ static void released(struct lw__claim *claim, int status)
 {
     struct lw_lock *lock = claim->releasing;
 
-    if (status != LW_EUNKNOWN && status != LW_EREDIS) {
+    if (status == LW_OK || status == LW_STILLHELD || status == LW_ENOTHELD) {
         clear_error(claim);
     }
     claim->releasing = NULL;

@@ -6,14 +6,15 @@
  * with its code, too. */
 #include "redis/classify.h"
 
+#include "base/outcome.h"
 #include "lockwire.h"
 
 #include <string.h>
 
-/* A command of a script named a key that does not exist, in a slot that is migrating. The
- * script itself has just deleted the key, and its earlier writes remain. */
-#define NOT_HERE "ERR Script attempted to access a non local key"
-#define NOT_HERE_BY_VALKEY "ERR Attempted to access a non local key"
+/* "Attempted to access a non local key": a command of a script named a key that does not
+ * exist, in a slot that is migrating. The script itself has just deleted the key, and its
+ * earlier writes remain. */
+
 #define TOO_MANY "ERR max number of clients"
 
 /* A command of a script got CLUSTERDOWN: the script began, since the node may be read
@@ -56,21 +57,11 @@ enum lw__error_class lw__classify(const char *error)
         const char *code;
         enum lw__error_class class;
     } codes[] = {
-        {"NOSCRIPT", LW__ERR_NOSCRIPT},
-        {"LOADING", LW__ERR_LINK},
+#define CODE(code, class, sentence) {code, LW__ERR_##class},
+        LW__OUTCOME_NOT_NOW_MAP(CODE)
+#undef CODE
+            {"NOSCRIPT", LW__ERR_NOSCRIPT},
         {"NOAUTH", LW__ERR_LINK},
-        {"READONLY", LW__ERR_LINK},
-        {"MASTERDOWN", LW__ERR_LINK},
-        {TOO_MANY, LW__ERR_LINK},
-        {"DENIED", LW__ERR_LINK},
-        {"BUSY", LW__ERR_TRANSIENT},
-        {"OOM", LW__ERR_TRANSIENT},
-        {"MISCONF", LW__ERR_TRANSIENT},
-        {"NOREPLICAS", LW__ERR_TRANSIENT},
-        {"TRYAGAIN", LW__ERR_TRANSIENT},
-        {"ASK", LW__ERR_TRANSIENT},
-        {NOT_HERE, LW__ERR_TRANSIENT},
-        {NOT_HERE_BY_VALKEY, LW__ERR_TRANSIENT},
     };
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
@@ -131,30 +122,43 @@ bool lw__classify_topology(const char *error)
 
 int lw__classify_status(const char *error)
 {
-    bool unavailable = lw__classify(error) == LW__ERR_LINK || lw__classify_down(error) ||
-                       lw__classify_moving(error) || lw__classify_moved(error) ||
-                       begins_with(error, NOT_HERE) ||
-                       begins_with(error, NOT_HERE_BY_VALKEY);
+    enum lw__error_class class = lw__classify(error);
+    bool not_now = class == LW__ERR_LINK || class == LW__ERR_TRANSIENT ||
+                   lw__classify_moved(error);
 
-    return unavailable && !lw__classify_account(error) ? LW_ECONN : LW_EREDIS;
+    return not_now && !lw__classify_account(error) ? LW_ECONN : LW_EREDIS;
 }
 
 /* Servers return these codes before they execute a command. Proxies use other ones. */
-bool lw__classify_undone(const char *error)
+static bool is_undone_command(const char *error)
 {
     static const char *const codes[] = {
         "CLUSTERDOWN", "TRYAGAIN", "ASK",    "MOVED", "LOADING", "MASTERDOWN", "NOAUTH",
         "BUSY",        "READONLY", "NOPERM", "OOM",   "MISCONF", "NOREPLICAS"};
 
-    if (strstr(error, "user_script") != NULL) {
-        return false;
-    }
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
         if (begins_with(error, codes[i])) {
             return true;
         }
     }
     return false;
+}
+
+/* A server refuses a script's write by one of these codes only if it has refused all
+ * writes of that script so far: the state does not change while a script runs, and OOM is
+ * for the first write. */
+static bool is_undone_script(const char *error)
+{
+    const char *own_words = lw__classify_own_words(error);
+
+    return begins_with(own_words, "OOM") || begins_with(own_words, "MISCONF") ||
+           begins_with(own_words, "NOREPLICAS") || begins_with(own_words, "READONLY");
+}
+
+bool lw__classify_undone(const char *error)
+{
+    return strstr(error, "user_script") != NULL ? is_undone_script(error)
+                                                : is_undone_command(error);
 }
 
 /* Returns the text after the prefix, or NULL if the text does not begin with it. */

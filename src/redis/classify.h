@@ -7,7 +7,7 @@
 enum lw__error_class {
     LW__ERR_NOSCRIPT,  /* send the script's text */
     LW__ERR_LINK,      /* this connection is unusable: LOADING, NOAUTH, READONLY ... */
-    LW__ERR_TRANSIENT, /* the outcome may be unknown, retry: BUSY, OOM, MISCONF ... */
+    LW__ERR_TRANSIENT, /* retry on this connection: BUSY, OOM, MISCONF ... */
     LW__ERR_REFUSED    /* refused permanently: NOPERM and all others */
 };
 enum lw__error_class lw__classify(const char *error);
@@ -35,13 +35,13 @@ bool lw__classify_login(const char *error);
  * asked for the slots: true also if the service is unknown, or the server is no sentinel
  * or no node of a cluster. */
 bool lw__classify_topology(const char *error);
-/* Returns the lw_error that an error reply to a lock's command is for the caller:
- * LW_ECONN if the server or the cluster cannot serve the lock now (LOADING, READONLY,
- * MASTERDOWN, CLUSTERDOWN, a slot that moves ...), LW_EREDIS if the server refuses. */
+/* Returns the lw_error that an error reply to a lock's command is for the caller, by the
+ * table of outcomes (base/outcome.h): LW_ECONN for not now, LW_EREDIS for never. */
 int lw__classify_status(const char *error);
-/* Returns true if the command had no effect, because the server rejected the command
- * itself. Returns false for the error of a script, which may have written before. `error`
- * is the whole reply, not the result of lw__classify_own_words. */
+/* Returns true if the command had no effect: the server rejected the command itself, or
+ * every write of the script. Returns false for any other error of a script, which may
+ * have written before. `error` is the whole reply, not the result of
+ * lw__classify_own_words. */
 bool lw__classify_undone(const char *error);
 /* Returns the text behind the prefix with which servers before 7.0 report a position in a
  * script, and any other error unchanged. */

@@ -199,7 +199,7 @@ static void note_fault(struct lw__node *node, int level, enum lw__error_class cl
                 why);
     }
     node->fence_fault.class = class;
-    node->fence_fault.status = lw__classify_status(error);
+    node->fence_fault.status = class == LW__ERR_REFUSED ? LW_EREDIS : LW_ECONN;
     lw__escape(why, node->fence_fault.why, sizeof(node->fence_fault.why));
 }
 

@@ -203,10 +203,11 @@ static void released(struct session *session, int status)
         report("'%s' was lost before it could be released", name);
         run_hook(session, LOST_HOOK_LOST, name, lw_strerror(status));
         session->code = exit_code_for(status, LW_OK, EXIT_BUSY);
-    } else if (status == LW_EREDIS) {
+    } else if (status == LW_EREDIS || status == LW_ECONN) {
         report_drop(errstr);
-        report("the server refused to release '%s'; it stays locked until its lease "
-               "expires%s%s",
+        report("%s '%s'; it stays locked until its lease expires%s%s",
+               status == LW_EREDIS ? "the server refused to release"
+                                   : "no server could release",
                name, colon, errstr);
         session->code = exit_code_for(status, LW_OK, EXIT_BUSY);
     } else if (status < 0) {

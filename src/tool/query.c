@@ -60,6 +60,13 @@ void query_fail(struct query *query, int status, const char *why)
     query_end(query, exit_code_for(status, LW_OK, EXIT_BUSY));
 }
 
+void query_fail_link(struct query *query, const char *why)
+{
+    int error = lw_client_error(query->client);
+
+    query_fail(query, error != LW_OK ? error : LW_ECONN, why);
+}
+
 /* Returns true if the first connection failed permanently, so that waiting is useless. */
 static bool is_permanent(const struct query *query, int error)
 {
@@ -83,7 +90,7 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     } else if (query->events->down) {
         query->events->down(query, why);
     } else {
-        query_fail(query, LW_ECONN, why);
+        query_fail_link(query, why);
     }
 }
 

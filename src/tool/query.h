@@ -54,6 +54,8 @@ const struct lw_master *query_master(const struct query *query, struct lw_master
  * -1 without --guard. */
 int64_t query_guard_left_ms(const struct query *query);
 void query_end(struct query *query, int code);
+/* Reports that the link is down, with the class of the reason, and ends the query. */
+void query_fail_link(struct query *query, const char *why);
 /* Reports a call or a callback with this status, and ends the query. */
 void query_fail(struct query *query, int status, const char *why);
 

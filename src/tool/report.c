@@ -112,23 +112,79 @@ void report_kept(void)
 
 /* ---- failures ---- */
 
-static const char *reason_of(int error, bool link_up)
+/* Returns true if the text has this error of a server: at its beginning, or behind the
+ * step at which the server sent it ("CLIENT SETNAME: LOADING ..."). */
+static bool has_code(const char *text, const char *code)
+{
+    size_t length = strlen(code);
+
+    for (; text != NULL; text = strstr(text, ": ")) {
+        text += strncmp(text, ": ", 2) == 0 ? 2 : 0;
+        if (strncmp(text, code, length) == 0 &&
+            (text[length] == ' ' || text[length] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *report_state(const char *why)
+{
+    static const struct {
+        const char *code, *sentence;
+    } states[] = {
+#define STATE(code, class, sentence) {code, sentence},
+        LW__OUTCOME_NOT_NOW_MAP(STATE)
+#undef STATE
+    };
+
+    for (size_t i = 0; i < sizeof(states) / sizeof(*states); i++) {
+        if (has_code(why, states[i].code)) {
+            return states[i].sentence;
+        }
+    }
+    return NULL;
+}
+
+static enum lw__outcome outcome_of(int error)
 {
     switch (error) {
-    case LW_EREDIS:
-        return link_up ? "refused by the server" : "the server rejected the connection";
-    case LW_ECONN:
-        return link_up ? "the server cannot process the request now"
-                       : "no connection to the server";
+#define OUTCOME(error, outcome)                                                          \
+    case error:                                                                          \
+        return LW__OUTCOME_##outcome;
+        LW__OUTCOME_OF_ERROR_MAP(OUTCOME)
+#undef OUTCOME
     default:
-        return lw_strerror(error);
+        return LW__OUTCOME_SYSTEM;
     }
+}
+
+static const char *reason_of(int error, bool link_up, const char *why)
+{
+    static const char *const sentences[] = {
+#define SENTENCE(outcome, code, retried, sentence) sentence,
+        LW__OUTCOME_MAP(SENTENCE)
+#undef SENTENCE
+    };
+    enum lw__outcome outcome = outcome_of(error);
+    const char *state = outcome == LW__OUTCOME_NOT_NOW ? report_state(why) : NULL;
+
+    if (state != NULL) {
+        return state;
+    }
+    if (!link_up && outcome == LW__OUTCOME_NOT_NOW) {
+        return "no connection to the server";
+    }
+    if (!link_up && outcome == LW__OUTCOME_NEVER) {
+        return "the server rejected the connection";
+    }
+    return outcome == LW__OUTCOME_SYSTEM ? lw_strerror(error) : sentences[outcome];
 }
 
 void report_failure(const char *action, const char *name, int error, bool link_up,
                     const char *why)
 {
-    const char *reason = reason_of(error, link_up), *colon = *why ? ": " : "";
+    const char *reason = reason_of(error, link_up, why), *colon = *why ? ": " : "";
 
     report_drop(why);
     if (name != NULL) {
@@ -163,39 +219,36 @@ bool report_is_no_connection(const char *message)
     return strncmp(message, begin, sizeof(begin) - 1) == 0;
 }
 
-static int code_of_cause(int cause, int otherwise)
+static int code_of(int error, int busy)
 {
-    switch (cause) {
-    case LW_ECONN:
-        return EXIT_NO_SERVER;
-    case LW_EREDIS:
-        return EXIT_REFUSED;
-    case LW_ESYSTEM:
-    case LW_ENOMEM:
-        return EXIT_SYSTEM;
-    default:
-        return otherwise;
-    }
+    static const int codes[] = {
+#define EXIT_CODE(outcome, code, retried, sentence) code,
+        LW__OUTCOME_MAP(EXIT_CODE)
+#undef EXIT_CODE
+    };
+    enum lw__outcome outcome = outcome_of(error);
+
+    return outcome == LW__OUTCOME_BUSY ? busy : codes[outcome];
 }
 
 int exit_code_for(int status, int cause, int busy)
 {
-    switch (status) {
-    case LW_EINVAL:
-        return EXIT_USAGE;
-    case LW_EBUSY:
-    case LW_EDEADLOCK:
-        return busy;
-    case LW_ETIMEOUT: /* busy until the end, or never requested successfully */
-        return code_of_cause(cause, busy);
-    case LW_ELOST:
-    case LW_ENOTHELD:
-        return code_of_cause(cause == LW_EREDIS ? cause : LW_OK, EXIT_LOST);
-    case LW_ECONN:
-        return code_of_cause(cause, EXIT_NO_SERVER);
-    case LW_EREDIS: /* or a cluster without the slot, a server that is loading */
-        return code_of_cause(cause, EXIT_REFUSED);
+    bool by_cause = false;
+
+    switch (outcome_of(status)) {
+    case LW__OUTCOME_LOST: /* silence or a state of the server is not the caller's fault
+                            */
+        by_cause = cause == LW_EREDIS;
+        break;
+    case LW__OUTCOME_BUSY: /* or, with LW_ETIMEOUT, never requested successfully */
+        by_cause = status == LW_ETIMEOUT && cause != LW_OK;
+        break;
+    case LW__OUTCOME_NOT_NOW:
+    case LW__OUTCOME_NEVER:
+        by_cause = cause != LW_OK;
+        break;
     default:
-        return EXIT_SYSTEM;
+        break;
     }
+    return code_of(by_cause ? cause : status, busy);
 }

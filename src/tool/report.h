@@ -2,6 +2,8 @@
 /* The command's messages on the standard error output, and its exit codes. */
 #ifndef LW_TOOL_REPORT_H
 #define LW_TOOL_REPORT_H
+#include "base/outcome.h"
+
 #include <stdbool.h>
 
 struct event_base;
@@ -24,10 +26,15 @@ void report_kept(void);
  * accepts nothing (Ctrl-S), nothing is written. */
 void report_transient(const char *line);
 
-/* Reports "cannot ACTION 'NAME': " with the reason, which depends on the lw_error and on
- * the state of the link, and with `why`, more text or "". `name` may be NULL. */
+/* Reports "cannot ACTION 'NAME': " with the reason, and with `why`, more text or "". The
+ * reason depends on the lw_error, on the state of the link, and on the server's error in
+ * `why`. `name` may be NULL. */
 void report_failure(const char *action, const char *name, int error, bool link_up,
                     const char *why);
+
+/* Returns the sentence for the state of the server that the text names ("the server is
+ * out of memory" for an OOM), or NULL if it names none. */
+const char *report_state(const char *why);
 
 /* Called by main() if the standard output was closed from the start: report_flush fails
  * from then on. */
@@ -41,21 +48,23 @@ bool report_flush(void);
 bool report_is_no_connection(const char *message);
 
 enum exit_code {
-    EXIT_NOT_HELD = 1,   /* status, break: not held; break: not by that token */
-    EXIT_USAGE = 64,     /* EX_USAGE: bad options or names */
-    EXIT_NO_SERVER = 69, /* EX_UNAVAILABLE: no connection to the server */
-    EXIT_LOST = 70,      /* EX_SOFTWARE: the lock was lost while COMMAND ran */
-    EXIT_SYSTEM = 71,    /* EX_OSERR: cannot fork, out of memory ... */
-    EXIT_BUSY = 75,      /* EX_TEMPFAIL: held by another client until the wait ended */
-    EXIT_REFUSED = 77,   /* EX_NOPERM: the server refuses */
+    EXIT_NOT_HELD = 1, /* status, break: not held; break: not by that token */
+    /* The numbers of these are in the table of outcomes. */
+    EXIT_USAGE = LW__EXIT_INVALID,     /* EX_USAGE: bad options or names */
+    EXIT_NO_SERVER = LW__EXIT_NOT_NOW, /* EX_UNAVAILABLE: no server can do it now */
+    EXIT_LOST = LW__EXIT_LOST,         /* EX_SOFTWARE: lost while COMMAND ran */
+    EXIT_SYSTEM = LW__EXIT_SYSTEM,     /* EX_OSERR: cannot fork, out of memory ... */
+    EXIT_BUSY = LW__EXIT_BUSY,     /* EX_TEMPFAIL: held by another client until the end */
+    EXIT_REFUSED = LW__EXIT_NEVER, /* EX_NOPERM: the server refuses */
     EXIT_CANNOT_EXECUTE = 126,
     EXIT_NOT_FOUND = 127,
     EXIT_SIGNAL = 128 /* plus the number of the signal */
 };
 
-/* Returns the exit code for a call that ended with this lw_error. `cause` is the value of
- * lw_lock_error or lw_client_error: it decides if `status` fits both a busy lock and a
- * server that is unreachable or refuses. `busy` is the code for a busy lock. */
+/* Returns the exit code for a call that ended with this lw_error, by the table of
+ * outcomes. `cause` is the value of lw_lock_error or lw_client_error: unless it is LW_OK,
+ * it decides about LW_ETIMEOUT, LW_ECONN and LW_EREDIS, and about a loss if the server
+ * refused. `busy` is the code for a busy lock. */
 int exit_code_for(int status, int cause, int busy);
 
 #endif

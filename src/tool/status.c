@@ -127,7 +127,7 @@ static void on_down(struct query *query, const char *why)
     if (request->written) {
         query_end(query, request->code);
     } else {
-        query_fail(query, LW_ECONN, why);
+        query_fail_link(query, why);
     }
 }
 

@@ -290,8 +290,9 @@ static const char watch_output[] =
     "  --json         a line with an object like that of `lockwire status --json`,\n"
     "                 and the time: for the first look, for each that differs in more\n"
     "                 than passing times, and for the first after an outage. An\n"
-    "                 outage is an object with name, outage (no answer, or no\n"
-    "                 connection), why, age_ms (of the last look) and time\n";
+    "                 outage is an object with name, outage (no answer, no\n"
+    "                 connection, or not now), why, age_ms (of the last look) and\n"
+    "                 time\n";
 
 static const char list_output[] =
     "Output:\n"

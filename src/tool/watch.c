@@ -35,7 +35,7 @@
 
 /* Why there is no newer state. */
 struct watch_outage {
-    const char *kind; /* "no answer", "no connection"; NULL: there is no outage */
+    const char *kind; /* "no answer", "no connection", "not now"; NULL: no outage */
     char why[2000];   /* or "" */
 };
 
@@ -452,6 +452,15 @@ static void note_no_connection(struct watch *watch, const char *why)
     note_outage(watch, "no connection", *why ? why : "connecting");
 }
 
+static void note_not_now(struct watch *watch, const char *why)
+{
+    if (report_state(why) != NULL) {
+        note_outage(watch, "not now", why);
+    } else {
+        note_no_connection(watch, why);
+    }
+}
+
 /* ---- the looks ---- */
 
 static bool show(struct watch *watch, const struct lw_inspection *seen)
@@ -492,6 +501,13 @@ static void schedule(struct watch *watch)
     }
 }
 
+/* Returns true if the failure is waited out: a refusal as well, once the lock was seen,
+ * because a password or a permission may be changing. */
+static bool is_outage(const struct watch *watch, int result)
+{
+    return result == LW_ECONN || (result == LW_EREDIS && watch->answer_ms >= 0);
+}
+
 static void on_inspected(struct lw_client *client, int result,
                          const struct lw_inspection *seen, const char *why, void *arg)
 {
@@ -508,12 +524,12 @@ static void on_inspected(struct lw_client *client, int result,
         watch->due_ms = system_now_ms() + watch->query.options->interval_ms;
         watch->outage = (struct watch_outage){.kind = NULL};
         shown(watch, show(watch, seen));
-    } else if (result != LW_ECONN) {
+    } else if (!is_outage(watch, result)) {
         query_fail(&watch->query, result, why);
     } else if (watch->up) { /* at first on_down may follow, with a better reason */
         watch->due_ms = system_now_ms() + interval_ms(watch, TICK_MS);
         if (watch->failures++ > 0) {
-            note_no_connection(watch, why);
+            note_not_now(watch, why);
         }
     }
     schedule(watch);

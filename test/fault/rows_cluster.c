@@ -626,7 +626,7 @@ CELL(cluster_down__waiter_W2)
     free_hold(A);
 }
 
-CELL(cluster_down__release_EUNKNOWN)
+CELL(cluster_down__release_ECONN)
 {
     struct hold *A;
 
@@ -634,7 +634,7 @@ CELL(cluster_down__release_EUNKNOWN)
     A = own(client("a"), LONG_MS);
     call_down();
     release_hold(A);
-    expect_released(A, LW_EUNKNOWN);
+    expect_released(A, LW_ECONN);
 }
 
 CELL(cluster_down_for_a_while__owner_kept)
@@ -731,7 +731,7 @@ int main(int argc, char **argv)
         PLAY_OURS(master_killed__release_on_its_way_OK),
         PLAY_OURS(cluster_down__owner_O1),
         PLAY_OURS(cluster_down__waiter_W2),
-        PLAY_OURS(cluster_down__release_EUNKNOWN),
+        PLAY_OURS(cluster_down__release_ECONN),
         PLAY_OURS(cluster_down_for_a_while__owner_kept),
         PLAY_OURS(cluster_down_for_a_while__waiter_W1),
         PLAY_OURS(master_lost__owner_O1),

@@ -83,7 +83,7 @@ CELL(maxclients__waiter_W2_backing_off)
     empty_again();
 }
 
-CELL(maxclients__release_EUNKNOWN)
+CELL(maxclients__release_ECONN)
 {
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
 
@@ -91,7 +91,7 @@ CELL(maxclients__release_EUNKNOWN)
     kill_links(A->peer);
     UNTIL(!A->peer->up);
     release_hold(A);
-    expect_released(A, LW_EUNKNOWN);
+    expect_released(A, LW_ECONN);
     empty_again();
     UNTIL(redis_int("EXISTS x") == 0);
 }
@@ -148,7 +148,7 @@ CELL(password_rotated_back__waiter_W1)
     expect_W1(B);
 }
 
-CELL(password_rotated__release_EUNKNOWN)
+CELL(password_rotated__release_EREDIS)
 {
     struct hold *A;
 
@@ -158,7 +158,7 @@ CELL(password_rotated__release_EUNKNOWN)
     kill_links(A->peer);
     UNTIL(!A->peer->up);
     release_hold(A);
-    expect_released(A, LW_EUNKNOWN);
+    expect_released(A, LW_EREDIS);
     make_user();
     UNTIL(redis_int("EXISTS x") == 0);
 }
@@ -210,12 +210,12 @@ int main(int argc, char **argv)
         PLAY(maxclients__owner_with_a_connection_unaffected),
         PLAY(maxclients__owner_without_O1),
         PLAY(maxclients__waiter_W2_backing_off),
-        PLAY(maxclients__release_EUNKNOWN),
+        PLAY(maxclients__release_ECONN),
         PLAY(password_rotated__owner_with_a_connection_unaffected),
         PLAY(password_rotated__owner_without_O1),
         PLAY(password_rotated__waiter_W2_backing_off),
         PLAY(password_rotated_back__waiter_W1),
-        PLAY(password_rotated__release_EUNKNOWN),
+        PLAY(password_rotated__release_EREDIS),
         PLAY(permission_taken__owner_O1),
         PLAY(permission_taken__waiter_EREDIS_at_once),
         PLAY(permission_taken__release_EREDIS),

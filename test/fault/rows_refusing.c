@@ -144,7 +144,8 @@ static void kill_script(void)
 
 /* ---- what all of these promise ---- */
 
-#define REFUSAL(name, begin, end)                                                        \
+/* `outcome` is EUNKNOWN if the server does not reply at all, else ECONN. */
+#define REFUSAL(name, begin, end, outcome)                                               \
     CELL(name##__owner_O1)                                                               \
     {                                                                                    \
         struct hold *A = own(client_at("a", stage.server.url), SHORT_MS);                \
@@ -184,26 +185,26 @@ static void kill_script(void)
         release_hold(A);                                                                 \
         expect_W1(B);                                                                    \
     }                                                                                    \
-    CELL(name##__release_EUNKNOWN)                                                       \
+    CELL(name##__release_##outcome)                                                      \
     {                                                                                    \
         struct hold *A = own(client_at("a", stage.server.url), LONG_MS);                 \
                                                                                          \
         begin();                                                                         \
         release_hold(A);                                                                 \
-        expect_released(A, LW_EUNKNOWN);                                                 \
+        expect_released(A, LW_##outcome);                                                \
         end();                                                                           \
         UNTIL(redis_int("EXISTS x") == 0);                                               \
     }
-#define PLAY_REFUSAL(name)                                                               \
+#define PLAY_REFUSAL(name, outcome)                                                      \
     PLAY(name##__owner_O1), PLAY(name##__owner_kept_if_it_ends_in_time),                 \
         PLAY(name##__waiter_W2), PLAY(name##__waiter_W1_when_it_ends),                   \
-        PLAY(name##__release_EUNKNOWN)
+        PLAY(name##__release_##outcome)
 
-REFUSAL(noreplicas, want_replicas, want_no_replicas)
-REFUSAL(misconf, fail_to_save, save_no_more)
-REFUSAL(demoted, demote, promote)
-REFUSAL(paused_for_writes, pause_writes, go_on)
-REFUSAL(busy, run_without_end, kill_script)
+REFUSAL(noreplicas, want_replicas, want_no_replicas, ECONN)
+REFUSAL(misconf, fail_to_save, save_no_more, ECONN)
+REFUSAL(demoted, demote, promote, ECONN)
+REFUSAL(paused_for_writes, pause_writes, go_on, EUNKNOWN)
+REFUSAL(busy, run_without_end, kill_script, ECONN)
 
 int main(int argc, char **argv)
 {
@@ -211,11 +212,11 @@ int main(int argc, char **argv)
         PLAY(out_of_memory__owner_renews),
         PLAY(out_of_memory__waiter_W2),
         PLAY(out_of_memory__release_OK),
-        PLAY_REFUSAL(noreplicas),
-        PLAY_REFUSAL(misconf),
-        PLAY_REFUSAL(demoted),
-        PLAY_REFUSAL(paused_for_writes),
-        PLAY_REFUSAL(busy),
+        PLAY_REFUSAL(noreplicas, ECONN),
+        PLAY_REFUSAL(misconf, ECONN),
+        PLAY_REFUSAL(demoted, ECONN),
+        PLAY_REFUSAL(paused_for_writes, EUNKNOWN),
+        PLAY_REFUSAL(busy, ECONN),
     };
 
     (void)argc;

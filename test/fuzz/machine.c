@@ -226,7 +226,7 @@ static void check_releases(struct run *run, const struct lw__machine *was,
         run->releases--;
         CHECK(out->release_status == LW_OK || out->release_status == LW_STILLHELD ||
               out->release_status == LW_ENOTHELD || out->release_status == LW_EUNKNOWN ||
-              out->release_status == LW_EREDIS);
+              out->release_status == LW_ECONN || out->release_status == LW_EREDIS);
     }
     if (is->phase == LW__ENDED) {
         CHECK(run->releases == 0);

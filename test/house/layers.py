@@ -27,7 +27,7 @@ import sys
 
 ROOMS = ["lock", "redis", "loop", "base"]
 TOOL = "tool"
-FOR_TOOL = {"base/check.h", "base/duration.h", "base/escape.h", "base/url.h"}
+FOR_TOOL = {"base/check.h", "base/duration.h", "base/escape.h", "base/outcome.h", "base/url.h"}
 ANYWHERE = {"lockwire.h", "scripts.h"}
 FENCES = {
     "hiredis/": {"redis/reader.c", "redis/reader.h", "redis/reply.c", "redis/wire.c",
@@ -59,6 +59,7 @@ MACHINE_WRITE = re.compile(r"\bmachine(?:\.|->)\w+\s*(?:(?:[-+*/%|&^]|<<|>>)?=(?
                            r"|\bmachine\s*=(?!=)|&[\w>.-]*\bmachine(?:\.|->)\w+")
 MACHINE_NAMED = re.compile(r"(?<!const )struct lw__machine\b(?!\s*;)(?! \{)")
 MACHINE_TAKEN = re.compile(r"(?<!lw__machine_init\()(?<!lw__machine_step\()"
+                           r"(?<!lw__machine_release_status\()"
                            r"&[\w>.-]*\bmachine\b(?!\.|->)")
 INLINE = re.compile(r"^static inline [^;{]*?\b(lw__\w+)\(", re.M)
 # liblockwire.a:lock_name.c.o:0000000000000000 T lw__name_find

@@ -155,7 +155,13 @@ CLASSIFY_UNIT_MUTATIONS = [
     ('a script whose command met CLUSTERDOWN is refused for good',
      ('src/redis', 'strstr(error, IS_DOWN) != NULL;', 'false;')),
     ('what a script did before its error counts as undone',
-     ('src/redis', 'if (strstr(error, "user_script") != NULL) {', 'if (false) {')),
+     ('src/redis', 'strstr(error, "user_script") != NULL ? is_undone_script(error)',
+      'strstr(error, "user_script") == error ? is_undone_script(error)')),
+    ('a script whose first write was refused may have written',
+     ('src/redis', 'begins_with(own_words, "NOREPLICAS") || ', '')),
+    ('a server without memory refuses for good',
+     ('src/redis', 'class == LW__ERR_LINK || class == LW__ERR_TRANSIENT ||',
+      'class == LW__ERR_LINK ||')),
 ]
 ESCAPE_UNIT = 'test/unit/unit_escape'
 ESCAPE_UNIT_MUTATIONS = [
@@ -166,9 +172,24 @@ ESCAPE_UNIT_MUTATIONS = [
 REPORT_UNIT = 'test/unit/unit_report'
 REPORT_UNIT_MUTATIONS = [
     ('a wait that ends was busy, whatever the cause',
-     ('src/tool', 'return code_of_cause(cause, busy);', 'return busy;')),
+     ('src/tool', 'return code_of(by_cause ? cause : status, busy);',
+      'return code_of(status, busy);')),
+    ('a server that cannot do it now has no connection',
+     ('src/tool', '    if (state != NULL) {\n        return state;\n    }\n', '')),
+    ('a state is not found behind the step at which it was reported',
+     ('src/tool', 'text += strncmp(text, ": ", 2) == 0 ? 2 : 0;',
+      'text += strncmp(text, ": ", 2) == 0 ? 1 : 0;')),
 ]
 WINDOW_UNIT = 'test/unit/unit_machine_window'
+RELEASE_UNIT = 'test/unit/unit_machine_release'
+RELEASE_UNIT_MUTATIONS = [
+    ('a release whose attempts were all answered has an unknown outcome',
+     ('src/lock', ': m->unconfirmed || in_flight ? LW_EUNKNOWN', ': m->ticket < 0 ? LW_EUNKNOWN')),
+    ('a release without a reply counts as one that was answered',
+     ('src/lock', ': m->unconfirmed || in_flight ? LW_EUNKNOWN', ': in_flight ? LW_EUNKNOWN')),
+    ('what the guard does not allow now is refused for good',
+     ('src/lock', ': in->unknown.for_now ? LW_ECONN', ': in->now_us < 0 ? LW_ECONN')),
+]
 WINDOW_UNIT_MUTATIONS = [
     ('who has no place in the queue looks every ten seconds',
      ('src/lock', 'position < 0 ? LONGEST_POLL : ', '')),
@@ -176,8 +197,8 @@ WINDOW_UNIT_MUTATIONS = [
 REFUSED = 'test/integration/server/server_denied'
 REFUSED_MUTATIONS = [
     ('a release that is refused has an unknown outcome',
-     ('src/lock', 'return finish_release(m, m->unconfirmed ? LW_EUNKNOWN : LW_EREDIS);',
-      'return finish_release(m, LW_EUNKNOWN);')),
+     ('src/lock', 'return finish_release(m, m->unconfirmed        ? LW_EUNKNOWN',
+      'return finish_release(m, !m->detaches        ? LW_EUNKNOWN')),
     ('a mutex that may not be read is not ours',
      ('scripts/mutex_release.lua',
       "if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then",
@@ -603,6 +624,7 @@ MUTATIONS = [ # lists.py explains the groups
     (CLASSIFY_UNIT_MUTATIONS, CLASSIFY_UNIT, ()),
     (ESCAPE_UNIT_MUTATIONS, ESCAPE_UNIT, ()),
     (REPORT_UNIT_MUTATIONS, REPORT_UNIT, ()),
+    (RELEASE_UNIT_MUTATIONS, RELEASE_UNIT, ()),
     (WINDOW_UNIT_MUTATIONS, WINDOW_UNIT, ()),
     (REFUSED_MUTATIONS, REFUSED, ()),
     (SCRIPT_FAULTS_MUTATIONS, SCRIPT_FAULTS, ()),

@@ -202,7 +202,8 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
         violation("op %u: a release callback too many", op->id);
     }
     if (status != LW_OK && status != LW_ENOTHELD && status != LW_EUNKNOWN &&
-        status != LW_EREDIS && (status != LW_STILLHELD || !*op->owner)) {
+        status != LW_ECONN && status != LW_EREDIS &&
+        (status != LW_STILLHELD || !*op->owner)) {
         violation("op %u: released with %d", op->id, status);
     }
     /* an operator's break, or a repeated message, may have released it instead */
@@ -314,7 +315,7 @@ static void on_detached(struct lw_lock *lock, int status, void *arg)
         violation("op %u: a detach's callback too many", op->id);
     }
     if (status != LW_OK && status != LW_ENOTHELD && status != LW_EUNKNOWN &&
-        status != LW_EREDIS) {
+        status != LW_ECONN && status != LW_EREDIS) {
         violation("op %u: detached with %d", op->id, status);
     }
     if (status == LW_OK && !op->detached && !op->let_go) {
@@ -596,7 +597,7 @@ static void on_set_released(struct lw_all *all, int status, void *arg)
         set->ops[i]->released = 1;
     }
     if (status != LW_OK && status != LW_ENOTHELD && status != LW_EUNKNOWN &&
-        status != LW_EREDIS) {
+        status != LW_ECONN && status != LW_EREDIS) {
         violation("the set of op %u: released with %d", first->id, status);
     }
     if (world.plan.tame && status != LW_OK &&

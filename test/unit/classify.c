@@ -228,9 +228,12 @@ static void test_what_an_error_is_for_a_caller(void **state)
         "MOVED 1 a:1",
         "ERR Script attempted to access a non local key in a cluster node",
         "ERR Script attempted to execute a command while the cluster is down script: x",
-        "ERR max number of clients reached"};
-    static const char *const refused[] = {"NOPERM x",    "NOAUTH x",  "WRONGPASS x",
-                                          "OOM x",       "MISCONF x", "NOREPLICAS x",
+        "ERR max number of clients reached",
+        "BUSY Redis is busy running a script",
+        "OOM command not allowed",
+        "MISCONF Redis is configured to save",
+        "NOREPLICAS Not enough good replicas to write."};
+    static const char *const refused[] = {"NOPERM x", "NOAUTH x", "WRONGPASS x",
                                           "ERR whatever"};
 
     (void)state;
@@ -252,7 +255,8 @@ static void test_a_cluster_that_is_down_in_a_script_is_down(void **state)
                      LW__ERR_TRANSIENT);
 }
 
-/* A script may have written before one of its commands was refused. */
+/* A script may have written before one of its commands was refused, unless the server
+ * refuses every write of the script. */
 static void test_what_says_that_nothing_was_done(void **state)
 {
     (void)state;
@@ -260,10 +264,15 @@ static void test_what_says_that_nothing_was_done(void **state)
     assert_true(lw__classify_undone("TRYAGAIN Multiple keys request during rehashing"));
     assert_true(lw__classify_undone("MISCONF Redis is configured to save"));
     assert_true(lw__classify_undone("NOREPLICAS Not enough good replicas to write."));
-    assert_false(lw__classify_undone("OOM command not allowed. script: a1, on "
-                                     "@user_script:7."));
-    assert_false(lw__classify_undone("ERR Error running script (call to f_a1): "
-                                     "@user_script:7: @user_script: 7: -OOM x"));
+    assert_true(lw__classify_undone("OOM command not allowed." IN_SCRIPT));
+    assert_true(lw__classify_undone("MISCONF Redis is configured to save" IN_SCRIPT));
+    assert_true(lw__classify_undone("NOREPLICAS Not enough good replicas." IN_SCRIPT));
+    assert_true(lw__classify_undone(WRAPPED "@user_script: 7: -READONLY You can't"));
+    assert_true(lw__classify_undone(WRAPPED "@user_script: 7: -OOM x"));
+    assert_false(lw__classify_undone("NOPERM The user executing the script" IN_SCRIPT));
+    assert_false(lw__classify_undone(WRAPPED "@user_script: 7: -NOPERM x"));
+    assert_false(lw__classify_undone("ERR Script attempted to access a non local "
+                                     "key" IN_SCRIPT));
     assert_false(lw__classify_undone("ERR upstream failure"));
 }
 

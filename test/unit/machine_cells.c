@@ -87,7 +87,7 @@ static void test_asking_in_a_turn(void **state)
         "acquiring "
         "ticket=100\n"
         "10 deadlock -> RELEASED ENOTHELD, FAIL EDEADLOCK, END, ended\n"
-        "10 not_adopted -> RELEASED EUNKNOWN, FAIL ENOTHELD, END, ended\n"
+        "10 not_adopted -> RELEASED ECONN, FAIL ENOTHELD, END, ended\n"
         "10 unknown -> reacquire_due due=60\n"
         "10 unknown unlinked -> reacquire_due\n"
         "10 unknown unsent unlinked -> reacquire_due\n"

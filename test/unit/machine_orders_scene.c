@@ -147,7 +147,8 @@ void orders_step(struct scene *s, struct lw__input in, const char *what)
         orders_show(s, "granted to one who gave up");
     }
     orders.grants += (out.actions & LW__DO_GRANT) != 0;
-    s->excused = (out.actions & LW__DO_END) && out.release_status == LW_EUNKNOWN;
+    s->excused = (out.actions & LW__DO_END) &&
+                 (out.release_status == LW_EUNKNOWN || out.release_status == LW_ECONN);
     orders.by_message += (out.actions & LW__DO_GRANT) != 0 &&
                          s->machine.phase == LW__HELD_BY_MESSAGE;
     if (out.actions & (LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE)) {

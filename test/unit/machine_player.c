@@ -54,7 +54,8 @@ static void check_grant(struct player *p)
 
 static void check_end(const struct player *p, const struct lw__output *out)
 {
-    bool open = (out->actions & LW__DO_RELEASED) && out->release_status == LW_EUNKNOWN;
+    bool open = (out->actions & LW__DO_RELEASED) &&
+                (out->release_status == LW_EUNKNOWN || out->release_status == LW_ECONN);
 
     if (!open && !p->haunted && model_has(&world.server, p->token)) {
         broken(p, "ended, and left something behind");

@@ -101,6 +101,29 @@ static void test_a_release_ends_with_its_lease(void **state)
                            "64397 due -> RELEASED EUNKNOWN, END, ended\n");
 }
 
+/* Every attempt was answered, or none was sent: the token is known to be in Redis still.
+ */
+static void test_a_release_that_no_server_could_execute_is_no_unknown_one(void **state)
+{
+    (void)state;
+    trace_check(TRACE_HELD "900 release -> release, releasing\n"
+                           "901 unknown unsent unlinked -> release_due due=10900\n"
+                           "10900 due -> RELEASED ECONN, END, ended\n");
+    trace_check(TRACE_HELD "900 release -> release, releasing\n"
+                           "901 unknown unsent -> release_due due=951\n"
+                           "951 due -> release, releasing\n"
+                           "952 unknown unlinked -> release_due due=10900\n"
+                           "960 retry_now -> release, releasing\n"
+                           "961 unknown unsent unlinked -> release_due due=10900\n"
+                           "10900 due -> RELEASED EUNKNOWN, END, ended\n");
+    trace_check(TRACE_HELD "900 release -> release, releasing\n"
+                           "901 refused unsent for_now -> RELEASED ECONN, END, ended\n");
+    trace_check(TRACE_HELD "900 release -> release, releasing\n"
+                           "901 unknown unlinked -> release_due due=10900\n"
+                           "960 retry_now -> release, releasing\n"
+                           "961 refused unsent -> RELEASED EUNKNOWN, END, ended\n");
+}
+
 static void test_released_but_more_to_do(void **state)
 {
     (void)state;
@@ -200,7 +223,7 @@ static void test_a_turn_given_up(void **state)
     trace_check(TRACE_HELD "100 reacquire -> acquire, reacquiring\n"
                            "100 unknown unsent unlinked -> reacquire_due\n"
                            "151 cancel -> reacquire_due due=9898\n"
-                           "9898 due -> RELEASED EUNKNOWN, END, ended\n");
+                           "9898 due -> RELEASED ECONN, END, ended\n");
 }
 
 static void test_a_turn_refused(void **state)
@@ -221,6 +244,7 @@ int main(void)
         cmocka_unit_test(test_an_adoption_fails),
         cmocka_unit_test(test_an_unknown_ask_is_no_unknown_release),
         cmocka_unit_test(test_a_release_ends_with_its_lease),
+        cmocka_unit_test(test_a_release_that_no_server_could_execute_is_no_unknown_one),
         cmocka_unit_test(test_released_but_more_to_do),
         cmocka_unit_test(test_given_back_for_a_token_long_gone),
         cmocka_unit_test(test_a_turn_is_granted_or_queued),

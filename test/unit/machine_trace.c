@@ -144,6 +144,8 @@ static bool read_flag(struct lw__input *in, const char *word)
         in->linked = false;
     } else if (strcmp(word, "unsent") == 0) {
         in->unknown.was_sent = false;
+    } else if (strcmp(word, "for_now") == 0) {
+        in->unknown.for_now = true;
     } else {
         return false;
     }
@@ -316,6 +318,7 @@ static const char *status(int error)
         {LW_STILLHELD, "STILLHELD"},
         {LW_ENOTHELD, "ENOTHELD"},
         {LW_EUNKNOWN, "EUNKNOWN"},
+        {LW_ECONN, "ECONN"},
         {LW_EREDIS, "EREDIS"},
         {LW_EDEADLOCK, "EDEADLOCK"},
     };

@@ -39,6 +39,7 @@ static void test_each_status_with_each_cause(void **state)
         {LW_ELOST, LW_EREDIS, EXIT_REFUSED},
         {LW_ENOTHELD, LW_OK, EXIT_LOST},
         {LW_EINVAL, LW_OK, EXIT_USAGE},
+        {LW_EUNKNOWN, LW_OK, EXIT_NO_SERVER},
         {LW_ENOMEM, LW_OK, EXIT_SYSTEM},
         {LW_ECLOSED, LW_OK, EXIT_SYSTEM},
     };
@@ -81,8 +82,27 @@ static void test_each_error_has_a_reason(void **state)
         "lockwire: cannot lock 'x': the server cannot process the request now\n");
     check_failure("x", LW_ECONN, false, "",
                   "lockwire: cannot lock 'x': no connection to the server\n");
+    check_failure("x", LW_EUNKNOWN, true, "",
+                  "lockwire: cannot lock 'x': no reply in time\n");
     check_failure("x", LW_ENOMEM, true, "", "lockwire: cannot lock 'x': out of memory\n");
     check_failure(NULL, LW_ENOMEM, true, "", "lockwire: cannot lock: out of memory\n");
+}
+
+/* The state is in the reply, or in why the link is down. A reply may quote it. */
+static void test_each_state_is_named(void **state)
+{
+    (void)state;
+    check_failure("x", LW_ECONN, true, "OOM command not allowed",
+                  "lockwire: cannot lock 'x': the server is out of memory: OOM command "
+                  "not allowed\n");
+    check_failure("x", LW_ECONN, false, "CLIENT SETNAME: LOADING Redis",
+                  "lockwire: cannot lock 'x': the server is loading its data: CLIENT "
+                  "SETNAME: LOADING Redis\n");
+    check_failure("x", LW_ECONN, true, "BUSYKEY x",
+                  "lockwire: cannot lock 'x': the server cannot process the request now: "
+                  "BUSYKEY x\n");
+    check_failure("x", LW_EREDIS, true, "OOM",
+                  "lockwire: cannot lock 'x': refused by the server: OOM\n");
 }
 
 int main(void)
@@ -90,6 +110,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_status_with_each_cause),
         cmocka_unit_test(test_each_error_has_a_reason),
+        cmocka_unit_test(test_each_state_is_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

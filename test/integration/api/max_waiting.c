@@ -44,7 +44,8 @@ static void refuses_beyond_the_limit_in(enum lw_mode mode)
     C = limited(b, "C", mode, 1);
     EXPECT("C EBUSY");
     assert_int_in_range(lw_lock_retry_ms(C->lock), 1, 30000);
-    assert_string_equal(lw_lock_errstr(C->lock), "");
+    assert_string_equal(lw_lock_errstr(C->lock), "max_waiting others already wait");
+    assert_int_equal(lw_lock_error(C->lock), LW_EBUSY);
     assert_int_equal(lw_lock_state(C->lock), LW_DONE);
     B = limited(b, "B", mode, 2);
     queue_is(mode, 2);

@@ -264,7 +264,8 @@ class Away(CauseTest):
 
     def test_loading(self):
         for place in self.families(lambda words: error("LOADING Redis is loading")):
-            self.for_now(69, "LOADING", f"redis://{place}", NO_CONNECTION)
+            self.for_now(69, "LOADING", f"redis://{place}",
+                         "cannot lock 'x': the server is loading its data: ")
 
     def test_a_proxy_without_CLIENT(self):
         self.for_now(69, "connection closed at once (by a TLS server? try rediss:// or "
@@ -419,10 +420,13 @@ class Cluster(CauseTest):
             lambda words, other: error(f"ASK 16287 127.0.0.1:{other}")), logged=False)
 
     def test_a_slot_that_is_nobody_s(self):
-        for text in ("CLUSTERDOWN Hash slot not served", "CLUSTERDOWN The cluster is down",
-                     "TRYAGAIN Multiple keys request during rehashing of slot"):
+        for text, state in (
+                ("CLUSTERDOWN Hash slot not served", "the cluster is down"),
+                ("CLUSTERDOWN The cluster is down", "the cluster is down"),
+                ("TRYAGAIN Multiple keys request during rehashing of slot",
+                 "the slot of the name is moving")):
             self.for_now(69, text, self.nodes(lambda words, other, text=text: error(text)),
-                         NOT_NOW, logged=False)
+                         f"cannot lock 'x': {state}: ", logged=False)
 
     def test_the_node_of_the_name_is_away(self):
         """The slot of x is in the upper half."""

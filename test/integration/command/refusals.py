@@ -146,13 +146,13 @@ class LaterConnection(RefusalTest):
 
 
 class Writing(RefusalTest):
-    """The server replies, but refuses writes."""
+    """The server replies, but refuses writes for the moment."""
 
-    def refused(self, said):
+    def refused(self, state, said):
         for wait in ("0", "400ms"):
             for mode in ((), ("--shared",)):
-                err = self.ask(77, "run", "job", "--wait", wait, *mode, "--", "true")
-                self.assertIn(f"cannot lock 'job': refused by the server: {said}", err)
+                err = self.ask(69, "run", "job", "--wait", wait, *mode, "--", "true")
+                self.assertIn(f"cannot lock 'job': {state}: {said}", err)
                 self.assertNotIn("script", err)
                 if wait == "0": # the cause once, not also as the log has it
                     self.assertEqual(err.count("\n"), 1, err)
@@ -165,11 +165,11 @@ class Writing(RefusalTest):
 
     def test_out_of_memory(self):
         self.server("CONFIG", "SET", "maxmemory", 1)
-        self.refused("OOM")
+        self.refused("the server is out of memory", "OOM")
 
     def test_too_few_replicas(self):
         self.server("CONFIG", "SET", "min-replicas-to-write", 1)
-        self.refused("NOREPLICAS")
+        self.refused("the server has too few replicas", "NOREPLICAS")
 
     def test_it_cannot_save(self):
         # a file cannot replace a directory, not even as root
@@ -179,15 +179,14 @@ class Writing(RefusalTest):
         self.server("BGSAVE")
         until(lambda: "rdb_last_bgsave_status:err" in self.server("INFO", "persistence"),
               "the save fails")
-        self.refused("MISCONF")
+        self.refused("the server cannot write its data to disk", "MISCONF")
 
     def test_a_cluster_without_slots(self):
         self.server.kill()
         self.server.start("--cluster-enabled", "yes", "--port", str(free_port_with_bus()))
         for wait in ("0", "400ms"): # no refusal: the cluster may have the slots in a moment
             err = self.ask(69, "run", "job", "--wait", wait, "--", "true")
-            self.assertIn("cannot lock 'job': the server cannot process the request now: "
-                          "CLUSTERDOWN", err)
+            self.assertIn("cannot lock 'job': the cluster is down: CLUSTERDOWN", err)
 
     def test_a_server_without_scripts(self):
         """The command is named, and what it is needed for."""

@@ -173,7 +173,7 @@ static void what_may_be_no_lock_is_not_told_as_one(void **state)
     hold_as(honest, "x", LW_SHARED, NULL);
     look_answer = "-BUSY Redis is busy running a script\r\n";
     call_list(liar, NULL);
-    EXPECT("listed EREDIS");
+    EXPECT("listed ECONN");
     assert_int_equal(list.count, 0);
     assert_non_null(strstr(list.why, "BUSY"));
     look_answer = "-NOPERM this user has no permissions to access a key\r\n";
