@@ -86,6 +86,36 @@ static void fails_if_it_stalls_itself(void **state)
     assert_true(seven == 8);
 }
 
+static void fails_if_the_loop_is_blocked(void **state)
+{
+    (void)state;
+    stage_forget_lag();
+    stand_still();
+    stage_expect_turning(300);
+}
+
+/* What the test checks holds for less time than it waits. */
+static void fails_if_an_event_never_comes(void **state)
+{
+    (void)state;
+    stage_forget_lag();
+    stage_relies_until(now_ms() + 50);
+    UNTIL_FOR(150, stage_has("never"));
+}
+
+static void repeats_what_came_too_late(void **state)
+{
+    static bool again;
+
+    (void)state;
+    if (!again) {
+        again = true;
+        stage_relies_until(now_ms() + 50);
+        stage_run_for(100);
+        assert_true(seven == 8);
+    }
+}
+
 static void is_too_slow(void **state)
 {
     (void)state;
@@ -114,6 +144,9 @@ int main(void)
         STAGE_TEST(passes),
         STAGE_TEST(fails_at_last),
         STAGE_TEST(fails_if_it_stalls_itself),
+        STAGE_TEST(fails_if_the_loop_is_blocked),
+        STAGE_TEST(fails_if_an_event_never_comes),
+        STAGE_TEST(repeats_what_came_too_late),
         STAGE_TEST(is_too_slow),
     };
 

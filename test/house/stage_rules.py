@@ -64,7 +64,10 @@ class StageRules(unittest.TestCase):
 
     def test_it_fails_at_last(self):
         self.assertEqual(self.outcome("fails_at_last"), (["FAILED"], 2))
-        self.assertEqual(self.outcome("fails_if_it_stalls_itself"), (["FAILED"], 0))
+        for cause in ("it_stalls_itself", "the_loop_is_blocked", "an_event_never_comes"):
+            with self.subTest(cause):
+                self.assertEqual(self.outcome("fails_if_" + cause), (["FAILED"], 0))
+        self.assertEqual(self.outcome("repeats_what_came_too_late"), (["OK"], 1))
 
     def test_a_skip_for_slowness_is_named(self):
         outcome, repeats = self.outcome("is_too_slow")
@@ -73,7 +76,7 @@ class StageRules(unittest.TestCase):
         self.assertEqual(re.findall("^slow: .*$", self.said, re.M), ["slow: is_too_slow"])
 
     def test_the_program_has_failed(self):
-        self.assertEqual(self.code, len(TEXTS) + 3)
+        self.assertEqual(self.code, len(TEXTS) + 5)
 
 
 if __name__ == "__main__":

@@ -339,6 +339,7 @@ struct stage_wait stage_wait_for(int64_t ms)
 void stage_turn(struct stage_wait *wait, const char *awaited, const char *file, int line)
 {
     if (now_ms() > wait->limit_ms) {
+        stage.relied_until_ms = 0; /* of what never comes nothing says that it is late */
         stage_fail("%s:%d: waited %d s for: %s", file, line, (int)(wait->most_ms / 1000),
                    awaited);
     }
@@ -404,6 +405,7 @@ void stage_expect_turning(int64_t ms)
     int64_t waited_ms = waited_for_cpu_ms() - waited_before_ms;
 
     if (stage.worst_lag_ms - waited_ms >= ms) {
+        stage.stalled = true; /* not by the machine */
         stage_fail("the loop stood still for %lld ms, and the process waited for a CPU "
                    "for %lld ms in all",
                    (long long)stage.worst_lag_ms, (long long)waited_ms);

@@ -36,7 +36,7 @@ struct stage {
     char complaint[1024];
     char trace[65536]; /* events not yet expected, "; " between them */
     char history[65536];
-    bool stalled;            /* by the test itself, with stage_stall() */
+    bool stalled;            /* by the test, with stage_stall(), or by the library */
     int64_t worst_lag_ms;    /* how late the loop was at worst since stage_forget_lag() */
     int64_t relied_until_ms; /* by stage_relies_until() */
     struct event *tick;
@@ -110,11 +110,13 @@ void stage_forget_lag(void);
 
 /* What the test checks from now on holds until this time by now_ms(), e.g. while a server
  * is closed. A failure after that time is the machine's: the test is repeated, or finally
- * skipped. 0: no such time. */
+ * skipped. An event that does not come within the limit of its wait is not: see
+ * stage_fail(). 0: no such time. */
 void stage_relies_until(int64_t limit_ms);
 
 /* Fails if the loop stood still for `ms` since stage_forget_lag(): the library must not
- * block it. The time in which this process waited for a CPU does not count. */
+ * block it. The time in which this process waited for a CPU does not count, so that the
+ * test is not repeated. */
 void stage_expect_turning(int64_t ms);
 
 /* Adds an event to the trace. */
