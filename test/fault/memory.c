@@ -16,6 +16,8 @@
 #include "players.h"
 #include "sentinel.h"
 
+#include <stdio.h>
+
 #define LIFE(name)                                                                       \
     static void name##__one_allocation_fails(void **state)                               \
     {                                                                                    \
@@ -145,11 +147,91 @@ static void free_without_memory_releases_when_there_is_some(void **state)
     stage_clear_trace();
 }
 
+/* ---- calls without memory for a text ----
+ * A call whose n-th allocation fails is refused, or keeps its whole promise. */
+
+static void note_status(struct lw_lock *lock, int status, void *arg)
+{
+    (void)lock;
+    *(int *)arg = status;
+}
+
+/* Without its token an adoption would be an acquisition, which the detached lock
+ * refuses. */
+static void an_adoption_without_memory_is_refused_or_adopts(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+    bool failed = true; /* the allocation; else the call needed fewer */
+
+    (void)state;
+    for (long at = 1; failed; at++) {
+        struct hold *before = acquire_and_wait(a, "A", "x");
+        int status, result = PENDING;
+        struct lw_lock *lock;
+        char token[96];
+
+        (void)snprintf(token, sizeof(token), "%s", lw_lock_token(before->lock));
+        detach_hold(before, STAGE_WAIT_MS);
+        UNTIL(before->released == LW_OK);
+        allocator_arm(at, false);
+        status = lw_adopt(a->client, "x", token, NULL, note_status, &result, &lock);
+        failed = allocator_disarm() >= at;
+        if (status == LW_OK) {
+            UNTIL(result != PENDING);
+            assert_true(result == LW_OK || result == LW_ECONN); /* links need memory */
+            lw_lock_free(lock);
+        } else {
+            assert_int_equal(status, LW_ENOMEM);
+        }
+        if (result == LW_OK) {
+            UNTIL(redis_int("EXISTS x") == 0);
+        } else {
+            redis_ok("DEL x");
+        }
+        free_hold(before);
+        stage_clear_trace();
+    }
+}
+
+static void note_gain(struct lw_keep *keep, int status, void *arg)
+{
+    (void)keep;
+    *(int *)arg = status;
+}
+
+static void a_keep_without_memory_is_refused_or_has_its_owner(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+    bool failed = true; /* the allocation; else the call needed fewer */
+
+    (void)state;
+    for (long at = 1; failed; at++) {
+        struct lw_keep *keep;
+        int status, gained = PENDING;
+
+        allocator_arm(at, false);
+        status = lw_keep_new(a->client, "x",
+                             asking(.mode = LW_EXCLUSIVE, .owner = "anna", .wait_ms = -1),
+                             note_gain, NULL, &gained, &keep);
+        failed = allocator_disarm() >= at;
+        if (status == LW_OK) {
+            UNTIL(gained == LW_OK);
+            assert_string_equal(lw_lock_owner(lw_keep_lock(keep)), "anna");
+            lw_keep_free(keep);
+            UNTIL(redis_int("EXISTS x") == 0);
+        } else {
+            assert_int_equal(status, LW_ENOMEM);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(release_without_memory_is_sent_when_there_is_some),
         STAGE_TEST(free_without_memory_releases_when_there_is_some),
+        STAGE_TEST(an_adoption_without_memory_is_refused_or_adopts),
+        STAGE_TEST(a_keep_without_memory_is_refused_or_has_its_owner),
         STAGE_TEST(resolving__one_allocation_fails),
         STAGE_TEST(resolving__all_allocations_fail),
         STAGE_TEST(sentinel__one_allocation_fails),

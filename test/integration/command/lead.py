@@ -62,7 +62,7 @@ class Alone(LeadTest):
         self.assertEqual(self.end_of(self.spawn(COMMAND, "lead", "job", "/no/such"))[0], 127)
 
     def test_a_loss_ends_the_command_and_it_is_started_again(self):
-        process = self.lead("--lease", "500ms")
+        process = self.lead("--lease", "2s")
         for count in (1, 2, 3):
             _, _, pid = self.worked(count)[-1]
             self.server("DEL", "job")
@@ -76,7 +76,7 @@ class Alone(LeadTest):
         self.check()
 
     def test_all_of_the_command_is_gone_before_it_is_started_again(self):
-        process = self.lead("--lease", "1s", "--grace", "300ms",
+        process = self.lead("--lease", "4s", "--grace", "300ms",
                             script=f'trap "" TERM; (sh -c "echo \\$\\$ >> young; {LOOP}") & {LOOP}')
         self.worked(1)
         first = self.wait_for_file("young")
@@ -87,7 +87,7 @@ class Alone(LeadTest):
         self.check()
 
     def test_a_server_that_ends_and_comes_back(self):
-        process = self.lead("--lease", "700ms")
+        process = self.lead("--lease", "2s")
         _, _, pid = self.worked(1)[0]
         self.server.kill()
         until(lambda: not alive(pid), "the command is ended")
@@ -100,7 +100,7 @@ class Alone(LeadTest):
         self.check()
 
     def test_the_second_command_finds_signals_as_the_first_did(self):
-        process = self.lead("--lease", "500ms",
+        process = self.lead("--lease", "2s",
                             script="grep Sig[IB][gl] /proc/self/status >> signals; exec sleep 1000")
         self.worked(1)
         self.server("DEL", "job")
@@ -120,7 +120,7 @@ class Alone(LeadTest):
         self.assertEqual(self.end_of(process)[:2], (0, "none\n"))
 
     def test_a_direct_command(self):
-        process = self.lead("--lease", "500ms", "--direct")
+        process = self.lead("--lease", "2s", "--direct")
         _, _, pid = self.worked(1)[0]
         self.server("DEL", "job")
         _, _, second = self.worked(2)[1]
@@ -184,7 +184,7 @@ class InTerminal(LeadTest):
 
     def test_each_command_has_the_terminal(self):
         shell = self.shell()
-        shell.line('"$lockwire" lead job --lease 500ms -- sh -c \'echo $$ >> pids; read x;'
+        shell.line('"$lockwire" lead job --lease 2s -- sh -c \'echo $$ >> pids; read x;'
                    ' echo "got $x"; read y\'')
         for count in (1, 2, 3):
             self.has_terminal(shell, count)
@@ -198,7 +198,7 @@ class InTerminal(LeadTest):
 
     def test_it_stops_while_it_waits_again(self):
         shell = self.shell()
-        shell.line('"$lockwire" lead job --lease 500ms -- sh -c "echo \\$\\$ >> pids; read x"')
+        shell.line('"$lockwire" lead job --lease 2s -- sh -c "echo \\$\\$ >> pids; read x"')
         self.has_terminal(shell, 1)
         self.server("SET", "job", "another's", "PX", 3600000)
         shell.expect("lockwire: the lock 'job' was lost: ")
@@ -224,9 +224,9 @@ class InTerminal(LeadTest):
 
 class Several(LeadTest):
     def test_another_takes_over_when_the_first_is_killed(self):
-        first = self.lead("--lease", "2s")
+        first = self.lead("--lease", "4s")
         _, _, pid = self.worked(1)[0]
-        second = self.lead("--lease", "2s", who="berta")
+        second = self.lead("--lease", "4s", who="berta")
         self.queued()
         first.kill()
         (_, _, _), (who, _, works) = self.worked(2)
@@ -253,9 +253,9 @@ class Several(LeadTest):
         self.check()
 
     def test_one_that_is_stopped_leads_no_more(self):
-        first = self.lead("--lease", "1s")
+        first = self.lead("--lease", "4s")
         _, _, pid = self.worked(1)[0]
-        second = self.lead("--lease", "1s", who="berta")
+        second = self.lead("--lease", "4s", who="berta")
         self.queued()
         first.send_signal(signal.SIGSTOP)
         self.assertEqual(self.worked(2)[1][0], "berta")
