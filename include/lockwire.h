@@ -374,23 +374,27 @@ struct lw_client_options {
      * lost while more urgent events are always ready. libevent itself looks up host
      * names, with the middle priority of `base`. */
     int priority;
-    /* 0: no guard. Else 15000 to 600000, the same in all clients of the server: after the
-     * server was restarted, or promoted from a replica, this client is granted no locks
-     * there for so long, because the server may have lost writes that granted some. Then
-     * two owners never both rely on a lock, even if such writes were lost (lockwire(7),
-     * GUARD, has the conditions). Holders release as always, and renew as well. But a
-     * lease that would end within 12000 ms of a failover is not extended, because the old
-     * master may still grant the lock to another client then: the hold is lost at its
-     * deadline, and until then lw_renew fails with LW_ECONN. No lease may be longer than
-     * guard_ms minus the larger of 12000 and twice request_timeout_ms; 45000 fits the
-     * default lease, and is the default for a quorum. Not for a cluster, nor for
-     * LW_REDISSON. While no locks are granted, lw_acquire with wait_ms 0 fails with
-     * LW_ECONN, and a longer wait goes on. If the account may not execute the guard's
-     * script, or if other clients of the server use another guard_ms, every lw_acquire
-     * fails with LW_EREDIS, whatever its wait_ms.
+    /* 15000 to 600000, the same in all clients of the server: after the server was
+     * restarted, promoted from a replica, or exchanged for another one at its address,
+     * this client is granted no locks there for so long, because the server may have lost
+     * writes that granted some. Then two owners never both rely on a lock, even if such
+     * writes were lost (lockwire(7), GUARD, has the conditions). A server that has no
+     * record of the guard counts as one of these, so the first client of all waits as
+     * well. Holders release as always, and renew as well. But a lease that would end
+     * within 12000 ms of a failover is not extended, because the old master may still
+     * grant the lock to another client then: the hold is lost at its deadline, and until
+     * then lw_renew fails with LW_ECONN. No lease may be longer than guard_ms minus the
+     * larger of 12000 and twice request_timeout_ms; 45000 fits the default lease, and is
+     * the default for a quorum. Not for a cluster, nor for LW_REDISSON. While no locks
+     * are granted, lw_acquire with wait_ms 0 fails with LW_ECONN, and a longer wait goes
+     * on. If the account may not execute the guard's script, or if other clients of the
+     * server use another guard_ms, every lw_acquire fails with LW_EREDIS, whatever its
+     * wait_ms.
      *
-     * LW_GUARD_NONE: no guard, also where other clients use one. With a quorum it is
-     * LW_EINVAL. */
+     * 0: no guard. If other clients of the server use one, every lw_acquire fails with
+     * LW_EREDIS: after a loss they could be granted a lock that this client holds.
+     * LW_GUARD_NONE: no guard, whatever other clients use. With a quorum, which always
+     * has a guard, it is LW_EINVAL. */
     uint32_t guard_ms;
     /* Where to connect in place of the addresses that sentinels and cluster nodes
      * announce, if this process reaches the servers elsewhere (containers, NAT, tunnels).
@@ -540,16 +544,21 @@ struct lw_stats {
      * poll and have no place in the queue, and may starve while other clients queue. The
      * log has the reason. */
     uint64_t subscription_up;
-    uint64_t guarded; /* requests that were not sent because of guard_ms */
-    /* For how long the server grants no locks because of guard_ms, in ms; 0 if it does,
-     * or without a connection; 1 if the reason is another one than time, which is logged.
-     */
+    uint64_t guarded; /* requests that were not sent because of a guard */
+    /* For how long the server grants this client no locks because of a guard, in ms; 0 if
+     * it does, or without a connection; 1 if the reason is another one than time, which
+     * is logged. If guard_ms is 0, and other clients use a guard: for how long it grants
+     * them none, in ms, or 1. */
     uint64_t guard_left_ms;
+    /* Guard time that clients of the server use, in ms, by its record, which is read at
+     * each connection and heartbeat; 0 without a record or a connection, and with
+     * LW_GUARD_NONE. With a quorum, the longest of its servers. */
+    uint64_t server_guard_ms;
 };
 #define LW_STATS_INIT                                                                    \
     {                                                                                    \
         sizeof(struct lw_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            {0}, 0, 0, 0, 0, 0, 0, 0                                                     \
+            {0}, 0, 0, 0, 0, 0, 0, 0, 0                                                  \
     }
 
 /* The master that a client follows. The arrays never change their sizes. */

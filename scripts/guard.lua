@@ -1,38 +1,48 @@
 -- SPDX-License-Identifier: MIT
 -- Says for how long this server must not grant locks, because it may have lost writes that
--- granted some. A client that uses the guard sends it once per connection, before its first
--- acquisition there, and again until it has a usable reply.
+-- granted some. A client that uses the guard sends it on each connection before its first
+-- acquisition there, until it has a usable reply; when the wait in the reply has passed; and
+-- with each heartbeat.
 --
 -- KEYS: guard record (a string `<identity> <guard> <from>`: the server that it is about,
 --   the guard time in ms, and the server time in us from which locks are granted)
 -- ARGV: identity (the server's run id, and by which promotion it became a master); guard
---   time in ms; uptime in ms (of the process; 0 if it was promoted since it started)
--- Reply: how long to wait in ms, 0 if locks are granted; -1: other clients use another
---   guard time
+--   time in ms; 1 if this connection had a reply that was not negative, else 0
+-- Reply: how long to wait in ms, 0 if locks are granted; negative: the guard time that
+--   other clients use, in ms
 --
--- Must not shorten a wait that another client was given, nor change anything if the
--- guard times differ.
+-- Must not shorten a wait that another client was given, nor change anything if it
+-- returns another guard time.
 -- Happy path: the record has this identity, and its time has come; its TTL is extended.
--- A new identity, or a lost record, begins a wait: what a restart lost was granted before
--- the process started, and what a promotion lost was granted before now. A process
--- keeps its wait with another identity: after repl-backlog-ttl a server without replicas
--- forgets that it was promoted, and its uptime would count then.
+-- Any other identity, or a lost record, begins a wait of the whole guard time: how long
+-- the process has been running says nothing about a server that has taken another's place.
+-- Two identities of one process are one server if nothing was lost in between: a
+-- promotion ends all connections, so not on a connection that goes on; and a server without
+-- replicas forgets after repl-backlog-ttl, later than the guard time, that it was promoted.
+-- Before any lock was granted under a record, a longer guard time replaces it. A client
+-- that waits for the former one learns of this when it asks at the end of its wait.
+-- No wait exceeds the guard time, even if the server's clock was set back.
 -- Sent twice, the second finds the first one's record.
 
-local key, identity, guard = KEYS[1], ARGV[1], ARGV[2]
+local key, identity, guard, goes_on = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
+local latest = now + guard * 1000
 local of, given, from = (redis.call('GET', key) or ''):match('^(%S+) (%d+) (%d+)$')
+given, from = tonumber(given), tonumber(from)
 
-if given and given ~= guard then
+if of and given ~= guard and (given > guard or from <= now) then
     -- include: pcall_type.lua
     pcall_type('ZREM', key, identity) -- no answer of a replica's
-    return -1
+    return -given
 end
-if of ~= identity then
-    local same_process = of and of:match('^[^:]*') == identity:match('^[^:]*')
-    local begun = now + math.max(0, guard - ARGV[3]) * 1000
-    from = same_process and math.max(begun, from) or begun
+local same_server = of == identity
+if of and of:match('^[^:]*') == identity:match('^[^:]*') then
+    same_server = same_server or goes_on or identity:find('^[^:]*:0+:') ~= nil
 end
-redis.call('SET', key, string.format('%s %s %.0f', identity, guard, from), 'PX', 86400000)
+if not same_server or given ~= guard then
+    from = latest
+end
+from = math.min(from, latest)
+redis.call('SET', key, string.format('%s %.0f %.0f', identity, guard, from), 'PX', 86400000)
 return math.max(0, math.ceil((from - now) / 1000))

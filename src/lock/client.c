@@ -156,8 +156,7 @@ static int start_route(struct lw_client *client)
         .node.message = lw__claim_message,
         .node.message_arg = client,
         .node.max_inflight = o->max_inflight,
-        .node.guard_ms = client->quorum == NULL && lw__options_use_guard(o) ? o->guard_ms
-                                                                            : 0,
+        .node.guard_ms = o->guard_ms,
         .node.inert = client->quorum != NULL,
         .node.config.replication = lw__options_use_guard(o) ||
                                    client->url.service != NULL,
@@ -420,6 +419,7 @@ int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
     if (client->route != NULL && !lw__is_inherited(client)) {
         now.guard_left_ms =
             (uint64_t)((lw__route_guard_left_us(client->route) + LW__MS - 1) / LW__MS);
+        now.server_guard_ms = (uint64_t)lw__route_server_guard_ms(client->route);
     }
     if (client->quorum != NULL && !lw__is_inherited(client)) {
         add_members(client->quorum, &now);

@@ -284,6 +284,9 @@ void lw__quorum_add_stats(const struct lw__quorum *quorum, const struct lw_stats
         stats->resent += each[i].resent;
         stats->reconnects += each[i].reconnects;
         stats->guarded += each[i].guarded;
+        if (each[i].server_guard_ms > stats->server_guard_ms) {
+            stats->server_guard_ms = each[i].server_guard_ms;
+        }
         subscribed += each[i].subscription_up != 0;
         if (each[i].link_up) {
             left[guards++] = each[i].guard_left_ms;

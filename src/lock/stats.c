@@ -59,8 +59,9 @@ static const struct row {
     COUNTER(failovers, "Changes of the master reported by sentinels."),
     COUNTER(redirects, "Commands redirected to another node of the cluster."),
     COUNTER(refreshes, "Requests for the slot map of a cluster."),
-    GAUGE(guard_left_ms, "For how long the server grants no locks because of guard_ms."),
-    COUNTER(guarded, "Requests not sent because of guard_ms."),
+    GAUGE(guard_left_ms, "For how long the server grants no locks because of a guard."),
+    GAUGE(server_guard_ms, "Guard time in the server's record; 0: none."),
+    COUNTER(guarded, "Requests not sent because of a guard."),
 #undef LOST
 #undef COUNTER
 #undef GAUGE

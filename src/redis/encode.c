@@ -467,13 +467,18 @@ void lw__encode_fence_raise(struct lw__buffer *out, bool eval, const char *fence
 }
 
 void lw__encode_guard(struct lw__buffer *out, bool eval, const char *identity,
-                      uint32_t guard_ms, int64_t uptime_ms)
+                      uint32_t guard_ms, bool goes_on)
 {
     put_script(out, eval, LW__SCRIPT_GUARD, 1, 3);
     lw__resp_text(out, LW__GUARD_KEY);
     lw__resp_text(out, identity);
     lw__resp_number(out, guard_ms);
-    lw__resp_number(out, uptime_ms);
+    lw__resp_number(out, goes_on);
+}
+
+void lw__encode_get_guard(struct lw__buffer *out)
+{
+    lw__resp_words(out, 2, (const char *[]){"GET", LW__GUARD_KEY});
 }
 
 void lw__encode_fence_extend(struct lw__buffer *out, const char *fence)

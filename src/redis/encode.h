@@ -149,9 +149,12 @@ void lw__encode_fence_seed(struct lw__buffer *out, bool eval, const char *fence)
 void lw__encode_fence_raise(struct lw__buffer *out, bool eval, const char *fence,
                             uint64_t number, const char *name,
                             const struct lw__token *token);
-/* Asks for how long the server must not grant locks (guard.lua). */
+/* Asks for how long the server must not grant locks (guard.lua). `goes_on`: this
+ * connection had a usable reply before. */
 void lw__encode_guard(struct lw__buffer *out, bool eval, const char *identity,
-                      uint32_t guard_ms, int64_t uptime_ms);
+                      uint32_t guard_ms, bool goes_on);
+/* Reads the guard record. */
+void lw__encode_get_guard(struct lw__buffer *out);
 /* Extends the counter's TTL. */
 void lw__encode_fence_extend(struct lw__buffer *out, const char *fence);
 /* PUBSUB NUMSUB: counts a channel's subscribers at the server that is asked. */

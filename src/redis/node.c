@@ -407,7 +407,7 @@ static void replicas_replied(struct lw__request *request, const struct lw__reply
                      "after a failover an old master that still runs keeps granting "
                      "locks that the new one does not know. Set them to 1 and a few "
                      "seconds");
-    } else if (node->options.guard_ms > 0 && lag_s > GUARD_LAG_S) {
+    } else if (lw__node_uses_guard(node) && lag_s > GUARD_LAG_S) {
         warn_of_lag(node, lag_s);
     }
 }

@@ -55,7 +55,8 @@ struct lw__node_options {
     void (*message)(void *arg, const char *text, size_t length);
     void *message_arg;
     uint32_t max_inflight;
-    uint32_t guard_ms; /* 0: no guard */
+    /* 0: no guard, and no locks where others use one; LW_GUARD_NONE: no guard */
+    uint32_t guard_ms;
     struct lw_stats *stats;
     bool inert;       /* never started: it represents servers that other clients use */
     bool clustered;   /* one of several, each of which has some of the slots */
@@ -169,12 +170,15 @@ const char *lw__node_reject_clock(struct lw__node *node, int64_t number);
 /* ---- the guard ---- */
 
 /* Returns why this client must not grant itself locks at this server, or NULL if it may:
- * the server may have lost writes that granted some. If that is unknown because the
- * server refused the question, it has been asked again. */
+ * the server may have lost writes that granted some, or other clients use another guard
+ * time. If the server refused the question, it has been asked again. */
 const struct lw__node_fault *lw__node_guard_fault(struct lw__node *node);
 /* Returns for how long that remains so, in us; 0 if locks are granted, 1 if it is
  * unknown. */
 int64_t lw__node_guard_left_us(const struct lw__node *node);
+/* Returns the guard time in the server's record, as read last, in ms; 0: it has none, or
+ * is unknown. */
+int64_t lw__node_server_guard_ms(const struct lw__node *node);
 /* For how long an old master may still grant locks: until it notices that it has no
  * replicas. */
 #define LW__GUARD_OLD_MASTER_MS 12000

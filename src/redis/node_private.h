@@ -87,16 +87,21 @@ struct lw__node {
 
     /* node_guard.c */
     enum lw__guard_state {
-        LW__GUARD_OFF,
+        LW__GUARD_OFF,     /* the server is never asked */
         LW__GUARD_ASKED,   /* the server is not known yet */
         LW__GUARD_REFUSED, /* guard_fault.why; the question is repeated */
-        LW__GUARD_CLOSED,  /* until guard_opens_us */
+        LW__GUARD_CLOSED,  /* until guard_opens_us at least */
         LW__GUARD_OPEN
     } guard;
+    bool guard_goes_on;     /* this connection had a wait as the reply, maybe of 0 */
+    bool guard_record_lost; /* and found missing, or replaced, on this connection */
+    bool guard_denied_logged;
+    /* Guard time in the server's record, as read last; 0: it has none, or is unknown. */
+    int64_t server_guard_ms;
     int64_t guard_opens_us;
     int64_t old_master_until_us; /* that one grants locks until then at the latest */
     struct lw__timer guard_timer;
-    struct lw__command question, guard_extend;
+    struct lw__command question;
     struct lw__node_fault guard_fault;
     struct lw__slot_fence slot_fences[]; /* LW__SLOT_FENCES in a cluster, or none */
 };
@@ -120,12 +125,14 @@ size_t lw__node_slot_fences_size(const struct lw__node_options *options);
 /* The node is up if its counter is set and its guard is known. */
 void lw__node_step_up(struct lw__node *node);
 
-/* node_guard.c: all without effect if the guard is not used */
+/* node_guard.c: all without effect with LW_GUARD_NONE, and in a cluster */
 void lw__node_guard_init(struct lw__node *node);
 /* Asks the server, on a new connection. */
 void lw__node_guard_start(struct lw__node *node);
 void lw__node_guard_heartbeat(struct lw__node *node);
 /* The connection is lost. */
 void lw__node_guard_stop(struct lw__node *node);
+/* Returns true if it has a guard time, so that it waits after a loss. */
+bool lw__node_uses_guard(const struct lw__node *node);
 bool lw__node_guard_is_known(const struct lw__node *node);
 #endif

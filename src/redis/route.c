@@ -166,6 +166,13 @@ int64_t lw__route_guard_left_us(const struct lw__route *route)
                : 0;
 }
 
+int64_t lw__route_server_guard_ms(const struct lw__route *route)
+{
+    return route->only != NULL && lw__node_is_up(route->only)
+               ? lw__node_server_guard_ms(route->only)
+               : 0;
+}
+
 int lw__route_master(const struct lw__route *route, struct lw_master *ret)
 {
     return route->only != NULL ? lw__node_master(route->only, ret) : LW_EINVAL;

@@ -60,6 +60,8 @@ bool lw__route_is_cluster(const struct lw__route *route);
 bool lw__route_is_subscribed(const struct lw__route *route);
 /* As lw__node_guard_left_us; 0 for a cluster, and without a connection. */
 int64_t lw__route_guard_left_us(const struct lw__route *route);
+/* As lw__node_server_guard_ms; 0 for a cluster, and without a connection. */
+int64_t lw__route_server_guard_ms(const struct lw__route *route);
 /* Gets the master that the sentinels report. Returns 0, LW_EINVAL if there are no
  * sentinels, or LW_ECONN if they have not named one yet. */
 int lw__route_master(const struct lw__route *route, struct lw_master *ret);

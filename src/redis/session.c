@@ -309,14 +309,11 @@ static bool has_mode(const char *info, const char *mode)
 
 static void note_info(struct lw__session *s, const char *info, int64_t sent_us)
 {
-    int64_t uptime_s = read_number(info, "uptime_in_seconds:", INT32_MAX);
     int64_t server_us = read_number(info, "server_time_usec:", INT64_MAX);
 
     s->server_us = server_us > 0 ? server_us : 0;
     s->server_asked_us = sent_us;
     read_id(info, "run_id:", s->new_run_id);
-    /* the difference of two times in whole seconds: nearly one of them may be too many */
-    s->uptime_ms = uptime_s > 0 ? (uptime_s - 1) * 1000 : uptime_s;
     s->wide = strncmp(info_field(info, "arch_bits:"), "64", 2) == 0;
     s->clustered = has_mode(info, "cluster");
 }
@@ -703,7 +700,7 @@ static void connect_next(struct lw__session *s)
     s->new_id = 0;
     *s->new_run_id = *s->node_id = *s->handshake_error = '\0';
     *s->replication_id = *s->former_replication_id = *s->former_offset = '\0';
-    s->uptime_ms = s->replicas = -1;
+    s->replicas = -1;
     s->server_us = 0;
     s->authenticated = false;
     s->end = LW__END_FAULT;

@@ -195,7 +195,6 @@ struct lw__session {
      * one of its former master, "" if unknown. */
     char replication_id[LW__RUN_ID_SIZE], former_replication_id[LW__RUN_ID_SIZE];
     char former_offset[LW__DIGITS + 2]; /* second_repl_offset, "" if unknown */
-    int64_t uptime_ms;                  /* at the handshake, at least; -1 if unknown */
     bool is_master;                     /* its role there */
     int64_t replicas;                   /* connected to it then; -1 if unknown */
     /* By INFO: the server's clock, and when it was asked for; 0 if unknown. */

@@ -518,7 +518,7 @@ static void start_client(struct deployment *deployment, int index)
     struct lw_client_options options = LW_CLIENT_OPTIONS_INIT;
 
     options.local_turns = 1;
-    options.guard_ms = campaign.guarded ? GUARD_MS : 0;
+    options.guard_ms = campaign.guarded ? GUARD_MS : LW_GUARD_NONE;
     options.backoff_min_ms = 10;
     options.backoff_max_ms = 200;
     options.request_timeout_ms = options.connect_timeout_ms = 3000;

@@ -34,7 +34,7 @@ static struct peer *start(const char *label, const char *url)
 {
     struct peer *peer = peer_start_at(
         label, url,
-        client_of(.local_turns = 1, .guard_ms = scene.guarded ? GUARD_MS : 0,
+        client_of(.local_turns = 1, .guard_ms = scene.guarded ? GUARD_MS : LW_GUARD_NONE,
                   .backoff_min_ms = 10, .backoff_max_ms = 200, .request_timeout_ms = 1000,
                   .connect_timeout_ms = 1000));
 

@@ -271,14 +271,11 @@ GUARD_WORLD_MUTATIONS = [
      ('scripts/guard.lua', 'return math.max(0, math.ceil((from - now) / 1000))',
       'return of == identity and 0 or math.max(0, math.ceil((from - now) / 1000))')),
     ('the gate of the connection before is kept',
-     ('src/redis', '    if (is_used(node)) {\n        node->guard = LW__GUARD_ASKED;\n    }\n', ''),
-     ('src/redis', '    node->guard = LW__GUARD_ASKED;\n    node->guard_fault.why', '    node->guard_fault.why')),
+     ('src/redis', '    if (is_asked(node)) {\n        node->guard = LW__GUARD_ASKED;\n    }\n', ''),
+     ('src/redis', '    node->guard = LW__GUARD_ASKED;\n    node->guard_goes_on', '    node->guard_goes_on')),
     ('a promotion is no other identity',
      ('src/redis', '"%s:%s:%s", session->run_id,\n                   session->former_replication_id, session->former_offset);',
       '"%s", session->run_id);')),
-    ('the wait is counted from the question',
-     ('src/redis', 'node->guard_opens_us = lw__now_us() +',
-      'node->guard_opens_us = node->question.request.sent_us +')),
     ("a token's own repeat passes the gate",
      ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
       '} else if (!claim->machine.maybe_in_redis &&\n'
@@ -289,11 +286,11 @@ GUARD_WORLD_MUTATIONS = [
       'if (node->guard == LW__GUARD_OFF || node->guard == LW__GUARD_OPEN ||\n'
       '        node->guard == LW__GUARD_ASKED) {')),
     ('a lease is extended that an old master sees end',
-     ('src/redis', 'return deadline_us >= node->old_master_until_us ||', 'return true ||')),
+     ('src/redis', 'return (node->guard_goes_on && deadline_us >= node->old_master_until_us) ||',
+      'return true ||')),
     ('the gate never opens',
-     ('src/redis',
-      'lw__timer_set(node->options.config.loop, &node->guard_timer, node->guard_opens_us);',
-      '')),
+     ('src/redis', '    }\n    set_state(node, LW__GUARD_OPEN);\n}\n\n/* Another client',
+      '        return;\n    }\n    set_state(node, LW__GUARD_OPEN);\n}\n\n/* Another client')),
 ]
 
 # A quorum, in worlds whose servers restart, freeze and lose writes.

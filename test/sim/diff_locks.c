@@ -416,7 +416,7 @@ static void guard(struct diff *diff, const struct names *of)
     arguments_add(diff, "lockwire:guard");
     arguments_add(diff, "%s", identities[rng_below(&diff->rng, 3)]);
     arguments_add(diff, "%d", rng_chance(&diff->rng, 900) ? 15000 : 20000);
-    arguments_add(diff, "%d", (int)rng_below(&diff->rng, 20) * 1000);
+    arguments_add(diff, "%d", rng_chance(&diff->rng, 500));
 }
 
 static void inspect(struct diff *diff, const struct names *of)

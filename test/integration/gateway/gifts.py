@@ -87,7 +87,7 @@ class Guarded(GatewayTest):
         for path in ("/gift/anna", "/gift/anna?wait=500"):
             answer = self.ask(port, "POST", path)
             self.assertEqual(answer.code, 503)
-            self.assertRegex(answer.text, "the server was restarted; no locks for [0-9]+ s more")
+            self.assertRegex(answer.text, "the server was restarted or is new; no locks for [0-9]+ s more")
         self.assertEqual(self.ask(port, "POST", "/gift/anna?wait=60000").code, 200)
 
 

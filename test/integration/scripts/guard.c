@@ -23,15 +23,22 @@
 #define ONE "1111:0000:-1"
 #define PROMOTED "1111:2222:17"
 
-static struct script_answer call(const char *identity, long long guard, long long uptime)
+static struct script_answer call(const char *identity, long long guard, bool goes_on)
 {
     return script_run(&server, LW__SCRIPT_GUARD, 1, RECORD, identity,
-                      script_number(guard), script_number(uptime), NULL);
+                      script_number(guard), goes_on ? "1" : "0", NULL);
 }
 
-static long long ask(const char *identity, long long guard, long long uptime)
+/* On a new connection. */
+static long long ask(const char *identity, long long guard)
 {
-    return first_of(call(identity, guard, uptime), 1);
+    return first_of(call(identity, guard, false), 1);
+}
+
+/* On a connection that had a reply before. */
+static long long ask_again(const char *identity, long long guard)
+{
+    return first_of(call(identity, guard, true), 1);
 }
 
 static const char *record(void)
@@ -60,7 +67,7 @@ static void a_new_server_waits_for_the_guard_time(void **state)
     long long guard, from;
 
     (void)state;
-    assert_int_equal(ask(ONE, GUARD, 0), GUARD);
+    assert_int_equal(ask(ONE, GUARD), GUARD);
     assert_int_equal(sscanf(record(), "%63s %lld %lld", identity, &guard, &from), 3);
     assert_string_equal(identity, ONE);
     assert_int_equal(guard, GUARD);
@@ -68,26 +75,23 @@ static void a_new_server_waits_for_the_guard_time(void **state)
     assert_int_in_range(script_do(&server, "PTTL " RECORD), 86000000, 86400000);
 }
 
-static void the_uptime_is_part_of_the_wait(void **state)
+static void a_lost_record_is_waited_for_on_any_connection(void **state)
 {
     (void)state;
-    assert_int_equal(ask(ONE, GUARD, 44000), 1000);
-    assert_int_equal(script_do(&server, "DEL " RECORD), 1);
-    assert_int_equal(ask(ONE, GUARD, GUARD), 0);
-    assert_int_equal(script_do(&server, "DEL " RECORD), 1);
-    assert_int_equal(ask(ONE, GUARD, 1000000000), 0);
+    assert_int_equal(ask_again(ONE, GUARD), GUARD);
+    assert_int_in_range(ask_again(ONE, GUARD), GUARD - 30000, GUARD);
 }
 
-/* A second client gets the rest of the same wait, whatever uptime it sends. */
+/* A second client gets the rest of the same wait. */
 static void the_wait_is_the_same_for_all(void **state)
 {
     char text[128];
 
     (void)state;
-    assert_int_equal(ask(ONE, GUARD, 0), GUARD);
+    assert_int_equal(ask(ONE, GUARD), GUARD);
     memcpy(text, record(), sizeof(text));
-    assert_int_in_range(ask(ONE, GUARD, 0), GUARD - 30000, GUARD);
-    assert_int_in_range(ask(ONE, GUARD, 1000000000), GUARD - 30000, GUARD);
+    assert_int_in_range(ask(ONE, GUARD), GUARD - 30000, GUARD);
+    assert_int_in_range(ask_again(ONE, GUARD), GUARD - 30000, GUARD);
     assert_string_equal(record(), text);
 }
 
@@ -95,10 +99,12 @@ static void time_that_has_passed_is_over(void **state)
 {
     (void)state;
     plant(ONE, 1);
-    assert_int_equal(ask(ONE, GUARD, 0), 0);
-    assert_int_equal(ask(ONE, GUARD, 0), 0);
+    assert_int_equal(ask(ONE, GUARD), 0);
+    assert_int_equal(ask(ONE, GUARD), 0);
+    assert_int_equal(ask_again(ONE, GUARD), 0);
     plant(ONE, -10000);
-    assert_int_in_range(ask(ONE, GUARD, 0), 1, 10000);
+    assert_int_in_range(ask(ONE, GUARD), 1, 10000);
+    assert_int_in_range(ask_again(ONE, GUARD), 1, 10000);
 }
 
 static void the_record_lives_on_while_it_is_asked_for(void **state)
@@ -106,49 +112,101 @@ static void the_record_lives_on_while_it_is_asked_for(void **state)
     (void)state;
     plant(ONE, 1);
     assert_int_equal(script_do(&server, "PEXPIRE " RECORD " 60000"), 1);
-    assert_int_equal(ask(ONE, GUARD, 0), 0);
+    assert_int_equal(ask_again(ONE, GUARD), 0);
     assert_int_in_range(script_do(&server, "PTTL " RECORD), 86000000, 86400000);
 }
 
+/* However long the process has been running. */
 static void another_identity_begins_another_wait(void **state)
 {
     (void)state;
     plant(ONE, 1);
-    assert_int_equal(ask(PROMOTED, GUARD, 0), GUARD);
-    assert_int_in_range(ask(PROMOTED, GUARD, 0), GUARD - 30000, GUARD);
+    assert_int_equal(ask(PROMOTED, GUARD), GUARD);
+    assert_int_in_range(ask(PROMOTED, GUARD), GUARD - 30000, GUARD);
     plant(PROMOTED, 1);
-    assert_int_equal(ask("1111:2222:18", GUARD, 0), GUARD);
-    assert_int_equal(ask("3333:2222:18", GUARD, 15000), GUARD - 15000);
+    assert_int_equal(ask("1111:2222:18", GUARD), GUARD);
+    plant(ONE, 1);
+    assert_int_equal(ask("3333:0000:-1", GUARD), GUARD);
+    plant(ONE, 1);
+    assert_int_equal(ask_again("3333:0000:-1", GUARD), GUARD);
+    plant(ONE, 1);
+    assert_int_equal(ask("11:0000:-1", GUARD), GUARD);
 }
 
-/* A promoted server without replicas forgets after repl-backlog-ttl that it was promoted,
- * and then has another identity. */
-static void another_identity_does_not_shorten_a_wait(void **state)
+/* A promoted server without replicas forgets after repl-backlog-ttl that it was promoted.
+ */
+static void a_process_that_forgets_its_promotion_keeps_its_wait(void **state)
 {
     (void)state;
+    plant(PROMOTED, 1);
+    assert_int_equal(ask(ONE, GUARD), 0);
     plant(PROMOTED, -10000);
-    assert_int_in_range(ask("1111:0000:-1", GUARD, 1000000000), 1, 10000);
-    assert_int_in_range(ask("1111:0000:-1", GUARD, 1000000000), 1, 10000);
+    assert_int_in_range(ask(ONE, GUARD), 1, 10000);
+    assert_int_in_range(ask(ONE, GUARD), 1, 10000);
     plant(ONE, -10000);
-    assert_int_equal(ask(PROMOTED, GUARD, 0), GUARD);
-    plant(ONE, -1000000000); /* of another process, by its server's clock */
-    assert_int_equal(ask("3333:0000:-1", GUARD, 1000000000), 0);
+    assert_int_equal(ask(PROMOTED, GUARD), GUARD);
+    plant("3333:2222:17", 1);
+    assert_int_equal(ask(ONE, GUARD), GUARD);
+}
+
+/* Two connections of one process may have two identities, if only one of them is from
+ * before the server forgot its promotion. */
+static void a_connection_that_goes_on_changes_no_wait(void **state)
+{
+    (void)state;
+    plant(ONE, 1);
+    assert_int_equal(ask_again(PROMOTED, GUARD), 0);
+    assert_int_equal(ask_again(ONE, GUARD), 0);
+    plant(ONE, -10000);
+    assert_int_in_range(ask_again(PROMOTED, GUARD), 1, 10000);
+}
+
+static void no_wait_exceeds_the_guard_time(void **state)
+{
+    (void)state;
+    plant(ONE, -1000000000); /* the server's clock was set back */
+    assert_int_equal(ask(ONE, GUARD), GUARD);
+    assert_int_in_range(ask(ONE, GUARD), GUARD - 30000, GUARD);
+}
+
+static void assert_refused(const char *identity, long long guard, long long by)
+{
+    char text[128];
+
+    memcpy(text, record(), sizeof(text));
+    assert_int_equal(script_do(&server, "PEXPIRE " RECORD " 60000"), 1);
+    assert_int_equal(ask(identity, guard), -by);
+    assert_int_equal(ask_again(identity, guard), -by);
+    assert_string_equal(record(), text);
+    assert_true(script_do(&server, "PTTL " RECORD) <= 60000);
 }
 
 static void another_guard_time_changes_nothing(void **state)
 {
-    char text[128];
-
     (void)state;
     plant(ONE, 1);
-    memcpy(text, record(), sizeof(text));
-    assert_int_equal(script_do(&server, "PEXPIRE " RECORD " 60000"), 1);
-    assert_int_equal(ask(ONE, GUARD + 1, 0), -1);
-    assert_int_equal(ask(PROMOTED, GUARD - 1, 0), -1);
-    assert_string_equal(record(), text);
-    assert_true(script_do(&server, "PTTL " RECORD) <= 60000);
+    assert_refused(ONE, GUARD + 1, GUARD);
+    assert_refused(PROMOTED, GUARD - 1, GUARD);
+    assert_refused("3333:0000:-1", GUARD + 1, GUARD);
+    plant(ONE, -10000);
+    assert_refused(ONE, GUARD - 1, GUARD);
+    assert_refused("3333:0000:-1", GUARD - 1, GUARD);
     assert_int_equal(script_do(&server, "DEL " RECORD), 1);
-    assert_int_equal(ask(ONE, GUARD + 1, 0), GUARD + 1);
+    assert_int_equal(ask(ONE, GUARD + 1), GUARD + 1);
+}
+
+/* No lock was granted under the record yet. */
+static void a_longer_guard_time_replaces_one_that_is_waited_for(void **state)
+{
+    (void)state;
+    plant(ONE, -10000);
+    assert_int_equal(ask(ONE, GUARD + 1), GUARD + 1);
+    assert_refused(ONE, GUARD, GUARD + 1);
+    plant(ONE, -10000);
+    assert_int_equal(ask_again(ONE, GUARD + 1), GUARD + 1);
+    plant("3333:0000:-1", -10000);
+    assert_int_equal(ask(ONE, GUARD + 1), GUARD + 1);
+    assert_int_in_range(ask(ONE, GUARD + 1), GUARD - 30000, GUARD + 1);
 }
 
 static void a_record_without_meaning_is_a_lost_one(void **state)
@@ -159,12 +217,12 @@ static void a_record_without_meaning_is_a_lost_one(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
         script_do(&server, "SET " RECORD " %s PX 60000", texts[i]);
-        assert_int_equal(ask(ONE, GUARD, 0), GUARD);
+        assert_int_equal(ask(ONE, GUARD), GUARD);
     }
     script_do(&server, "DEL " RECORD);
     script_do(&server, "LPUSH " RECORD " 1");
     script_do(&server, "PEXPIRE " RECORD " 60000");
-    assert_true(call(ONE, GUARD, 0).error);
+    assert_true(call(ONE, GUARD, false).error);
     assert_int_equal(script_do(&server, "LLEN " RECORD), 1);
 }
 
@@ -250,13 +308,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         SCRIPT_TEST(a_new_server_waits_for_the_guard_time),
-        SCRIPT_TEST(the_uptime_is_part_of_the_wait),
+        SCRIPT_TEST(a_lost_record_is_waited_for_on_any_connection),
         SCRIPT_TEST(the_wait_is_the_same_for_all),
         SCRIPT_TEST(time_that_has_passed_is_over),
         SCRIPT_TEST(the_record_lives_on_while_it_is_asked_for),
         SCRIPT_TEST(another_identity_begins_another_wait),
-        SCRIPT_TEST(another_identity_does_not_shorten_a_wait),
+        SCRIPT_TEST(a_process_that_forgets_its_promotion_keeps_its_wait),
+        SCRIPT_TEST(a_connection_that_goes_on_changes_no_wait),
+        SCRIPT_TEST(no_wait_exceeds_the_guard_time),
         SCRIPT_TEST(another_guard_time_changes_nothing),
+        SCRIPT_TEST(a_longer_guard_time_replaces_one_that_is_waited_for),
         SCRIPT_TEST(a_record_without_meaning_is_a_lost_one),
         TOKENS_TEST(a_release_while_closed_frees_the_name_alone),
         TOKENS_TEST(a_release_while_closed_is_of_its_own_token),
