@@ -430,6 +430,32 @@ GUARD_CLOSED_MUTATIONS = [
     ('leases_are_bounded*', ('guard: renewals are as long as without it',
      ('src/lock', 'lease_ms > lw__options_lease_max(lock->client) ||', 'lease_ms > INT32_MAX ||'))),
 ]
+# The same when a server is exchanged, or its record.
+GUARD_RECORD = 'test/integration/server/guard_record'
+GUARD_RECORD_MUTATIONS = [
+    ('an_empty_server*', ('guard: an empty server is open',
+     ('scripts/guard.lua', '    from = latest\n', '    from = now\n'))),
+    ('a_longer_guard_time_replaces*', ('guard: a wait ends without a question',
+     ('src/redis', '    ask_again(arg);', '    open_gate(arg);'))),
+    ('a_deleted_record*', ('guard: a lost record is like a promotion for renewals',
+     ('src/redis', '    if (!node->guard_goes_on) {\n        note_old_master',
+      '    if (wait_ms > 0) {\n        note_old_master'))),
+    ('an_open_gate*', ('guard: a heartbeat that is refused closes the gate',
+     ('src/redis', '} else if (node->guard == LW__GUARD_OPEN) {', '} else if (why == NULL) {'))),
+    ('a_client_without_a_guard_is_refused*', ('guard: a client without one is granted locks',
+     ('src/redis', 'stay_closed(node, LOG_NOTICE, LW__ERR_REFUSED, why);',
+      'set_state(node, LW__GUARD_OPEN);'))),
+    ('a_client_without_a_guard_is_refused*', ('guard: the record of another process shows its wait',
+     ('src/redis', 'if (!is_its_own || left_us > whole_us) {', 'if (left_us > whole_us) {'))),
+    ('a_client_without_a_guard_learns*', ('guard: a client without one reads the record once',
+     ('src/redis', 'if (is_asked(node) && node->up) {',
+      'if (lw__node_uses_guard(node) && node->up) {'))),
+    ('a_guard_is_ignored*', ('guard: it is used where the caller wants none',
+     ('src/redis', 'return node->options.guard_ms != LW_GUARD_NONE && ', 'return '))),
+    ('a_record_that_may_not*', ('guard: a record that may not be read refuses',
+     ('src/redis', 'if (lw__classify(why) == LW__ERR_TRANSIENT) {',
+      'if (lw__classify(why) != LW__ERR_LINK) {'))),
+]
 # max_waiting, at a real server; each with the tests that show it.
 LIMIT = 'test/integration/api/max_waiting'
 LIMIT_MUTATIONS = [
@@ -653,6 +679,7 @@ MUTATIONS = [ # lists.py explains the groups
     *(([mutation], ALL_TEST, (test,)) for test, mutation in ALL_MUTATIONS),
     *(([mutation], GUARD, (test,)) for test, mutation in GUARD_MUTATIONS),
     *(([mutation], GUARD_CLOSED, (test,)) for test, mutation in GUARD_CLOSED_MUTATIONS),
+    *(([mutation], GUARD_RECORD, (test,)) for test, mutation in GUARD_RECORD_MUTATIONS),
     *(([mutation], LIMIT, (test,)) for test, mutation in LIMIT_MUTATIONS),
     *(([mutation], RW_SCRIPT, (test,)) for test, mutation in RW_SCRIPT_MUTATIONS),
     (GUARD_SCRIPT_MUTATIONS, GUARD_SCRIPT, ()),
