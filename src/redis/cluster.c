@@ -749,15 +749,25 @@ static void forget_map(struct lw__cluster *cluster)
     }
 }
 
+/* Returns the index of a master that the node `by` has announced. */
+static uint16_t get_master(struct lw__cluster *cluster,
+                           const struct lw__endpoint *endpoint, const char *id,
+                           const struct lw__endpoint *by)
+{
+    return lw__node_table_get(&cluster->table, endpoint, id,
+                              is_seed(&cluster->survey, endpoint) ? NULL : by);
+}
+
 /* Returns why the slots of this master lead nowhere, or NULL; then *ret is its index. */
 static const char *find_master(struct lw__cluster *cluster,
-                               const struct lw__map_master *master, uint16_t *ret)
+                               const struct lw__map_master *master,
+                               const struct lw__endpoint *by, uint16_t *ret)
 {
     *ret = LW__NOBODY;
     if (master->endpoint.port == 0) {
         return "the cluster reports no endpoint for the slot's master";
     }
-    *ret = lw__node_table_get(&cluster->table, &master->endpoint, master->id);
+    *ret = get_master(cluster, &master->endpoint, master->id, by);
     return *ret != LW__NOBODY ? NULL : lw__node_table_alloc_error(&cluster->table);
 }
 
@@ -787,7 +797,7 @@ static const char *note_map(struct lw__cluster *cluster, const struct lw__slot_m
     uint16_t index;
 
     for (size_t i = 0; i < map->count; i++) {
-        none = find_master(cluster, &map->masters[i], &index);
+        none = find_master(cluster, &map->masters[i], &map->by, &index);
         assign_slots(cluster, map, i, index);
         why = none != NULL ? none : why;
     }
@@ -1009,7 +1019,8 @@ static void redirected(void *arg, struct lw__node *node, struct lw__command *com
         return;
     }
     complete(&redirect->endpoint, lw__node_config(node)->host);
-    index = lw__node_table_get(&cluster->table, &redirect->endpoint, "");
+    index = get_master(cluster, &redirect->endpoint, "",
+                       lw__node_table_endpoint(&cluster->table, node));
     if (index != LW__NOBODY) {
         there = lw__node_table_node(&cluster->table, index, redirect->slot);
     }

@@ -18,14 +18,14 @@
 #define NO_SLOT "the node no longer has a slot of the cluster"
 
 struct lw__node_table_entry {
-    struct lw__endpoint endpoint;
-    char id[LW__NODE_ID_SIZE]; /* that the server must have; "" for any */
-    bool shared;               /* a map had several ids at this endpoint: `id` stays "" */
-    struct lw__node *node;     /* NULL: no name has led there yet */
-    bool listed, named;        /* `named`: the latest map itself has it, with an id */
-    int64_t needed_us;         /* not freed before this time */
-    bool up;                   /* its node has come up, and has not gone down since */
-    int64_t deprioritized_us;  /* the last lw__node_table_deprioritize; 0 if none */
+    struct lw__endpoint endpoint, by; /* `by`: the node that announced it; "": the URL */
+    char id[LW__NODE_ID_SIZE];        /* that the server must have; "" for any */
+    bool shared;              /* a map had several ids at this endpoint: `id` stays "" */
+    struct lw__node *node;    /* NULL: no name has led there yet */
+    bool listed, named;       /* `named`: the latest map itself has it, with an id */
+    int64_t needed_us;        /* not freed before this time */
+    bool up;                  /* its node has come up, and has not gone down since */
+    int64_t deprioritized_us; /* the last lw__node_table_deprioritize; 0 if none */
 };
 
 /* Returns LW__NOBODY if the table has no entry at the endpoint. */
@@ -102,7 +102,8 @@ static uint16_t find_id(struct lw__node_table *table, const struct lw__endpoint 
 }
 
 uint16_t lw__node_table_get(struct lw__node_table *table,
-                            const struct lw__endpoint *endpoint, const char *id)
+                            const struct lw__endpoint *endpoint, const char *id,
+                            const struct lw__endpoint *by)
 {
     uint16_t index = find_id(table, endpoint, id);
     struct lw__node_table_entry *entry;
@@ -113,6 +114,9 @@ uint16_t lw__node_table_get(struct lw__node_table *table,
             return LW__NOBODY;
         }
         table->all[index]->endpoint = *endpoint;
+        if (by != NULL && !lw__endpoint_equal(by, endpoint)) {
+            table->all[index]->by = *by;
+        }
     }
     if (index != LW__NOBODY) {
         entry = table->all[index];
@@ -136,6 +140,7 @@ struct lw__node *lw__node_table_node(struct lw__node_table *table, uint16_t inde
     }
     options.config.host = entry->endpoint.host;
     options.config.port = entry->endpoint.port;
+    options.config.announced_by = &entry->by;
     options.config.node_id = entry->id;
     options.slot = slot;
     options.ordinal = ++table->ordinals;

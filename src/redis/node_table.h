@@ -34,9 +34,11 @@ void lw__node_table_clear(struct lw__node_table *table);
  * it as listed; LW__NOBODY without memory, or if there are too many. `id` is "" if it is
  * unknown: for a redirect, or a map without ids. Another id at the same endpoint is
  * another master. But if one map has two ids there (behind a proxy) they are one entry,
- * and the server may have any id. */
+ * and the server may have any id. `by` is the node that announced the endpoint, NULL if
+ * the URL has it. */
 uint16_t lw__node_table_get(struct lw__node_table *table,
-                            const struct lw__endpoint *endpoint, const char *id);
+                            const struct lw__endpoint *endpoint, const char *id,
+                            const struct lw__endpoint *by);
 /* Returns the node of this master; the first call creates it and connects. `slot` is one
  * that it has. Returns NULL without memory. */
 struct lw__node *lw__node_table_node(struct lw__node_table *table, uint16_t index,

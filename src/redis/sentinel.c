@@ -536,6 +536,7 @@ static void master_replied(struct lw__request *request, const struct lw__reply *
     struct sentinel *sentinel =
         LW__CONTAINER_OF(struct sentinel, master_request, request);
     const char *error = lw__reply_text(reply, NULL);
+    bool useful;
 
     if (sentinel->stale) {
         ask_now(sentinel);
@@ -546,8 +547,9 @@ static void master_replied(struct lw__request *request, const struct lw__reply *
                                lw__classify_topology(error)
                            ? LW_EREDIS
                            : LW_ECONN;
-    on_answer(sentinel,
-              lw__sentinel_parse_master(reply, &sentinel->answer, sentinel->why));
+    useful = lw__sentinel_parse_master(reply, &sentinel->answer, sentinel->why);
+    sentinel->answer.by = sentinel->endpoint;
+    on_answer(sentinel, useful);
 }
 
 static void peers_replied(struct lw__request *request, const struct lw__reply *reply)
@@ -923,7 +925,8 @@ static void switched(void *arg, const struct lw__channel *channel, const char *t
     struct sentinel *sentinel = arg;
     struct lw__sentinels *set = sentinel->set;
     struct lw__endpoint from;
-    struct lw__sentinel_answer next = {.epoch = set->master.answer.epoch + 1};
+    struct lw__sentinel_answer next = {.epoch = set->master.answer.epoch + 1,
+                                       .by = sentinel->endpoint};
 
     (void)channel;
     if (!lw__sentinel_parse_switch(text, length, set->options.service, &from,
@@ -1186,6 +1189,7 @@ void lw__sentinel_configure(struct lw__sentinels *sentinels,
     config->replication = true;
     config->resolve = resolve;
     config->resolve_arg = sentinels;
+    config->announced_by = &sentinels->master.answer.by;
 }
 
 int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret)

@@ -17,6 +17,7 @@ struct lw__sentinel_answer {
     int64_t for_ms; /* how long the server has reported to be a master; -1 if unknown */
     bool down;      /* as far as the sentinel can see */
     bool moving;    /* a failover is in progress: `epoch` may be the new master's */
+    struct lw__endpoint by; /* the sentinel; filled in by the caller */
 };
 
 /* A sentinel that another one knows. */

@@ -74,15 +74,31 @@ void lw__session_endpoint(const struct lw__session *session, char ret[LW__TEXT_M
                LW__TEXT_MAX);
 }
 
-/* Writes which endpoint is replaced, for the text of a connection that is not up yet. */
+/* The size of the longest note about the origin of an endpoint. */
+#define ORIGIN_SIZE                                                                      \
+    (LW__ADDRESS_MAP_NOTE_SIZE + sizeof(" sentinel") + sizeof(REMEDY) +                  \
+     sizeof(TLS_REMEDY))
+#define REMEDY "; address_map or --map replaces it"
+#define TLS_REMEDY ", tls_server_name or --sni the name in the certificate"
+
+/* Writes where an endpoint comes from that the URL does not have, for the text of a
+ * connection that is not up yet: which endpoint is replaced, or who announced it. */
 static void note_origin(const struct lw__session *s, enum lw__stage stage,
-                        char ret[LW__ADDRESS_MAP_NOTE_SIZE])
+                        char ret[ORIGIN_SIZE])
 {
+    const struct lw__endpoint *by = s->config->announced_by;
     struct lw__endpoint endpoint = endpoint_of(s);
 
     *ret = '\0';
-    if (stage < LW__STAGE_HANDSHAKE && s->state != LW__SESSION_RESOLVING) {
-        lw__address_map_note_origin(s->config->address_map, &endpoint, ret);
+    if (stage >= LW__STAGE_HANDSHAKE || s->state == LW__SESSION_RESOLVING) {
+        return;
+    }
+    lw__address_map_note_origin(s->config->address_map, &endpoint, ret);
+    if (*ret == '\0' && by != NULL && *by->host != '\0') {
+        (void)snprintf(ret, ORIGIN_SIZE, " (announced by %s %s:%u%s%s)",
+                       s->config->resolve != NULL ? "sentinel" : "node", by->host,
+                       (unsigned)by->port, REMEDY,
+                       stage == LW__STAGE_TLS ? TLS_REMEDY : "");
     }
 }
 
@@ -94,7 +110,7 @@ static void note_failure(struct lw__session *s, enum lw__stage stage, int status
                          const char *why)
 {
     struct lw__failure *f = &s->failure;
-    char note[LW__ADDRESS_MAP_NOTE_SIZE], text[LW__TEXT_MAX + sizeof(note)];
+    char note[ORIGIN_SIZE], text[LW__TEXT_MAX + sizeof(note)];
     bool earlier_counts = stage < f->stage || (stage == f->stage && status == LW_EREDIS &&
                                                f->status == LW_ECONN);
 
@@ -613,7 +629,7 @@ void lw__session_refuse(struct lw__login *login, const char *why)
 static void note_pending(struct lw__session *s, const char *what)
 {
     struct lw__endpoint target = target_of(s);
-    char note[LW__ADDRESS_MAP_NOTE_SIZE];
+    char note[ORIGIN_SIZE];
     const char *host = s->address < s->addresses.count
                            ? s->addresses.list[s->address].text
                            : target.host;
@@ -625,7 +641,7 @@ static void note_pending(struct lw__session *s, const char *what)
         return;
     }
     note_origin(s, LW__STAGE_CONNECT, note);
-    (void)snprintf(s->pending, sizeof(s->pending), "%s %s%.100s%s:%u%.50s yet", what,
+    (void)snprintf(s->pending, sizeof(s->pending), "%s %s%.100s%s:%u yet%.200s", what,
                    v6 ? "[" : "", host, v6 ? "]" : "", (unsigned)target.port, note);
 }
 

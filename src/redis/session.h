@@ -71,6 +71,9 @@ struct lw__session_config {
     /* Leads to the endpoint that the session connects to, in place of this one, which
      * stays the name to verify. NULL if the endpoint is the URL's. */
     const struct lw__address_map *address_map;
+    /* The sentinel or the cluster's node that announced the endpoint; NULL, or without a
+     * host, if the endpoint is the URL's. Read when an attempt fails. */
+    const struct lw__endpoint *announced_by;
     /* The id of the cluster's node that must be there, "" for any; NULL outside a
      * cluster. Read at each connection. */
     const char *node_id;

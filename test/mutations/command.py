@@ -3,6 +3,12 @@
 meson, and that in its file."""
 
 COMMAND_MUTATIONS = [
+    ('command_mapped', 'UnreachableMaster.test_who_announced_an_address_that_the_url_does_not_have',
+     ('a sentinel is not named as the origin of an address',
+      ('src/redis', '    sentinel->answer.by = sentinel->endpoint;\n', ''))),
+    ('command_mapped', 'Cluster.test_a_failover_and_a_slot_that_moves',
+     ('a node is not named as the origin of an address',
+      ('src/redis', '            table->all[index]->by = *by;', '            (void)by;'))),
     ('command_refusals', 'Writing.test_out_of_memory',
      ('a cause is reported once by the log and once by the command',
       ('src/tool', '    report_drop(why);\n', ''))),

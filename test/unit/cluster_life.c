@@ -80,7 +80,7 @@ static void test_one_that_is_not_there_and_has_no_slots_is_let_go_of(void **stat
     lose_n3(scene);
     leave(&scene->n[2]);
     (void)ask(scene, ONE, "x"); /* waits for N3 to come up */
-    UNTIL(scene, came(scene, "N3 down: connecting to N3: Connection refused; "));
+    UNTIL(scene, came(scene, "N3 down: connecting to N3: Connection refused "));
     UNTIL(scene, scene->n[0].asked == 2);
     UNTIL(scene, came(scene, "led; "));
     jump(scene, 2); /* any pause has passed */

@@ -12,6 +12,7 @@ import subprocess
 import unittest
 
 from clustered import Clustered
+from ports import free_port
 from sentinel import OldSentinel
 from support import COMMAND, ToolTest, until
 from watched import SERVICE, Sentinel, Watched
@@ -119,6 +120,16 @@ class UnreachableMaster(MapTest):
         said = self.ask(69, "run", "job", *QUICK, *self.map, "--", "true")
         self.assertRegex(said, rf"127\.0\.0\.1:{self.ports[0]}.*\(mapped from {TEST_NET}:6379\)")
 
+    def test_who_announced_an_address_that_the_url_does_not_have(self):
+        port, sentinel = free_port(), self.sentinel.server_address[1]
+        self.sentinel.announce("127.0.0.1", port, 1)
+        said = f"(announced by sentinel 127.0.0.1:{sentinel}; address_map or --map replaces it)"
+        for words in (("run", "job", "-n", "--", "true"), ("status", "job"), ("list",)):
+            self.assertIn(f"connecting to 127.0.0.1:{port}: Connection refused {said}",
+                          self.ask(69, *words))
+        self.assertNotIn("announced by", self.ask(69, "status", "job", "--redis",
+                                                  f"redis://127.0.0.1:{port}"))
+
     def test_a_server_that_is_no_master(self):
         self.servers[0]("REPLICAOF", "127.0.0.1", self.ports[1])
         said = self.ask(69, "run", "job", *QUICK, *self.map, "--", "true")
@@ -207,7 +218,8 @@ class Cluster(MapTest):
                  "--map", f"{self.name_of(owner)}=localhost:{owner.port}")
 
     def test_a_failover_and_a_slot_that_moves(self):
-        self.ask(69, "run", "job", "--wait", "0", "--", "true")
+        self.assertRegex(self.ask(69, "run", "job", "--wait", "0", "--", "true"),
+                         r"\(announced by node 127\.0\.0\.1:\d+; address_map or --map replaces it\)")
         process = self.holder(*self.map, "--lease", "6s")
         old = self.cluster.owner(self.slot)
         self.assertIn(f"redis {self.name_of(old)} (mapped to {old.address}), master",

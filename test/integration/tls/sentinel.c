@@ -88,6 +88,14 @@ static void the_announced_name_is_verified_not_the_mapped_one(void **state)
     works(a);
     assert_down(b, "hostname mismatch (localhost)");
     assert_true(peer_logged(b, " (mapped from 127.0.0.1:"));
+    struct peer *c =
+        peer_start_at("c", url,
+                      client_of(.tls_ca = tls_file("ca.pem"), .local_turns = 1,
+                                .backoff_max_ms = 100, .tls_server_name = "localhost"));
+    assert_down(c, "hostname mismatch (localhost)");
+    assert_true(peer_logged(c, " (announced by sentinel 127.0.0.1:"));
+    assert_true(
+        peer_logged(c, ", tls_server_name or --sni the name in the certificate)"));
 }
 
 int main(void)
