@@ -291,7 +291,9 @@ struct lw_credentials {
 typedef int lw_credentials_cb(struct lw_client *client, struct lw_credentials *ret,
                               void *arg);
 /* A message for the operator, never with a password. `level` is one of syslog's, LOG_ERR
- * (3) to LOG_DEBUG (7). May be called inside an API call. */
+ * (3) to LOG_DEBUG (7). May be called inside an API call. libevent's own messages, such
+ * as those about name servers, do not come here: libevent has one function for the whole
+ * process, and the host sets it (event_set_log_callback). */
 typedef void lw_log_cb(int level, const char *message, void *arg);
 
 /*

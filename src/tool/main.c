@@ -63,6 +63,16 @@ static int dispatch_embedded(struct options *options)
     return code;
 }
 
+/* The messages of libevent's name resolution are left out: the library reports names that
+ * cannot be resolved. The library itself sets no such function, because it would be that
+ * of the whole host process. */
+static void on_libevent_log(int severity, const char *message)
+{
+    if (severity >= EVENT_LOG_WARN) {
+        report("libevent: %s", message);
+    }
+}
+
 /* libevent has reported the reason; its own exit code has another meaning. */
 static void on_fatal(int error)
 {
@@ -118,6 +128,7 @@ int main(int argc, char **argv)
     if (code != 0) {
         return code;
     }
+    event_set_log_callback(on_libevent_log);
     event_set_fatal_callback(on_fatal);
     /* other subcommands may be ended by any signal, unless there is a server to stop */
     if ((options.embedded || catches_signals(options.subcommand)) &&

@@ -3,6 +3,9 @@
 meson, and that in its file."""
 
 COMMAND_MUTATIONS = [
+    ('command_causes', 'Names.test_libevent_writes_nothing_about_name_servers',
+     ("libevent's messages about name servers are shown",
+      ('src/tool', 'if (severity >= EVENT_LOG_WARN) {', 'if (severity >= EVENT_LOG_DEBUG) {'))),
     ('command_mapped', 'UnreachableMaster.test_who_announced_an_address_that_the_url_does_not_have',
      ('a sentinel is not named as the origin of an address',
       ('src/redis', '    sentinel->answer.by = sentinel->endpoint;\n', ''))),

@@ -15,6 +15,7 @@ import resource
 import signal
 import socket
 import ssl
+import subprocess
 import threading
 import time
 import unittest
@@ -447,6 +448,24 @@ class Cluster(CauseTest):
         stub = self.stub(lambda words: error("NOAUTH Authentication required."))
         self.for_now(69, "NOAUTH", f"redis-cluster://127.0.0.1:{stub.port},127.0.0.1:"
                                    f"{free_port()}")
+
+
+class Names(CauseTest):
+    def test_libevent_writes_nothing_about_name_servers(self):
+        """Its messages would go to the standard error output."""
+        path = self.path("resolv.conf")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("nameserver 127.0.0.1\n")
+        mounts = ("unshare", "-rm", "sh", "-c",
+                  'mount --bind "$0" /etc/resolv.conf && exec "$@"', path)
+        if subprocess.run([*mounts, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+            self.skipTest("no mount of its own")
+        code, _, err = self.end_of(self.spawn(*mounts, COMMAND, "run", "x", "--wait", "4s", "--redis",
+                                              "redis://name.invalid", "--", "true"))
+        self.assertEqual(code, 69, err)
+        self.assertIn('"name.invalid"', err)
+        self.assertNotIn("Nameserver", err)
+        self.assertNotIn("nameserver", err)
 
 
 class Later(CauseTest):
