@@ -105,7 +105,7 @@ static bool fill_row(struct row *row, const struct lw_inspection *seen, bool jso
 
     *row = (struct row){.name = strdup(seen->name)};
     if (json) {
-        row->line = status_json_line(seen, -1, master, false);
+        row->line = status_json_line(seen, NULL, master, false);
         return row->name != NULL && row->line != NULL;
     }
     format_holder(seen, text, sizeof(text));

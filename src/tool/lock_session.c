@@ -559,6 +559,8 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     session->connected = session->connected || up;
     if (!up) { /* the library logs it, too */
         (void)snprintf(session->down_reason, sizeof(session->down_reason), "%s", why);
+    } else if (session->stage == SESSION_WAITING) {
+        wait_status_guard(&session->wait_status, client);
     }
     if (!session->connected && session->stage == SESSION_WAITING &&
         (error == LW_EREDIS || error == LW_ESYSTEM)) { /* retrying is useless */

@@ -393,6 +393,10 @@ static int check_url(struct options *options)
     }
     options->quorum = url.quorum;
     result = merge_guard(url.guard_ms, options);
+    if (result == CONTINUE && url.cluster && options->guard_ms != 0 &&
+        options->guard_ms != LW_GUARD_NONE) {
+        result = refuse(options->subcommand, "a guard is not supported in a cluster");
+    }
     lw__url_clear(&url);
     return result;
 }
@@ -631,7 +635,7 @@ static int check_names(const struct options *options)
         const char *name = i < 0 ? options->name : options->more_names[i];
 
         if (lw__check_name(name, why, sizeof(why)) != NULL) {
-            report("%s", why);
+            report("%s%s", i < 0 ? "" : "--and: ", why);
             return EXIT_USAGE;
         }
     }
@@ -890,11 +894,17 @@ static char *make_unguarded(const char *url)
     return copy;
 }
 
-/* A client that acquires nothing must not begin or change a guard; status shows its rest.
- * (A quorum's clients always have one: see check in status_quorum.c.) */
+/* A client that acquires nothing must not begin or change a guard. (A quorum's clients
+ * always have one: see check in status_quorum.c.) */
 static bool needs_guard(const struct options *options)
 {
-    return (IN(options->subcommand) & (TAKERS | IN(STATUS))) != 0 || options->quorum;
+    return (IN(options->subcommand) & TAKERS) != 0 || options->quorum;
+}
+
+/* Returns the guard_ms of a client that acquires nothing: with 0 it reads the record. */
+static uint32_t unused_guard(const struct options *options)
+{
+    return options->subcommand == STATUS ? 0 : LW_GUARD_NONE;
 }
 
 int options_new_client(const struct options *options, struct event_base *base,
@@ -906,7 +916,8 @@ int options_new_client(const struct options *options, struct event_base *base,
     int error;
 
     client->address_map = options->map_count > 0 ? map : NULL;
-    client->guard_ms = needs_guard(options) ? (uint32_t)options->guard_ms : LW_GUARD_NONE;
+    client->guard_ms = needs_guard(options) ? (uint32_t)options->guard_ms
+                                            : unused_guard(options);
     client->password = options->password;
     client->sentinel_username = options->sentinel_user;
     client->sentinel_password = options->sentinel_password;

@@ -29,12 +29,39 @@ void query_end(struct query *query, int code)
     }
 }
 
-int64_t query_guard_left_ms(const struct query *query)
+/* A longer time replaces the record's as long as that is waited for. Without a record the
+ * first client waits for its whole time. */
+struct query_guard query_guard(const struct query *query)
 {
     struct lw_stats stats = LW_STATS_INIT;
+    struct query_guard guard = {.own_ms = query->options->guard_ms};
+    bool none = guard.own_ms == LW_GUARD_NONE;
 
     (void)lw_client_stats(query->client, &stats);
-    return query->options->guard_ms > 0 ? (int64_t)stats.guard_left_ms : -1;
+    guard.own_ms = none ? 0 : guard.own_ms;
+    guard.time_ms = (int64_t)stats.server_guard_ms;
+    if (none) {
+        return guard;
+    }
+    if (guard.time_ms == 0) {
+        guard.time_ms = guard.own_ms > 0 ? guard.own_ms : query->default_guard_ms;
+        guard.left_ms = guard.time_ms;
+        return guard;
+    }
+    guard.left_ms = stats.guard_left_ms > 1 ? (int64_t)stats.guard_left_ms : 0;
+    if (guard.own_ms > guard.time_ms && guard.left_ms > 0) {
+        guard.left_ms = guard.own_ms;
+    } else {
+        guard.refused = guard.own_ms > 0 && guard.own_ms != guard.time_ms;
+    }
+    return guard;
+}
+
+int query_free_code(const struct query_guard *guard)
+{
+    return guard->refused       ? EXIT_REFUSED
+           : guard->left_ms > 0 ? EXIT_NO_SERVER
+                                : EXIT_NOT_HELD;
 }
 
 static void report_query(const struct query *query, int error, bool link_up,
@@ -99,7 +126,8 @@ static void on_log(int level, const char *message, void *arg)
     struct query *query = arg;
 
     (void)level;
-    if (!report_is_no_connection(message)) { /* `down` or on_link reports it */
+    /* `down` or on_link reports that there is no connection; status shows the guard */
+    if (!report_is_no_connection(message) && !report_is_no_grant(message)) {
         query->warned = true;
         report_later(query->base, message);
     }

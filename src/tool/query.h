@@ -28,6 +28,7 @@ struct query {
     void *arg;
     bool show_warnings; /* the library's warnings are reported, too */
     bool tolerant;      /* a permanent refusal goes to `down` as any other failure */
+    int64_t default_guard_ms; /* of clients without an option, if there is no record */
     struct event_base *base;
     struct lw_client *client;
     int code;
@@ -50,9 +51,17 @@ void query_close(struct query *query);
 void query_inspect(struct query *query, lw_inspect_cb *done, void *arg);
 /* Returns the master that the sentinels report, or NULL if there are no sentinels. */
 const struct lw_master *query_master(const struct query *query, struct lw_master *ret);
-/* For how long no locks are granted by the guard: 0 if they are, 1 if it is not known,
- * -1 without --guard. */
-int64_t query_guard_left_ms(const struct query *query);
+/* What the guard means for a client with these options, by the server's record, which a
+ * client of status reads when it connects. */
+struct query_guard {
+    int64_t time_ms; /* of the record, or else of the options; 0: no guard */
+    int64_t own_ms;  /* of the options; 0: none */
+    int64_t left_ms; /* for how long no lock is granted */
+    bool refused;    /* as long as the record stays: it has another time */
+};
+struct query_guard query_guard(const struct query *query);
+/* Returns the exit code for a lock that is not held. */
+int query_free_code(const struct query_guard *guard);
 void query_end(struct query *query, int code);
 /* Reports that the link is down, with the class of the reason, and ends the query. */
 void query_fail_link(struct query *query, const char *why);

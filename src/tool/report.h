@@ -46,6 +46,8 @@ bool report_flush(void);
 
 /* Returns true for the message by which the library logs that it cannot connect. */
 bool report_is_no_connection(const char *message);
+/* Returns true for the message by which it logs that a server refuses its guard. */
+bool report_is_no_grant(const char *message);
 
 enum exit_code {
     EXIT_NOT_HELD = 1, /* status, break: not held; break: not by that token */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* status: the holders and waiters of a lock. The exit code tells a held lock from a free
- * one.
+ * one, and from one that cannot be granted because of the guard.
  *
  * After the status has been written, it waits for a moment for the connection for
  * messages: if this account or server does not permit SUBSCRIBE or PUBLISH, the library's
@@ -34,20 +34,21 @@ static void on_timer(evutil_socket_t fd, short what, void *arg);
 
 /* Returns 0, or -1 if there is no memory. */
 static int write_text(const struct query *query, const struct lw_inspection *seen,
-                      const struct lw_master *master)
+                      const struct query_guard *guard, const struct lw_master *master)
 {
     int width = query->options->wide ? 0 : terminal_size(STDOUT_FILENO).ws_col;
-    char guard[80];
+    char text[200];
     struct status_view view = {0};
 
-    if (status_view_take(&view, seen, master, width) < 0) {
+    status_free(guard, text, sizeof(text));
+    if (status_view_take(&view, seen, text, master, width) < 0) {
         return -1;
     }
     status_view_write(stdout, &view, system_now_ms() - query->sent_ms, "", "", width);
     status_view_clear(&view);
-    status_guard(query_guard_left_ms(query), guard, sizeof(guard));
-    if (*guard) {
-        (void)printf("guard     %s\n", guard);
+    status_guard(guard, text, sizeof(text));
+    if (*text) {
+        (void)printf("guard     %s\n", text);
     }
     return 0;
 }
@@ -84,6 +85,7 @@ static void on_inspected(struct lw_client *client, int result,
     struct query *query = &request->query;
     struct lw_master followed = LW_MASTER_INIT;
     const struct lw_master *master = query_master(query, &followed);
+    struct query_guard guard;
 
     (void)client;
     if (query->ending) {
@@ -93,9 +95,9 @@ static void on_inspected(struct lw_client *client, int result,
         query_fail(query, result, why);
         return;
     }
-    if ((query->options->json
-             ? status_json(stdout, seen, query_guard_left_ms(query), master)
-             : write_text(query, seen, master)) < 0) {
+    guard = query_guard(query);
+    if ((query->options->json ? status_json(stdout, seen, &guard, master)
+                              : write_text(query, seen, &guard, master)) < 0) {
         query_fail(query, LW_ENOMEM, "");
         return;
     }
@@ -105,7 +107,7 @@ static void on_inspected(struct lw_client *client, int result,
     }
     request->written = true;
     request->code = seen->holder_total > 0 || *seen->stranger ? EXIT_SUCCESS
-                                                              : EXIT_NOT_HELD;
+                                                              : query_free_code(&guard);
     request->messages_deadline_ms = system_now_ms() + MESSAGES_MS;
     await_messages(request);
 }

@@ -6,6 +6,7 @@
 #include "base/escape.h"
 #include "columns.h"
 #include "lockwire.h"
+#include "query.h"
 
 #include <inttypes.h>
 #include <json-c/json.h>
@@ -77,13 +78,34 @@ static const struct lw_inspected **sort_holders(const struct lw_inspection *seen
     return holders;
 }
 
-void status_guard(int64_t left_ms, char *text, size_t size)
+void status_free(const struct query_guard *guard, char *text, size_t size)
 {
-    if (left_ms > 1) {
-        (void)snprintf(text, size, "no locks are granted for %" PRId64 "s more",
-                       (left_ms + 999) / 1000);
+    char time[40], own[40];
+
+    if (guard->refused) {
+        status_duration(guard->time_ms, time, sizeof(time));
+        status_duration(guard->own_ms, own, sizeof(own));
+        (void)snprintf(text, size, "no lock can be granted: the guard time is %s, not %s",
+                       time, own);
+    } else if (guard->left_ms > 0) {
+        status_duration(guard->left_ms, time, sizeof(time));
+        (void)snprintf(text, size, "no lock can be granted for %s: the guard is closed",
+                       time);
     } else {
-        (void)snprintf(text, size, "%s", left_ms == 1 ? "no locks are granted" : "");
+        (void)snprintf(text, size, "free");
+    }
+}
+
+void status_guard(const struct query_guard *guard, char *text, size_t size)
+{
+    char time[40], state[120];
+
+    *text = '\0';
+    if (guard->time_ms > 0) {
+        status_duration(guard->time_ms, time, sizeof(time));
+        status_free(guard, state, sizeof(state));
+        (void)snprintf(text, size, "%s%s%s", time, *state == 'n' ? "; " : "",
+                       *state == 'n' ? state : "");
     }
 }
 
@@ -133,7 +155,8 @@ void status_server(const struct lw_inspection *seen, char *text, size_t size)
                    seen->role);
 }
 
-void status_headline(const struct lw_inspection *seen, int width, char *text, size_t size)
+void status_headline(const struct lw_inspection *seen, const char *free, int width,
+                     char *text, size_t size)
 {
     char name[COLUMNS_CELL_MAX], shown[COLUMNS_CELL_MAX], type[COLUMNS_CELL_MAX],
         suffix[COLUMNS_CELL_MAX + 100], waiting[40] = "";
@@ -151,7 +174,7 @@ void status_headline(const struct lw_inspection *seen, int width, char *text, si
         (void)snprintf(suffix, sizeof(suffix), ": %zu holder%s%s", seen->holder_total,
                        seen->holder_total == 1 ? "" : "s", waiting);
     } else {
-        (void)snprintf(suffix, sizeof(suffix), ": free%s", waiting);
+        (void)snprintf(suffix, sizeof(suffix), ": %s%s", free, waiting);
     }
     columns_cut(name, width > 0 ? width - columns_width(suffix) : columns_width(name),
                 shown, sizeof(shown));
@@ -290,10 +313,11 @@ static void put_seen(struct json *json, const struct lw_inspection *seen,
         master == NULL);
 }
 
-static void put_guard(struct json *json, int64_t left_ms)
+static void put_guard(struct json *json, const struct query_guard *guard)
 {
-    if (left_ms >= 0) {
-        put_number(json, "guard_left_ms", left_ms, true);
+    if (guard != NULL && guard->time_ms > 0) {
+        put_number(json, "guard_ms", guard->time_ms, true);
+        put_number(json, "guard_left_ms", guard->left_ms, !guard->refused);
     }
 }
 
@@ -329,14 +353,14 @@ static char *take_text(struct json *json, int flags)
     return copy;
 }
 
-int status_json(FILE *out, const struct lw_inspection *seen, int64_t guard_left_ms,
-                const struct lw_master *master)
+int status_json(FILE *out, const struct lw_inspection *seen,
+                const struct query_guard *guard, const struct lw_master *master)
 {
     struct json json = {json_object_new_object()};
     char *text;
 
     put_seen(&json, seen, master, false);
-    put_guard(&json, guard_left_ms);
+    put_guard(&json, guard);
     text = take_text(&json, PRETTY);
     if (text == NULL) {
         return -1;
@@ -346,7 +370,7 @@ int status_json(FILE *out, const struct lw_inspection *seen, int64_t guard_left_
     return 0;
 }
 
-char *status_json_line(const struct lw_inspection *seen, int64_t guard_left_ms,
+char *status_json_line(const struct lw_inspection *seen, const struct query_guard *guard,
                        const struct lw_master *master, bool lasting)
 {
     struct json json = {json_object_new_object()};
@@ -355,7 +379,7 @@ char *status_json_line(const struct lw_inspection *seen, int64_t guard_left_ms,
         put_now(&json);
     }
     put_seen(&json, seen, master, lasting);
-    put_guard(&json, guard_left_ms);
+    put_guard(&json, guard);
     return take_text(&json, COMPACT);
 }
 
@@ -530,12 +554,12 @@ void status_view_clear(struct status_view *view)
 }
 
 int status_view_take(struct status_view *view, const struct lw_inspection *seen,
-                     const struct lw_master *master, int width)
+                     const char *free, const struct lw_master *master, int width)
 {
     char headline[3 * COLUMNS_CELL_MAX], server[1000];
     struct status_view taken;
 
-    status_headline(seen, width, headline, sizeof(headline));
+    status_headline(seen, free, width, headline, sizeof(headline));
     write_server(seen, master, server, sizeof(server));
     taken =
         (struct status_view){strdup(headline), strdup(server), make_tables(seen, width)};

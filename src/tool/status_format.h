@@ -11,30 +11,31 @@
 struct lw_inspected;
 struct lw_inspection;
 struct lw_master;
+struct query_guard;
 
 /* A state as text, which outlives the inspection. */
 struct status_view {
     char *headline, *server, *tables; /* NULL: none yet */
 };
 
-/* Replaces the view. `width` is that of the tables, 0 if nothing is to be cut; `master`
- * is the one that sentinels report, or NULL. Returns 0, or -1 if there is no memory, and
- * then the view is unchanged. */
+/* Replaces the view. `free` has the words for a lock without a holder; `width` is that of
+ * the tables, 0 if nothing is to be cut; `master` is the one that sentinels report, or
+ * NULL. Returns 0, or -1 if there is no memory, and then the view is unchanged. */
 int status_view_take(struct status_view *view, const struct lw_inspection *seen,
-                     const struct lw_master *master, int width);
+                     const char *free, const struct lw_master *master, int width);
 /* Writes the view with its age, a remark on that or "", and a line of explanation or "".
  */
 void status_view_write(FILE *out, const struct status_view *view, int64_t age_ms,
                        const char *remark, const char *why, int width);
 void status_view_clear(struct status_view *view);
 
-/* Writes a JSON object. `guard_left_ms` is -1 without a guard. Returns 0, or -1 if there
+/* Writes a JSON object. `guard` may be NULL. Returns 0, or -1 if there
  * is no memory. */
-int status_json(FILE *out, const struct lw_inspection *seen, int64_t guard_left_ms,
-                const struct lw_master *master);
+int status_json(FILE *out, const struct lw_inspection *seen,
+                const struct query_guard *guard, const struct lw_master *master);
 /* Returns the object as a line, to be freed, or NULL. It contains the time of day; with
  * `lasting` it contains nothing that changes as time passes, to be compared. */
-char *status_json_line(const struct lw_inspection *seen, int64_t guard_left_ms,
+char *status_json_line(const struct lw_inspection *seen, const struct query_guard *guard,
                        const struct lw_master *master, bool lasting);
 /* Returns a line for an outage, to be freed, or NULL. `why` may be ""; `age_ms` is that
  * of the last state, or -1. */
@@ -52,13 +53,16 @@ void status_endpoint(const struct lw_master *master, char *text, size_t size);
 void status_server(const struct lw_inspection *seen, char *text, size_t size);
 /* "0.3s", "2h01m", "3d04h" */
 void status_age(int64_t ms, char *text, size_t size);
-/* "job: free", "job: 2 holders, 1 waiter" ...; `width` limits it by cutting the name */
-void status_headline(const struct lw_inspection *seen, int width, char *text,
-                     size_t size);
+/* "job: 2 holders, 1 waiter" ...; "job: free" with the words for that in `free`. `width`
+ * limits it by cutting the name. */
+void status_headline(const struct lw_inspection *seen, const char *free, int width,
+                     char *text, size_t size);
 /* "write anna lockwire-run host 1234 token" */
 void status_entry(const struct lw_inspected *entry, char *text, size_t size);
-/* "no locks are granted for 38s more", or "", for query_guard_left_ms. */
-void status_guard(int64_t left_ms, char *text, size_t size);
+/* "free", or "no lock can be granted for 12.3s: ..." */
+void status_free(const struct query_guard *guard, char *text, size_t size);
+/* The guard time, with what it means now; "" without a guard. */
+void status_guard(const struct query_guard *guard, char *text, size_t size);
 /* "3.5s"; "no limit" if it is negative */
 void status_duration(int64_t ms, char *text, size_t size);
 /* "mutex", "write", "read" */

@@ -20,7 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST 7 /* servers of a quorum */
+#define MOST 7                 /* servers of a quorum */
+#define DEFAULT_GUARD_MS 45000 /* of a quorum's clients */
 
 /* What one server has replied. */
 struct vote {
@@ -31,6 +32,7 @@ struct vote {
     char lease[40];
     size_t waiters;
     bool replied, held;
+    struct query_guard guard;
     char *json; /* NULL without --json, or without a reply */
 };
 
@@ -89,15 +91,15 @@ static void note_holder(struct vote *vote, const struct lw_inspection *seen)
 {
     const struct lw_inspected *holder =
         seen->holder_count > 0 ? lw_inspection_holder(seen, 0) : NULL;
-    char guard[80];
 
+    vote->guard = query_guard(&vote->query);
     vote->waiters = seen->waiter_total;
     vote->held = holder != NULL || *seen->stranger;
     if (holder == NULL) {
-        status_guard(query_guard_left_ms(&vote->query), guard, sizeof(guard));
-        (void)snprintf(vote->what, sizeof(vote->what), "%s%s%s",
-                       *seen->stranger ? "held by another program" : "free",
-                       *guard ? "; " : "", guard);
+        status_free(&vote->guard, vote->what, sizeof(vote->what));
+        if (*seen->stranger) {
+            (void)snprintf(vote->what, sizeof(vote->what), "held by another program");
+        }
         return;
     }
     status_printable(*holder->client ? holder->client : holder->token, vote->what,
@@ -122,8 +124,7 @@ static void on_inspected(struct lw_client *client, int result,
     vote->replied = true;
     note_holder(vote, seen);
     if (vote->query.options->json) {
-        vote->json =
-            status_json_line(seen, query_guard_left_ms(&vote->query), NULL, false);
+        vote->json = status_json_line(seen, &vote->guard, NULL, false);
     }
     query_end(&vote->query, EXIT_SUCCESS);
 }
@@ -152,8 +153,11 @@ static bool ask(struct vote *vote, const struct options *options)
     if (options->password != NULL && own.password == NULL) {
         return false;
     }
-    vote->query =
-        (struct query){.options = &own, .events = &events, .arg = vote, .tolerant = true};
+    vote->query = (struct query){.options = &own,
+                                 .events = &events,
+                                 .arg = vote,
+                                 .tolerant = true,
+                                 .default_guard_ms = DEFAULT_GUARD_MS};
     code = query(&vote->query, "lockwire-status");
     free(own.password);
     if (code != EXIT_SUCCESS && !*vote->what) {
@@ -190,6 +194,35 @@ static void write_cell(const void *rows, size_t index, int field, char *text, si
     }
 }
 
+static int by_left(const void *one, const void *other)
+{
+    int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
+
+    return a < b ? -1 : a > b;
+}
+
+/* Returns what the guard means for the quorum: it ends when a majority's have ended. A
+ * server that has refused, or did not reply, grants nothing for an unknown time. */
+static struct query_guard join_guards(const struct vote *votes, unsigned count)
+{
+    struct query_guard ret = {0};
+    int64_t left[MOST];
+    unsigned granting = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        if (votes[i].replied && !votes[i].guard.refused) {
+            left[granting++] = votes[i].guard.left_ms;
+        } else if (votes[i].replied) {
+            ret = votes[i].guard;
+        }
+    }
+    if (granting > count / 2) {
+        qsort(left, granting, sizeof(*left), by_left);
+        ret = (struct query_guard){.left_ms = left[count / 2]};
+    }
+    return ret;
+}
+
 static void write_text(const struct options *options, const struct vote *votes,
                        unsigned count, unsigned held)
 {
@@ -200,10 +233,14 @@ static void write_text(const struct options *options, const struct vote *votes,
     };
     /* clang-format on */
     int width = options->wide ? 0 : terminal_size(STDOUT_FILENO).ws_col;
-    char name[COLUMNS_CELL_MAX];
+    char name[COLUMNS_CELL_MAX], guard[200];
+    struct query_guard joined = join_guards(votes, count);
+    bool closed = held <= count / 2 && (joined.refused || joined.left_ms > 0);
 
     status_printable(options->name, name, sizeof(name));
-    (void)printf("%s: held at %u of %u servers\n\n", name, held, count);
+    status_free(&joined, guard, sizeof(guard));
+    (void)printf("%s: held at %u of %u servers%s%s\n\n", name, held, count,
+                 closed ? "; " : "", closed ? guard : "");
     columns_write(stdout, columns, write_cell, votes, count, width);
 }
 
@@ -230,6 +267,7 @@ static void write_json(const struct options *options, const struct vote *votes,
 static int write_all(const struct options *options, const struct vote *votes,
                      unsigned count)
 {
+    struct query_guard joined = join_guards(votes, count);
     unsigned held = 0, replied = 0;
 
     for (unsigned i = 0; i < count; i++) {
@@ -245,7 +283,7 @@ static int write_all(const struct options *options, const struct vote *votes,
         return EXIT_SYSTEM;
     }
     return held > count / 2      ? EXIT_SUCCESS
-           : replied > count / 2 ? EXIT_NOT_HELD
+           : replied > count / 2 ? query_free_code(&joined)
                                  : EXIT_NO_SERVER;
 }
 

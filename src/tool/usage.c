@@ -388,7 +388,9 @@ static const char refused_later[] =
 static const char status_codes[] =
     "Exit codes:\n"
     "  The exit code is 0 if the lock is held, also by another program, or:\n"
-    "    1  the lock is free, even if there are waiters\n";
+    "    1  the lock is free, even if there are waiters\n"
+    "  A lock that no client is granted now is not free: the code is 69 while the\n"
+    "  guard is closed, and 77 if the server's guard time is not this command's.\n";
 
 static const char watch_codes[] =
     "Exit codes:\n"

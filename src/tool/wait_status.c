@@ -155,7 +155,7 @@ static bool format_guard(const struct wait_status *display, char *text, size_t s
     } else {
         (void)snprintf(text, size,
                        "no locks for %" PRIu64
-                       "s more: the server was restarted or promoted",
+                       "s more: the server was restarted, promoted or exchanged",
                        (stats.guard_left_ms + 999) / 1000);
     }
     return true;
@@ -307,6 +307,23 @@ void wait_status_begin(struct wait_status *display, struct lw_client *client)
     display->last_line[0] = '\0';
     display->guard_reported = false;
     arm(display, FIRST_LOOK_MS);
+}
+
+void wait_status_guard(struct wait_status *display, struct lw_client *client)
+{
+    const struct options *options = display->options;
+    struct lw_stats stats = LW_STATS_INIT;
+    char name[WORDS], guard[120];
+
+    display->client = client;
+    (void)lw_client_stats(client, &stats);
+    if (display->terminal || stats.guard_left_ms <= 1 ||
+        (options->wait_ms >= 0 && (uint64_t)options->wait_ms < stats.guard_left_ms) ||
+        !format_guard(display, guard, sizeof(guard))) {
+        return;
+    }
+    lw__escape(options->name, name, sizeof(name));
+    show_guard(display, name, "", guard);
 }
 
 void wait_status_end(struct wait_status *display)

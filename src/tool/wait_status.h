@@ -25,7 +25,7 @@ struct wait_status {
     bool terminal;
     bool active; /* between begin and end */
     bool query_pending;
-    bool guard_reported;
+    bool guard_reported; /* since the wait began */
     int64_t started_ms;
     char last_line[1500]; /* of --verbose */
 };
@@ -34,6 +34,10 @@ struct wait_status {
 int wait_status_open(struct wait_status *display, struct event_base *base,
                      const struct options *options, const char *client_name);
 void wait_status_begin(struct wait_status *display, struct lw_client *client);
+/* Called by lock_session.c when the link is up and the lock is not held. Reports the rest
+ * of the guard time, unless the wait ends before it or the line in the terminal shows it.
+ */
+void wait_status_guard(struct wait_status *display, struct lw_client *client);
 /* Erases the line. Further calls have no effect. */
 void wait_status_end(struct wait_status *display);
 /* Also for a struct of zeros. */

@@ -189,7 +189,7 @@ static bool lines_seen(struct watch_lines *lines, const struct lw_inspection *se
     write_changes(lines, now, count);
     headline[0] = '\0';
     if (seen->holder_total == 0) {
-        status_headline(seen, 0, headline, sizeof(headline));
+        status_headline(seen, "free", 0, headline, sizeof(headline));
     }
     write_headline(lines, headline);
     return true;
@@ -232,7 +232,7 @@ static bool write_json(char *line)
 static bool json_seen(char **last, const struct lw_inspection *seen,
                       const struct lw_master *master)
 {
-    char *lasting = status_json_line(seen, -1, master, true);
+    char *lasting = status_json_line(seen, NULL, master, true);
 
     if (lasting == NULL) {
         return false;
@@ -243,7 +243,7 @@ static bool json_seen(char **last, const struct lw_inspection *seen,
     }
     free(*last);
     *last = lasting;
-    return write_json(status_json_line(seen, -1, master, false));
+    return write_json(status_json_line(seen, NULL, master, false));
 }
 
 static bool json_outage(char **last, const char *name, const struct watch_outage *outage,
@@ -470,7 +470,7 @@ static bool show(struct watch *watch, const struct lw_inspection *seen)
 
     switch (watch->form) {
     case SCREEN:
-        return status_view_take(&watch->view, seen, master,
+        return status_view_take(&watch->view, seen, "free", master,
                                 terminal_size(STDOUT_FILENO).ws_col) == 0 &&
                draw_screen(watch);
     case LINES:

@@ -36,7 +36,7 @@ class Waiting(GuardTest):
     def test_run_and_lead_report_why_they_wait(self):
         for subcommand in ("run", "lead"):
             process = self.start(subcommand, "--verbose")
-            self.assertRegex(self.line_of(process.stderr), rf"^lockwire: job: waiting; {SHOWN}was restarted or promoted\n$")
+            self.assertRegex(self.line_of(process.stderr), rf"^lockwire: job: waiting; {SHOWN}was restarted, promoted or exchanged\n$")
             process.terminate()
             process.wait()
 
@@ -53,7 +53,9 @@ class Waiting(GuardTest):
             shell.expect("ready> ")
 
     def test_the_wait_ends_with_the_guard_time(self):
-        self.assertEqual(self.end_of(self.start("run")), (0, "mine\n", ""))
+        code, out, err = self.end_of(self.start("run"))
+        self.assertEqual((code, out), (0, "mine\n"))
+        self.assertRegex(err, rf"^lockwire: job: waiting; {SHOWN}.*\n$")
 
 
 class Refused(GuardTest):
@@ -74,7 +76,8 @@ class Refused(GuardTest):
 
     def test_status_shows_it(self):
         status = self.spawn(COMMAND, "status", "--guard", "15s", "job")
-        self.assertIn("guard     no locks are granted\n", self.end_of(status)[1])
+        self.assertIn("guard     20.0s; no lock can be granted: the guard time is 20.0s, not 15.0s\n",
+                      self.end_of(status)[1])
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ class OneServer(GuardText):
         guard_record.open_now(self.server, 20000)
         self.assertEqual("mine\n", self.ask(0, "run", "job", *SHORT, "--redis", self.url("20s"),
                                             "--", "echo", "mine"))
-        self.assertIn("another guard", self.ask(77, "run", "job", *SHORT, "--redis",
+        self.assertIn("server's guard time is 20000 ms", self.ask(77, "run", "job", *SHORT, "--redis",
                                                 self.url("15s"), "--", "true"))
 
     def test_the_option_and_the_url_may_have_the_same_time(self):
@@ -76,6 +76,7 @@ class OneServer(GuardText):
         for where in ((url,), (socket[0],), (socket[1],), (self.server.url, "--guard", "15s")):
             for code, *words in ((0, "list"), (1, "break", "job"), (70, "release", "job", TOKEN)):
                 self.ask(code, *words, "--redis", *where)
+            self.ask(69, "status", "job", "--redis", *where)
             watch = self.spawn(COMMAND, "watch", "job", "--json", "--redis", *where)
             self.assertIn('"name":"job"', self.line_of(watch.stdout))
             self.assertIsNone(self.record())

@@ -358,7 +358,7 @@ class Several(RunTest):
                             (("a", "--and", "b", "--redisson"), "--and is for mutexes"),
                             (("a", *16 * ("--and", "b")), "at most 16 locks"),
                             (("a", "--and", "b", "--and", "a"), "'a' is given twice"),
-                            (("a", "--and", ""), "names[1]: the name is empty")):
+                            (("a", "--and", ""), "--and: the name is empty")):
             code, _, err = self.end_of(self.run_(*words, "--", "true"))
             self.assertEqual(code, 64, err)
             self.assertIn(said, err)
