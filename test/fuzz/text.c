@@ -51,6 +51,8 @@ static void check_url(const char *text)
         CHECK(url.username == NULL || *url.username);
         CHECK(url.db >= -1);
         CHECK(url.host == NULL || url.port > 0);
+        CHECK(url.guard_ms == 0 || url.guard_ms == LW_GUARD_NONE ||
+              (url.guard_ms >= LW__GUARD_LEAST_MS && url.guard_ms <= LW__GUARD_MOST_MS));
         check_list(&url);
         lw__url_clear(&url);
     } else {
