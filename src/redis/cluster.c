@@ -496,6 +496,10 @@ static void info_replied(struct lw__request *request, const struct lw__reply *re
     struct slot_map_query *query =
         LW__CONTAINER_OF(struct slot_map_query, info_request, request);
 
+    if (lw__classify_denied(lw__reply_text(reply, NULL))) {
+        lw__session_note_missing(&query->session, reply, LOG_WARNING, "CLUSTER INFO",
+                                 "the slot map of a node that is cut off may be used");
+    }
     query->info = lw__cluster_parse_info(reply);
 }
 

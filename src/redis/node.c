@@ -342,6 +342,8 @@ static void abilities_replied(struct lw__request *request, const struct lw__repl
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, abilities, request);
 
     lw__node_make_room(node);
+    lw__session_note_missing(&node->commands, reply, LOG_INFO, "COMMAND INFO",
+                             "locks without waiters are released by a script");
     if (lw__reply_count(reply) != 2 || node->fast_release_disabled) {
         return;
     }
@@ -352,11 +354,14 @@ static void abilities_replied(struct lw__request *request, const struct lw__repl
     }
 }
 
-/* The reply does not matter: the connection may have been gone already. */
+/* The connection may have been gone already. */
 static void kill_replied(struct lw__request *request, const struct lw__reply *reply)
 {
-    (void)reply;
-    lw__node_make_room(LW__CONTAINER_OF(struct lw__node, kill, request));
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, kill, request);
+
+    lw__node_make_room(node);
+    lw__session_note_missing(&node->commands, reply, LOG_INFO, "CLIENT KILL",
+                             "a former connection that hangs is not ended");
 }
 
 static void policy_replied(struct lw__request *request, const struct lw__reply *reply)
@@ -365,6 +370,8 @@ static void policy_replied(struct lw__request *request, const struct lw__reply *
     const char *policy = lw__reply_field(reply, "maxmemory-policy", NULL);
 
     lw__node_make_room(node);
+    lw__session_note_missing(&node->commands, reply, LOG_INFO, "CONFIG GET",
+                             "a configuration that endangers locks is not reported");
     if (policy != NULL &&
         (strncmp(policy, "allkeys-", 8) == 0 || strncmp(policy, "volatile-", 9) == 0)) {
         lw__log_cause(log_of(node), lw__now_us(), LOG_WARNING,
@@ -412,26 +419,36 @@ static void replicas_replied(struct lw__request *request, const struct lw__reply
     }
 }
 
+static const char no_messages[] =
+    "released locks are not handed over, waiters find them free by polling";
+
 static void publish_replied(struct lw__request *request, const struct lw__reply *reply)
 {
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, publish, request);
-    const char *text = lw__reply_text(reply, NULL);
 
     lw__node_make_room(node);
-    if (lw__reply_type(reply) == LW__REPLY_ERROR && lw__classify_denied(text)) {
-        lw__log_cause(log_of(node), lw__now_us(), LOG_WARNING,
-                      "%s is not permitted; released locks are not handed over, waiters "
-                      "find them free by polling: %s",
-                      node->options.clustered ? "SPUBLISH" : "PUBLISH", text);
-    }
+    lw__session_note_missing(&node->commands, reply, LOG_WARNING,
+                             node->options.clustered ? "SPUBLISH" : "PUBLISH",
+                             no_messages);
 }
 
-/* Scripts call PUBLISH by pcall, so that a release succeeds without the permission, and
- * do not report the error. This tries it once per connection, on a channel that has no
- * subscribers. */
+static void shard_count_replied(struct lw__request *request,
+                                const struct lw__reply *reply)
+{
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, shard_count, request);
+
+    lw__node_make_room(node);
+    lw__session_note_missing(&node->commands, reply, LOG_WARNING, "PUBSUB SHARDNUMSUB",
+                             no_messages);
+}
+
+/* Scripts call PUBLISH and PUBSUB by pcall, so that a release succeeds without the
+ * permission, and do not report the error. This tries both once per connection, on a
+ * channel that has no subscribers. (Outside a cluster count_subscribers tries PUBSUB.) */
 static void try_to_publish(struct lw__node *node)
 {
     static const struct lw__request_type type = {publish_replied, NULL};
+    static const struct lw__request_type count_type = {shard_count_replied, NULL};
     char channel[LW__CHANNEL_OF_OURS_SIZE], unheard[LW__CHANNEL_OF_OURS_SIZE + 2];
     bool sharded = node->options.clustered;
 
@@ -443,6 +460,10 @@ static void try_to_publish(struct lw__node *node)
     (void)snprintf(unheard, sizeof(unheard), "%s:0", channel);
     lw__session_request(&node->commands, &node->publish, &type, 3,
                         (const char *[]){sharded ? "SPUBLISH" : "PUBLISH", unheard, ""});
+    if (sharded) {
+        lw__session_request(&node->commands, &node->shard_count, &count_type, 3,
+                            (const char *[]){"PUBSUB", "SHARDNUMSUB", unheard});
+    }
 }
 
 /* Commands that the lost connection still has in its buffers must not be executed after
@@ -457,8 +478,7 @@ static void kill_former_connection(struct lw__node *node)
                         (const char *[]){"CLIENT", "KILL", "ID", id});
 }
 
-/* Warns of a configuration that endangers locks. If the account may not ask, no warning
- * is logged. */
+/* Warns of a configuration that endangers locks. */
 static void check_configuration(struct lw__node *node)
 {
     static const struct lw__request_type policy = {policy_replied, NULL};

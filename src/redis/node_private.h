@@ -50,7 +50,8 @@ struct lw__node {
     bool fast_release_disabled; /* on all connections */
 
     /* Sent once a connection; `replication` at heartbeats. */
-    struct lw__request kill, abilities, policy, replicas, publish, replication;
+    struct lw__request kill, abilities, policy, replicas, publish, shard_count;
+    struct lw__request replication;
     bool replicas_logged;
 
     /* Outside a cluster: are both connections at one server? */

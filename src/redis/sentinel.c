@@ -554,7 +554,14 @@ static void master_replied(struct lw__request *request, const struct lw__reply *
 
 static void peers_replied(struct lw__request *request, const struct lw__reply *reply)
 {
-    on_peers(LW__CONTAINER_OF(struct sentinel, peers_request, request), reply);
+    struct sentinel *sentinel = LW__CONTAINER_OF(struct sentinel, peers_request, request);
+
+    if (lw__classify_denied(lw__reply_text(reply, NULL))) {
+        lw__session_note_missing(&sentinel->session, reply, LOG_WARNING,
+                                 "SENTINEL SENTINELS",
+                                 "sentinels that the URL does not list are not used");
+    }
+    on_peers(sentinel, reply);
 }
 
 static void send_question(struct sentinel *sentinel, struct lw__request *request,

@@ -433,6 +433,22 @@ static bool check_node_id(struct lw__session *s, const struct lw__reply *reply)
     return false;
 }
 
+/* Logs that a step is refused without which the connection is usable, with its price if
+ * it costs more than what only operators see. */
+static void log_refused(const struct lw__session *s, enum lw__handshake kind,
+                        const char *why)
+{
+    const char *price = s->config->of_sentinel ? NULL
+                        : kind == LW__HANDSHAKE_INFO
+                            ? "each hand-over costs one request more"
+                        : kind == LW__HANDSHAKE_NODE_ID
+                            ? "a node of another cluster at its address is used"
+                            : NULL;
+
+    lw__log_cause(s->config->log, lw__now_us(), price != NULL ? LOG_WARNING : LOG_INFO,
+                  "%s%s%s", why, price != NULL ? "; " : "", price != NULL ? price : "");
+}
+
 /* Handles an error in place of a step's reply. Returns true if the step counts as done
  * nevertheless. */
 static bool step_refused(struct lw__session *s, enum lw__handshake kind,
@@ -459,7 +475,7 @@ static bool step_refused(struct lw__session *s, enum lw__handshake kind,
                  why);
         return false;
     }
-    lw__log_cause(s->config->log, lw__now_us(), LOG_INFO, "%s", why);
+    log_refused(s, kind, why);
     if (!lw__classify_denied(error)) { /* NOPERM is about this one command */
         memcpy(s->handshake_error, why, sizeof(why));
     }
@@ -535,6 +551,24 @@ void lw__session_request(struct lw__session *session, struct lw__request *reques
     }
     lw__buffer_wipe(&out); /* it may be an AUTH */
     lw__buffer_clear(&out);
+}
+
+void lw__session_note_missing(const struct lw__session *session,
+                              const struct lw__reply *reply, int level,
+                              const char *command, const char *price)
+{
+    const char *error = lw__reply_text(reply, NULL);
+
+    if (lw__reply_type(reply) != LW__REPLY_ERROR) {
+        return;
+    }
+    if (lw__classify_denied(error)) {
+        lw__log_cause(session->config->log, lw__now_us(), level,
+                      "%s is not permitted; %s: %.300s", command, price, error);
+    } else if (lw__classify_unknown(error)) {
+        lw__log_cause(session->config->log, lw__now_us(), level,
+                      "%s is unknown to the server; %s", command, price);
+    }
 }
 
 static void send_step(struct lw__session *s, enum lw__handshake kind, size_t words,

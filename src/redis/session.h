@@ -234,6 +234,12 @@ void lw__session_request(struct lw__session *session, struct lw__request *reques
 bool lw__session_note_replication(struct lw__session *session,
                                   const struct lw__reply *reply);
 
+/* Logs, once and then once a minute, that the reply denies an optional command, or that
+ * the server does not know it, and what that costs. No effect after another reply. */
+void lw__session_note_missing(const struct lw__session *session,
+                              const struct lw__reply *reply, int level,
+                              const char *command, const char *price);
+
 /* Continues the handshake as this user; "" is the default user. */
 void lw__session_log_in(struct lw__login *login, const char *username,
                         const char *password);

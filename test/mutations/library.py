@@ -606,6 +606,21 @@ STRANGERS_MUTATIONS = [
      ('src/lock', '} else if (answer->remaining_ms == -1) {',
       '} else if (answer->remaining_ms < -1000) {')),
 ]
+LACKING = 'test/integration/server/lacking'
+LACKING_MUTATIONS = [
+    ('a command that the server does not know is missing silently',
+     ('src/redis', '} else if (lw__classify_unknown(error)) {\n        lw__log_cause(session',
+      '} else if (false) {\n        lw__log_cause(session')),
+    ('a price is logged for operators alone',
+     ('src/redis', 'price != NULL ? LOG_WARNING : LOG_INFO,\n                  "%s%s%s", why, price != NULL ? "; " : "", price != NULL ? price : "");',
+      'LOG_INFO, "%s", why);\n    (void)price;')),
+]
+CLUSTER_ACCOUNT = 'test/integration/server/cluster_account'
+CLUSTER_ACCOUNT_MUTATIONS = [
+    ('PUBSUB SHARDNUMSUB is missing silently',
+     ('src/redis', '    if (sharded) {\n        lw__session_request(&node->commands, &node->shard_count',
+      '    if (!sharded) {\n        lw__session_request(&node->commands, &node->shard_count')),
+]
 QUORUM_FAULTS = 'test/integration/quorum/quorum_faults'
 QUORUM_FAULTS_MUTATIONS = [
     ('a server that is connected, but not up, has no reason',
@@ -649,6 +664,8 @@ MUTATIONS = [ # lists.py explains the groups
     (VOTED_UNIT_MUTATIONS, 'test/unit/unit_machine', ()),
     (EXPLAIN_UNIT_MUTATIONS, 'test/unit/unit_explain', ()),
     (STRANGERS_MUTATIONS, STRANGERS, ('foreign_holder_without*',)),
+    (LACKING_MUTATIONS, LACKING, ()),
+    (CLUSTER_ACCOUNT_MUTATIONS, CLUSTER_ACCOUNT, ('what_a_node*',)),
     (QUORUM_FAULTS_MUTATIONS, QUORUM_FAULTS, ('a_server_that_is_connected*',)),
     *(([mutation], MEMBERS, (test,)) for test, mutation in MEMBERS_MUTATIONS),
     *(([mutation], QUORUM_LOCKS, (test,)) for test, mutation in QUORUM_LOCKS_MUTATIONS),

@@ -229,7 +229,8 @@ static bool is_greeting(struct connection *connection, char *const words[8])
         say(connection, strcmp(words[1], "ID") == 0 ? ":1\r\n" : "+OK\r\n");
     } else if (strcmp(words[0], "CONFIG") == 0 || strcmp(words[0], "COMMAND") == 0) {
         say(connection, "*0\r\n");
-    } else if (strcmp(words[0], "SPUBLISH") == 0) { /* may we publish? */
+    } else if (strcmp(words[0], "SPUBLISH") == 0 || strcmp(words[0], "PUBSUB") == 0) {
+        /* are these permitted? */
         say(connection, ":0\r\n");
     } else if (strcmp(words[0], "CLUSTER") == 0) {
         say_cluster(connection, words[1]);

@@ -498,7 +498,7 @@ static void test_all_that_was_on_its_way_follows(void **state)
 {
     struct scene *scene = *state;
 
-    scene->options.node.max_inflight = 4; /* the number that a connection begins with */
+    scene->options.node.max_inflight = 5; /* the number that a connection begins with */
     start_at_n3(scene);
     map_is(scene, WITHOUT_N3);
     says_always(&scene->n[2], "x", "-MOVED 16287 N4");

@@ -258,10 +258,52 @@ static void the_least_account_is_enough(void **state)
     what_is_beside_was_used();
 }
 
+/* What lockwire(7) lists for a cluster in addition, and a client can do without. */
+static void what_a_node_denies_is_logged_with_its_price(void **state)
+{
+    static const struct {
+        const char *rule, *entry;
+    } rows[] = {
+        {"-pubsub|shardnumsub",
+         "4 PUBSUB SHARDNUMSUB is not permitted; released locks are "
+         "not handed over"},
+        {"-spublish", "4 SPUBLISH is not permitted; released locks are not handed over"},
+        {"-cluster|info",
+         "4 CLUSTER INFO is not permitted; the slot map of a node that is "
+         "cut off may be used"},
+        {"-cluster|myid", "; a node of another cluster at its address is used"},
+    };
+    struct peer *a;
+
+    (void)state;
+    read_manual();
+    cluster_set(3, 0, "");
+    cluster_need_places();
+    for (int node = 0; node < 3; node++) {
+        make_account_at(node);
+        for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+            freeReplyObject(server_command(cluster_server(node), "ACL SETUSER daemon %s",
+                                           rows[i].rule));
+        }
+    }
+    a = log_in("a");
+    free_hold(acquire_and_wait(a, "A", "job:1"));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        UNTIL(peer_logged(a, rows[i].entry));
+    }
+    peer_close(a);
+    UNTIL(a->closed);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        assert_int_equal(peer_count_logged(a, rows[i].entry), 1);
+    }
+    stage_clear_trace();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STAGE_TEST(the_least_account_is_enough),
+        STAGE_TEST(what_a_node_denies_is_logged_with_its_price),
     };
 
     return STAGE_RUN(tests);
