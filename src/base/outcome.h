@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The one table of outcomes, for the library and for the command: what the end of an
  * operation is for its caller, and which error of a server stands for which outcome.
- * test/unit/outcome.c and test/house/outcomes.py compare the header, the classification
- * (redis/classify.c), the command's exit codes and its --help with it. It consists of
- * macros, so that the command needs no file of the library for it. */
+ * redis/classify.c and the command's report.c are made from it. test/house/outcomes.py
+ * compares lockwire.h and --help with it, test/integration/command/outcomes.py the exit
+ * codes of all subcommands. It consists of macros, so that the command needs no file of
+ * the library for it. */
 #ifndef LW_OUTCOME_H
 #define LW_OUTCOME_H
 #include <stdbool.h>

@@ -456,8 +456,13 @@ static void step_undecided(struct lw__claim *claim, enum lw__event event, int st
 static void outcome_unknown(struct lw__claim *claim, int status, const char *why,
                             bool sent)
 {
+    bool releases = lw__machine_releases(claim->machine.phase);
+
     claim->client->events->outcome_unknown(claim, status, why);
     step_undecided(claim, LW__EV_UNKNOWN, status, sent);
+    if (releases && !sent) { /* the machine has not ended */
+        claim->client->events->not_released(claim);
+    }
 }
 
 static void fail(struct lw__claim *claim, enum lw__error_class class, int status,

@@ -314,6 +314,8 @@ struct lw__claim_events {
     void (*failed)(struct lw__claim *claim, int status);
     /* An error and its class, for lw_lock_errstr and lw_lock_error. */
     void (*on_error)(struct lw__claim *claim, int status, const char *text);
+    /* An attempt to release had no effect, and another one follows after a delay. */
+    void (*not_released)(struct lw__claim *claim);
     /* The outcome of a request is unknown; the claim retries by itself. */
     void (*outcome_unknown)(struct lw__claim *claim, int status, const char *why);
     void (*released)(struct lw__claim *claim, int status);

@@ -800,6 +800,21 @@ static void outcome_unknown(struct lw__claim *claim, int status, const char *why
     }
 }
 
+/* Reports a release early, in the last quarter of request_timeout_ms. The outcome would
+ * be unknown if the limit came while the next attempt is in flight. */
+static void not_released(struct lw__claim *claim)
+{
+    struct lw_lock *lock = claim->releasing;
+    const struct lw_client *client = claim->client;
+    int64_t quarter_us = (int64_t)client->options.request_timeout_ms * LW__MS / 4;
+
+    if (lock != NULL && lw__node_is_up(claim->name->node) &&
+        lw__claim_release_status(claim) == LW_ECONN &&
+        lw__timer_due_us(client->loop, &lock->timer) - lw__now_us() <= quarter_us) {
+        lw__turns_abandon_release(lock);
+    }
+}
+
 static void failed(struct lw__claim *claim, int status)
 {
     if (status != LW_EREDIS && status != LW_EINVAL) { /* which have a text */
@@ -926,6 +941,7 @@ const struct lw__claim_events lw__turns_events = {
     refused,
     failed,
     on_error,
+    not_released,
     outcome_unknown,
     released,
     lw__redisson_released,

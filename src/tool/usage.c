@@ -133,7 +133,7 @@ static const char take_codes[] =
     "Exit codes:\n"
     "  The exit code is 0 if the lock was taken, or:\n"
     "   64  usage error                    71  system error (output, memory)\n"
-    "   69  cannot connect to the server   75  lock busy, or wait timed out\n"
+    "   69  no server can do it now        75  lock busy, or wait timed out\n"
     "   70  --token does not hold, or      77  refused by the server (password ...)\n"
     "       the lock was lost at once\n"
     "  128 + n  signal n arrived while waiting for the lock\n";
@@ -359,7 +359,7 @@ static const char run_codes[] =
     "Exit codes:\n"
     "  COMMAND's own exit code, or 128 + n if signal n killed it, or:\n"
     "   64  usage error                    75  lock busy, or wait timed out\n"
-    "   69  cannot connect to the server   77  refused by the server (password ...)\n"
+    "   69  no server can do it now        77  refused by the server (password ...)\n"
     "   70  the lock was lost              126 COMMAND cannot be executed\n"
     "   71  system error (fork, memory)    127 COMMAND not found\n"
     "  128 + n  signal n arrived while waiting for the lock\n";
@@ -368,7 +368,7 @@ static const char lead_codes[] =
     "Exit codes:\n"
     "  COMMAND's own exit code, or 128 + n if signal n killed it, or:\n"
     "   64  usage error                    77  refused by the server (password ...)\n"
-    "   69  cannot connect to the server   126 COMMAND cannot be executed\n"
+    "   69  no server can do it now        126 COMMAND cannot be executed\n"
     "   70  lost before the release        127 COMMAND not found\n"
     "   71  system error (fork, memory)\n"
     "  128 + n  signal n arrived while waiting for the lock\n";
@@ -377,13 +377,20 @@ static const char hold_codes[] =
     "Exit codes:\n"
     "  The exit code is 0 if the lock was held until its release, or:\n"
     "   64  usage error                    71  system error (output, memory)\n"
-    "   69  cannot connect to the server   75  lock busy, or wait timed out\n"
+    "   69  no server can do it now        75  lock busy, or wait timed out\n"
     "   70  the lock was lost              77  refused by the server (password ...)\n"
     "  128 + n  signal n arrived while waiting for the lock\n";
 
 static const char refused_later[] =
     "  Code 77 also means that the server refused to renew the lock, which is then\n"
-    "  lost, or to release it, so that it stays locked until its lease expires.\n";
+    "  lost, or to release it; code 69 also that no server could release it. It then\n"
+    "  stays locked until its lease expires. A release without a reply may have been\n"
+    "  executed: that is reported, and changes no exit code.\n";
+
+static const char now_codes[] =
+    "  A later try may end otherwise after 69: there is no connection or no reply, or\n"
+    "  the server is loading, busy with a script, out of memory, without enough\n"
+    "  replicas, a replica itself, or cannot save. 77 is permanent.\n";
 
 static const char status_codes[] =
     "Exit codes:\n"
@@ -406,7 +413,7 @@ static const char break_codes[] =
 
 static const char server_codes[] =
     "   64  usage error                    71  system error (memory ...)\n"
-    "   69  cannot connect to the server   77  refused by the server\n";
+    "   69  no server can do it now        77  refused by the server\n";
 
 static const char processes[] =
     "Processes and signals:\n"
@@ -473,25 +480,25 @@ static const char several_environment[] =
     "  the fencing tokens of the further locks, in the order given.\n";
 
 /* clang-format off */
-static const char *const sections[SUBCOMMANDS + 1][20] = {
+static const char *const sections[SUBCOMMANDS + 1][21] = {
     [RUN] = {run_intro, waiting, verbose, holding, at_least, token_option, job_options,
-             on_lost, keep_running, kind, several, server, times, run_codes,
+             on_lost, keep_running, kind, several, server, times, run_codes, now_codes,
              refused_later, processes, if_lost_in_run, job_environment,
              several_environment},
     [LEAD] = {lead_intro, lead_waiting, verbose, holding, at_least, job_options, on_lost,
-              kind, server, times, lead_codes, refused_later, processes, if_lost,
+              kind, server, times, lead_codes, now_codes, refused_later, processes, if_lost,
               job_environment},
     [HOLD] = {hold_intro, waiting, verbose, holding, hold_grace, on_lost, kind, server,
-              times, hold_codes, refused_later, if_lost, environment},
+              times, hold_codes, now_codes, refused_later, if_lost, environment},
     [TAKE] = {take_intro, take_output, waiting_to_take, verbose, taking, token_option,
-              kind_to_take, server, times, take_codes, environment},
-    [RELEASE] = {release_intro, server, release_codes, server_codes, environment},
-    [STATUS] = {status_intro, status_output, server, status_codes, server_codes,
+              kind_to_take, server, times, take_codes, now_codes, environment},
+    [RELEASE] = {release_intro, server, release_codes, server_codes, now_codes, environment},
+    [STATUS] = {status_intro, status_output, server, status_codes, server_codes, now_codes,
                 environment},
-    [WATCH] = {watch_intro, watch_output, server, times, watch_codes, server_codes,
+    [WATCH] = {watch_intro, watch_output, server, times, watch_codes, server_codes, now_codes,
                environment},
-    [LIST] = {list_intro, list_output, server, list_codes, server_codes, environment},
-    [BREAK] = {break_intro, break_options, server, break_codes, server_codes,
+    [LIST] = {list_intro, list_output, server, list_codes, server_codes, now_codes, environment},
+    [BREAK] = {break_intro, break_options, server, break_codes, server_codes, now_codes,
                environment},
     [SUBCOMMANDS] = {about},
 };

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/outcome.h"
 #include "lockwire.h"
 #include "redis/classify.h"
 
@@ -245,6 +246,31 @@ static void test_what_an_error_is_for_a_caller(void **state)
     }
 }
 
+/* The table of outcomes: each error that is not now is LW_ECONN and is retried. */
+static void test_each_error_of_the_table_is_not_now(void **state)
+{
+    static const struct text texts[] = {
+#define TEXT(code, class, sentence) {code " x", LW__ERR_##class},
+        LW__OUTCOME_NOT_NOW_MAP(TEXT)
+#undef TEXT
+    };
+    static const bool retried[] = {
+#define RETRIED(outcome, code, retried, sentence) retried,
+        LW__OUTCOME_MAP(RETRIED)
+#undef RETRIED
+    };
+
+    (void)state;
+    CHECK(texts);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        assert_int_equal(lw__classify_status(texts[i].text), LW_ECONN);
+        assert_true(retried[LW__OUTCOME_NOT_NOW] ==
+                    (lw__classify(texts[i].text) != LW__ERR_REFUSED));
+    }
+    assert_true(retried[LW__OUTCOME_NEVER] ==
+                (lw__classify("ERR any other error") != LW__ERR_REFUSED));
+}
+
 static void test_a_cluster_that_is_down_in_a_script_is_down(void **state)
 {
     (void)state;
@@ -287,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_what_turns_an_account_down),
         cmocka_unit_test(test_what_turns_down_who_asks_the_way),
         cmocka_unit_test(test_what_an_error_is_for_a_caller),
+        cmocka_unit_test(test_each_error_of_the_table_is_not_now),
         cmocka_unit_test(test_a_cluster_that_is_down_in_a_script_is_down),
         cmocka_unit_test(test_what_says_that_nothing_was_done),
     };
