@@ -18,6 +18,15 @@ TLS_REFUSED_MUTATIONS = [
       '        !is_same(&trust->seen.folder, &seen->folder)) {',
       'if (trust == NULL || (false && is_same(&trust->seen.file, &seen->file))) {'))),
 ]
+TLS_TIME_MUTATIONS = [
+    ('tls: a certificate that is not valid yet is refused for good',
+     ('src/redis/tls.c', 'tls->rejected = verified != X509_V_ERR_CERT_NOT_YET_VALID;',
+      'tls->rejected = true;')),
+]
+TLS_SECRETS_MUTATIONS = [
+    ("tls: the C library reads the key's file with a buffer of its own",
+     ('src/redis/tls_files.c', 'setvbuf(stream, text, _IOFBF, sizeof(text)) == 0', 'true')),
+]
 TLS_SECURED_MUTATIONS = [
     ('records_that_come_together_are*', ('tls: each record is answered by a write of its own',
      ('src/redis/link_tls.c', 'while (more && lw__tls_heard(link->tls) == received) {',
@@ -33,5 +42,7 @@ TLS = FOUND.returncode == 0
 MUTATIONS = [
     (TLS_MEMORY_MUTATIONS, 'memory_tls_handshake_one', ()),
     *(([mutation], 'tls_refused', (test,)) for test, mutation in TLS_REFUSED_MUTATIONS),
+    (TLS_TIME_MUTATIONS, 'tls_refused', ('not_yet_valid',)),
+    (TLS_SECRETS_MUTATIONS, 'tls_secrets', ('nothing_of_the_keys*',)),
     *(([mutation], 'tls_secured', (test,)) for test, mutation in TLS_SECURED_MUTATIONS),
 ] if TLS else []
