@@ -245,7 +245,7 @@ static void end_in_child(void *arg)
     struct lw_lock *lock;
 
     DL_FOREACH(client->locks, lock) {
-        lw__renewal_free_calls(lock); /* linked in lists of the nodes, freed below */
+        lw__renew_call_free_all(lock); /* linked in lists of the nodes, freed below */
     }
     client->inherited = client->closing = true;
     lw__log(&client->log, LOG_WARNING, "process %ld: %s", (long)getpid(), LW__INHERITED);

@@ -123,7 +123,7 @@ static void deliver_renewed(struct lw__renew_call *call, int status)
     lw_lock_cb *callback = call->done;
     void *arg = call->arg;
 
-    lw__renewal_free_call(call);
+    lw__renew_call_free(call);
     call_back(lock, callback, status, arg);
 }
 

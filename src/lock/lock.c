@@ -359,7 +359,7 @@ static int check_held(const struct lw_lock *lock)
  * `done` is called with LW_ENOTHELD. */
 static bool give_up(struct lw_lock *lock, lw_lock_cb *done, void *arg)
 {
-    lw__renewal_end_calls(lock, LW_ECANCELED);
+    lw__renew_call_end_all(lock, LW_ECANCELED);
     lw__notify_cancel(lock->client, &lock->notice); /* an undelivered loss or warning */
     lock->state = LW_RELEASING;
     lock->done = done;
@@ -428,7 +428,7 @@ int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *ar
         lock->margin_ms >= (lease_ms + 1) / 2) {
         return LW_EINVAL;
     }
-    if (lw__renewal_call(lock, lease_ms, done, arg) != 0) {
+    if (lw__renew_call_start(lock, lease_ms, done, arg) != 0) {
         return LW_ENOMEM;
     }
     lock->lease_ms = lease_ms;
@@ -477,7 +477,7 @@ void lw_lock_free(struct lw_lock *lock)
     }
     lock->freed = true;
     if (lock->client != NULL) {
-        lw__renewal_free_calls(lock);
+        lw__renew_call_free_all(lock);
         if (lock->client->loop != NULL && !lw__is_inherited(lock->client)) {
             leave_or_release(lock);
         }
@@ -489,7 +489,7 @@ void lw_lock_free(struct lw_lock *lock)
 
 void lw__lock_make_inert(struct lw_lock *lock)
 {
-    lw__renewal_free_calls(lock);
+    lw__renew_call_free_all(lock);
     unlink_handle(lock);
     lock->client = NULL;
     lock->claim = NULL;
@@ -515,7 +515,7 @@ void lw__lock_close(struct lw_lock *lock)
         }
         lw__handle_end(lock, LW_ECLOSED);
     } else if (lock->state == LW_HELD || lock->state == LW_LOST) {
-        lw__renewal_end_calls(lock, LW_ECANCELED);
+        lw__renew_call_end_all(lock, LW_ECANCELED);
         lw__notify_cancel(lock->client, &lock->notice);
         if (lock->claim != NULL) {
             lw__turns_release(lock);

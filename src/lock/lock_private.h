@@ -105,8 +105,8 @@ struct lw__name {
     uint32_t hash;
     uint32_t references; /* claims and handles */
     uint16_t slot;       /* of a cluster; 0 without a cluster */
-    /* renewal.c, turns.c: a script of several keys was refused because the slot is
-     * migrating. */
+    /* renewal.c, renew_call.c, turns.c: a script of several keys was refused because the
+     * slot is migrating. */
     bool slot_migrating;
     char text[];
 };
@@ -164,7 +164,7 @@ struct lw__renewals {
     struct lw__timer timer;
 };
 
-/* A pending call of lw_renew. */
+/* A pending call of lw_renew (renew_call.c). */
 struct lw__renew_call {
     struct lw__command command;
     struct lw__notice notice;
@@ -401,7 +401,7 @@ struct lw_lock {
             int64_t give_up_us; /* LW__NEVER: waits indefinitely */
         } asking;
         struct {
-            struct lw__renew_call *renew_calls; /* renewal.c */
+            struct lw__renew_call *renew_calls; /* renew_call.c */
             /* handle.c, lock.c, turns.c: its deadline, once it is lost by the clock,
              * until the rest of the lease is given up; else 0 */
             int64_t lost_at_us;
@@ -777,13 +777,21 @@ void lw__renewal_verify(struct lw__claim *claim);
 /* Returns true if the guard allows to extend the claim's lease. */
 bool lw__renewal_may_extend(const struct lw__claim *claim);
 void lw__renewal_forget(struct lw__claim *claim);
+/* Handles the reply to a renewal that was sent at sent_us and asked for this lease. */
+void lw__renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us,
+                          uint32_t lease_ms);
+/* Why the lease is not extended while lw__renewal_may_extend is false. */
+extern const char lw__renewal_not_extended[];
+
+/* ---- renew_call.c ---- */
+
 /* Starts lw_renew. Returns 0 or LW_ENOMEM. */
-int lw__renewal_call(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
-                     void *arg);
+int lw__renew_call_start(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
+                         void *arg);
 /* Completes all pending calls of the handle, whose grant was delivered. */
-void lw__renewal_end_calls(struct lw_lock *lock, int status);
-void lw__renewal_free_call(struct lw__renew_call *call);
-void lw__renewal_free_calls(struct lw_lock *lock); /* without callbacks */
+void lw__renew_call_end_all(struct lw_lock *lock, int status);
+void lw__renew_call_free(struct lw__renew_call *call);
+void lw__renew_call_free_all(struct lw_lock *lock); /* without callbacks */
 
 /* ---- claim_message.c ---- */
 

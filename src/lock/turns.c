@@ -383,7 +383,7 @@ static void lose_by_clock(struct lw_lock *lock)
     }
     lw__handle_lose(lock, lock->extras->hold_until_us != LW__NEVER && capped ? LW_ETIMEOUT
                                                                              : LW_ELOST);
-    lw__renewal_end_calls(lock, LW_ELOST);
+    lw__renew_call_end_all(lock, LW_ELOST);
     if (lw__handles_co_holders(claim) !=
         NULL) { /* they hold, each up to its own margin */
         leave_hold(lock);
@@ -854,7 +854,7 @@ static void lost(struct lw__claim *claim)
         leave_hold(lock);
         lock->claim = NULL;
         lw__handle_lose(lock, LW_ENOTHELD);
-        lw__renewal_end_calls(lock, LW_ELOST);
+        lw__renew_call_end_all(lock, LW_ELOST);
         lock->held.lost_at_us = 0;
     }
     requeue_waiters(claim);
