@@ -121,10 +121,11 @@ static struct lw__claim *make(struct lw_client *client, struct lw__name *name,
     return claim;
 }
 
-static bool needs_extras(const struct lw_lock *lock, const char *adopts)
+static bool needs_extras(const struct lw_client *client,
+                         const struct lw__claim_args *args)
 {
-    return lock->mode->reentrant || lock->client->quorum != NULL || adopts != NULL ||
-           (lock->mode->rw && (lock->extras->owner != NULL || lock->extras->permits > 0));
+    return args->mode->reentrant || client->quorum != NULL || args->adopts != NULL ||
+           (args->mode->rw && (args->owner != NULL || args->permits > 0));
 }
 
 /* Copies the text, if there is one; false if memory is short. */
@@ -135,8 +136,7 @@ static bool copy(const char *text, char **ret)
 }
 
 /* Gives the claim extras of its own; false if memory is short. */
-static bool add_extras(struct lw__claim *claim, const struct lw_lock *lock,
-                       const char *adopts)
+static bool add_extras(struct lw__claim *claim, const struct lw__claim_args *args)
 {
     const struct lw__quorum *quorum = claim->client->quorum;
     struct lw__claim_extras *extras = calloc(1, sizeof(*extras));
@@ -145,34 +145,23 @@ static bool add_extras(struct lw__claim *claim, const struct lw_lock *lock,
         return false;
     }
     claim->extras = extras;
-    extras->permits = lock->extras->permits;
-    return copy(lock->mode->rw ? lock->extras->owner : NULL, &extras->owner) &&
-           copy(adopts, &extras->adopts) && (quorum == NULL || quorum->ops->make(claim));
+    extras->permits = args->permits;
+    return copy(args->mode->rw ? args->owner : NULL, &extras->owner) &&
+           copy(args->adopts, &extras->adopts) &&
+           (quorum == NULL || quorum->ops->make(claim));
 }
 
-/* `adopts` is the token to adopt, or NULL. */
-static struct lw__claim *make_for(struct lw_client *client, const struct lw_lock *lock,
-                                  const char *adopts)
+struct lw__claim *lw__claim_new(struct lw_client *client,
+                                const struct lw__claim_args *args)
 {
-    struct lw__claim *claim = make(client, lock->name, lock->mode, ++client->next_n,
-                                   lock->window_ms, lock->lease_ms);
+    struct lw__claim *claim = make(client, args->name, args->mode, ++client->next_n,
+                                   args->window_ms, args->lease_ms);
 
-    if (claim != NULL && needs_extras(lock, adopts) && !add_extras(claim, lock, adopts)) {
+    if (claim != NULL && needs_extras(client, args) && !add_extras(claim, args)) {
         lw__claim_free(claim);
         return NULL;
     }
     return claim;
-}
-
-struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *lock)
-{
-    return make_for(client, lock, NULL);
-}
-
-struct lw__claim *lw__claim_new_adopting(struct lw_client *client,
-                                         const struct lw_lock *lock, const char *token)
-{
-    return make_for(client, lock, token);
 }
 
 struct lw__claim *lw__claim_new_unknown(struct lw_client *client, struct lw__name *name,
@@ -264,11 +253,11 @@ static void note_clock(struct lw__claim *claim, int64_t sent_us, int64_t server_
 
 /* A claim joins the queue if its client is subscribed at the node that is asked, which
  * may be another than the name's node so far. */
-static bool wants_to_join(const struct lw__claim *claim)
+static bool may_join(const struct lw__claim *claim, const struct lw__terms *terms)
 {
     struct lw__node *node = lw__node_of_command(&claim->command);
 
-    if (claim->machine.unwanted || !lw__handles_want_place(claim)) {
+    if (claim->machine.unwanted || !terms->place) {
         return false;
     }
     lw__node_subscribe(node, claim->name->slot);
@@ -283,10 +272,8 @@ static const struct lw__rw *rw_of(const struct lw__claim *claim, struct lw__rw *
     return claim->mode->rw ? ret : NULL;
 }
 
-uint32_t lw__claim_lease_ms(struct lw__claim *claim)
+uint32_t lw__claim_lease_ms(struct lw__claim *claim, int64_t lease_us)
 {
-    int64_t lease_us = lw__handles_lease_us(claim);
-
     if (lease_us != claim->machine.lease_us || claim->machine.handed_us != 0) {
         struct lw__input input = {.event = LW__EV_LEASE_SET, .lease_set = {lease_us}};
 
@@ -299,15 +286,16 @@ static void encode_try(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token token = lw__claim_token(claim);
-    bool fence = lw__handles_want_fence(claim);
+    struct lw__terms terms = lw__claim_terms(claim);
 
     claim->token_sent = true;
     claim->try = LW__TRY_IN_FLIGHT;
-    claim->fences_drawn = fence ? 1 : 0;
-    command->request.expected = fence ? 2 : 1;
-    lw__encode_try(out, claim->name->text, &token, lw__claim_lease_ms(claim));
+    claim->fences_drawn = terms.fence ? 1 : 0;
+    command->request.expected = terms.fence ? 2 : 1;
+    lw__encode_try(out, claim->name->text, &token,
+                   lw__claim_lease_ms(claim, terms.lease_us));
     command->request.second = (uint32_t)out->length;
-    if (fence) {
+    if (terms.fence) {
         lw__node_encode_fence(command, claim->name->slot, out);
     }
 }
@@ -327,7 +315,8 @@ static void encode_acquire(struct lw__command *command, struct lw__buffer *out)
     struct lw__token previous = {claim->client->uuid, claim->previous_n,
                                  claim->previous_window_ms};
     bool reacquires = lw__machine_reacquires(claim->machine.phase);
-    bool joins = wants_to_join(claim);
+    struct lw__terms terms = lw__claim_terms(claim);
+    bool joins = may_join(claim, &terms);
     struct lw__rw rw;
     struct lw__acquire_args args = {
         .name = claim->name->text,
@@ -335,15 +324,15 @@ static void encode_acquire(struct lw__command *command, struct lw__buffer *out)
         .rw = rw_of(claim, &rw),
         .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
         .ticket = claim->machine.ticket,
-        .max_waiting = lw__handles_queue_limit(claim),
+        .max_waiting = terms.queue_limit,
         .wait = joins,
         .keep = joins && lw__name_should_extend_queue(claim->client, claim->name),
-        .fence = lw__handles_want_fence(claim),
+        .fence = terms.fence,
     };
 
     pad_token(claim);
     args.token = lw__claim_token(claim);
-    args.lease_ms = lw__claim_lease_ms(claim);
+    args.lease_ms = lw__claim_lease_ms(claim, terms.lease_us);
     claim->asked_to_join = args.wait;
     claim->sent_limit = args.max_waiting != 0;
     claim->fences_drawn = args.fence ? 16 : 0;
@@ -354,6 +343,7 @@ static void encode_acquire(struct lw__command *command, struct lw__buffer *out)
 static void encode_adopt(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);
+    struct lw__terms terms = lw__claim_terms(claim);
     struct lw__rw rw;
     struct lw__adopt_args args = {
         .name = claim->name->text,
@@ -361,11 +351,11 @@ static void encode_adopt(struct lw__command *command, struct lw__buffer *out)
         .token = lw__claim_token(claim),
         .rw = rw_of(claim, &rw),
         .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
-        .fence = lw__handles_want_fence(claim),
+        .fence = terms.fence,
     };
 
     claim->token_sent = true;
-    args.lease_ms = lw__claim_lease_ms(claim);
+    args.lease_ms = lw__claim_lease_ms(claim, terms.lease_us);
     claim->fences_drawn = args.fence ? 16 : 0;
     lw__encode_adopt(out, lw__command_evals(command), &args);
 }
@@ -810,14 +800,6 @@ static void not_adopted(struct lw__claim *claim, bool held)
     lw__claim_step(claim, &input);
 }
 
-/* The hold keeps its owner, which may be the token of an earlier holder. */
-static void take_owner(struct lw__claim *claim, const char *owner)
-{
-    if (claim->mode->rw && claim->waiting != NULL) {
-        (void)snprintf(claim->waiting->extras->owner, LW__OWNER_SIZE, "%s", owner);
-    }
-}
-
 static bool adopt_replied(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__claim *claim = lw__claim_of(command);
@@ -835,7 +817,9 @@ static bool adopt_replied(struct lw__command *command, const struct lw__reply *r
         not_adopted(claim, answer.kind == LW__ADOPTED_OTHER_KIND);
         return true;
     }
-    take_owner(claim, answer.owner);
+    if (claim->mode->rw) {
+        claim->client->events->adopted(claim, answer.owner);
+    }
     input.granted.fence = answer.fence >= (uint64_t)LW__FENCE_MIN ? answer.fence : 0;
     if (input.granted.fence == 0 && claim->fences_drawn > 0) {
         return lw__claim_without_fence(claim, answer.fence);
@@ -1039,8 +1023,8 @@ static void send_wanted(struct lw__claim *claim, unsigned actions, int64_t now_u
         claim->client->stats.guarded++;
         fail(claim, fault->class, fault->status, fault->why, false);
         return;
-    } else if (lw__handles_want_fence(claim) &&
-               (fault = lw__node_fence_fault(node)) != NULL) {
+    } else if ((fault = lw__node_fence_fault(node)) != NULL &&
+               lw__claim_terms(claim).fence) {
         fail(claim, fault->class, fault->status, fault->why, false);
         return;
     } else if (claim->extras->adopts != NULL) {
@@ -1122,7 +1106,9 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
         input->jitter = lw__random_between(&claim->client->random, -1000, 1000);
     }
     input->linked = lw__node_is_up(claim->name->node);
-    input->margin_us = claim->waiting != NULL ? lw__handle_margin_us(claim->waiting) : 0;
+    if (lw__machine_grants(input->event)) {
+        input->margin_us = claim->client->events->grant_margin_us(claim);
+    }
     out = lw__machine_step(&claim->machine, input);
     if (lw__machine_asks(claim->machine.phase) != asked) {
         clear_part(claim, !asked);
@@ -1178,13 +1164,13 @@ void lw__claim_stand_by(struct lw__claim *claim, int64_t window_us)
 
 /* Only the first of a client's claims for a name tries. The others wait until the try is
  * over. */
-void lw__claim_start(struct lw__claim *claim, int64_t rest_us)
+void lw__claim_start(struct lw__claim *claim, int64_t rest_us, int64_t ticket)
 {
     bool behind = rest_us > 0 || lw__claim_is_trying(claim->name->claims);
     struct lw__input input = {.event = LW__EV_START,
                               .start = {.first_script = starts_with_script(claim),
                                         .behind = behind,
-                                        .ticket = claim->waiting->extras->ticket}};
+                                        .ticket = ticket}};
 
     lw__claim_step(claim, &input);
     if (rest_us > 0 && lw__node_is_up(claim->name->node)) {
@@ -1192,7 +1178,7 @@ void lw__claim_start(struct lw__claim *claim, int64_t rest_us)
     }
 }
 
-void lw__claim_reacquire(struct lw__claim *claim)
+void lw__claim_reacquire(struct lw__claim *claim, uint32_t window_ms)
 {
     struct lw__input input = {.event = LW__EV_REACQUIRE};
 
@@ -1201,9 +1187,7 @@ void lw__claim_reacquire(struct lw__claim *claim)
     claim->n = ++claim->client->next_n;
     claim->token_sent = false;
     claim->verify = false;
-    if (claim->waiting != NULL) {
-        claim->window_ms = (uint16_t)claim->waiting->window_ms;
-    }
+    claim->window_ms = (uint16_t)window_ms;
     input.reacquire.window_us = (int64_t)claim->window_ms * LW__MS;
     lw__claim_step(claim, &input);
 }

@@ -74,7 +74,7 @@ static const struct lw__command_type fence_type = {encode_fence, fence_answered,
 /* The name is ours, by a command that was sent at sent_us. */
 static void name_acquired(struct lw__claim *claim, int64_t sent_us)
 {
-    if (!lw__handles_want_fence(claim)) {
+    if (!lw__claim_terms(claim).fence) {
         lw__claim_granted(claim, 0, sent_us);
         return;
     }
@@ -92,7 +92,8 @@ static void encode_set(struct lw__command *command, struct lw__buffer *out)
 
     claim->token_sent = true;
     claim->fences_drawn = 0;
-    lw__encode_try(out, claim->name->text, &token, lw__claim_lease_ms(claim));
+    lw__encode_try(out, claim->name->text, &token,
+                   lw__claim_lease_ms(claim, lw__claim_terms(claim).lease_us));
 }
 
 /* Another owner holds the lock. */
@@ -114,8 +115,9 @@ static void refused(struct lw__claim *claim)
 static void encode_extend(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);
-    struct lw__renew_args args = {claim->name->text, lw__claim_token(claim),
-                                  lw__claim_lease_ms(claim)};
+    struct lw__renew_args args = {
+        claim->name->text, lw__claim_token(claim),
+        lw__claim_lease_ms(claim, lw__claim_terms(claim).lease_us)};
 
     lw__encode_renew(out, lw__command_evals(command), 1, &args, NULL);
 }

@@ -69,7 +69,8 @@ int64_t lw__handles_lease_us(const struct lw__claim *claim)
     return claim->waiting != NULL ? lease_us(claim->waiting) : claim->machine.lease_us;
 }
 
-bool lw__handles_want_entry(const struct lw__claim *claim)
+/* Returns true if a waiter is of the holder's owner: the next renewal admits it. */
+static bool want_entry(const struct lw__claim *claim)
 {
     const struct lw_lock *lock;
 
@@ -109,9 +110,36 @@ bool lw__handles_want_place(const struct lw__claim *claim)
 }
 
 /* A handle that is limited is alone in its claim. */
-uint32_t lw__handles_queue_limit(const struct lw__claim *claim)
+static void request_terms(const struct lw__claim *claim, struct lw__terms *ret)
 {
-    return claim->waiting != NULL ? claim->waiting->queue_limit : 0;
+    const struct lw_lock *lock = claim->waiting;
+
+    ret->margin_us = 0;
+    ret->hold_until_us = LW__NEVER;
+    ret->renews = false;
+    ret->queue_limit = lock != NULL ? lock->queue_limit : 0;
+    ret->fence = ret->place = false;
+    for (; lock != NULL && !(ret->fence && ret->place); lock = lock->turn_next) {
+        ret->fence |= !(lock->flags & LW_NO_FENCE);
+        ret->place |= !lock->once;
+    }
+}
+
+void lw__handles_terms(const struct lw__claim *claim, struct lw__terms *ret)
+{
+    const struct lw_lock *holder = claim->holder;
+
+    ret->lease_us = lw__handles_lease_us(claim);
+    if (holder == NULL) {
+        request_terms(claim, ret);
+        return;
+    }
+    ret->margin_us = lw__handle_margin_us(holder);
+    ret->hold_until_us = holder->extras->hold_until_us;
+    ret->renews = !(holder->flags & LW_NO_RENEW) ||
+                  (claim->mode->reentrant && want_entry(claim));
+    ret->queue_limit = 0;
+    ret->fence = ret->place = false;
 }
 
 /* ---- its owner ---- */
@@ -284,12 +312,11 @@ int64_t lw__handle_left_ms(const struct lw_lock *lock)
     return left > 0 ? left / LW__MS : 0;
 }
 
-bool lw__handle_is_covered(const struct lw_lock *lock)
+static bool is_covered(const struct lw_lock *lock)
 {
-    return lock->extras->hold_until_us != LW__NEVER &&
-           lock->claim->machine.deadline_us +
-                   lw__machine_drift_us(lw__handles_lease_us(lock->claim)) + LW__MS >=
-               lock->extras->hold_until_us;
+    return lw__machine_covers(lock->claim->machine.deadline_us,
+                              lw__handles_lease_us(lock->claim),
+                              lock->extras->hold_until_us);
 }
 
 /* A grant needs at least a millisecond, because lw_lock_remaining_ms returns 0 for less.
@@ -327,7 +354,7 @@ static int64_t risk_time_us(const struct lw_lock *lock, int64_t deadline_us,
 {
     int64_t span = risk_span_us(lock), half = (deadline_us - now_us) / 2;
 
-    if (lw__handle_is_covered(lock)) {
+    if (is_covered(lock)) {
         return LW__NEVER;
     }
     return deadline_us - (span < half ? span : half);

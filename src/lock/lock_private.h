@@ -304,8 +304,31 @@ struct lw__vote_ops {
     int (*release_status)(const struct lw__claim *claim, char *why);
 };
 
-/* How a claim reports to its handles. */
+/* What a claim's owner needs at present: its handles, by handle.c. */
+struct lw__terms {
+    int64_t lease_us; /* to request; the other fields: */
+    /* of a hold */
+    int64_t margin_us;     /* what must be left of its lease; or 0 */
+    int64_t hold_until_us; /* no renewal extends it beyond; LW__NEVER: no limit */
+    bool renews;
+    /* of a request */
+    bool fence;           /* its grant needs a fencing token */
+    bool place;           /* it may wait in the queue */
+    uint32_t queue_limit; /* 0: none */
+};
+
+/* How a claim asks its owner, and reports to it: its handles, by turns.c. A claim knows
+ * nothing else of them. */
 struct lw__claim_events {
+    /* Fills in what is needed now: a command is encoded by it. */
+    void (*terms)(const struct lw__claim *claim, struct lw__terms *ret);
+    /* Returns what must be left of the lease when it is granted, in us. */
+    int64_t (*grant_margin_us)(const struct lw__claim *claim);
+    /* The hold that was adopted is this owner's, which may be the token of an earlier
+     * holder. */
+    void (*adopted)(struct lw__claim *claim, const char *owner);
+    /* The lease of the hold is not extended, for this reason. */
+    void (*not_extended)(struct lw__claim *claim, const char *why);
     void (*granted)(struct lw__claim *claim);
     /* The reply QUEUED: another owner holds the lock or is before the claim in the queue,
      * or the script is sent again; asking.remaining_ms. */
@@ -804,12 +827,17 @@ extern const struct lw__one_key_ops lw__claim_migrating_ops;
 
 /* ---- claim.c ---- */
 
-/* Returns a claim in the handle's mode, for its name and owner, or NULL if memory is
- * short. */
-struct lw__claim *lw__claim_new(struct lw_client *client, const struct lw_lock *lock);
-/* The same for a claim that adopts the hold of a token, instead of acquiring. */
-struct lw__claim *lw__claim_new_adopting(struct lw_client *client,
-                                         const struct lw_lock *lock, const char *token);
+struct lw__claim_args {
+    struct lw__name *name;
+    const struct lw__mode *mode;
+    uint32_t lease_ms, window_ms;
+    uint32_t permits;   /* of a semaphore; else 0 */
+    const char *owner;  /* of a read-write lock's hold: copied; or NULL */
+    const char *adopts; /* the token whose hold is adopted: copied; NULL: it acquires */
+};
+/* Returns NULL if memory is short. */
+struct lw__claim *lw__claim_new(struct lw_client *client,
+                                const struct lw__claim_args *args);
 /* Creates a claim that only releases this token: none of the client's claims has it. */
 struct lw__claim *lw__claim_new_unknown(struct lw_client *client, struct lw__name *name,
                                         const struct lw__mode *mode,
@@ -828,12 +856,13 @@ void lw__claim_event(struct lw__claim *claim,
                      enum lw__event event); /* without arguments */
 /* lw__machine_release_status of the claim's release, which is not over. */
 int lw__claim_release_status(const struct lw__claim *claim);
-/* Sends the first request: now, or in `rest_us`; behind the try of another claim. */
-void lw__claim_start(struct lw__claim *claim, int64_t rest_us);
+/* Sends the first request: now, or in `rest_us`; behind the try of another claim.
+ * `ticket`: its place in the queue, if the caller chooses it; else 0. */
+void lw__claim_start(struct lw__claim *claim, int64_t rest_us, int64_t ticket);
 /* A claim that sleeps retries after `window_us` at the latest. */
 void lw__claim_stand_by(struct lw__claim *claim, int64_t window_us);
 /* Replaces the held token by a fresh one: LW__EV_REACQUIRE. */
-void lw__claim_reacquire(struct lw__claim *claim);
+void lw__claim_reacquire(struct lw__claim *claim, uint32_t window_ms);
 struct lw__token lw__claim_token(const struct lw__claim *claim);
 /* Returns true if the claim's token has to stay in Redis after its release. */
 bool lw__claim_stays(const struct lw__claim *claim);
@@ -843,6 +872,14 @@ bool lw__claim_stays(const struct lw__claim *claim);
  * before must have arrived or its connection must have ended. `ended` is called again
  * then, and calls this again. Returns false if the claim need not be kept (longer). */
 bool lw__claim_linger(struct lw__claim *claim);
+
+static inline struct lw__terms lw__claim_terms(const struct lw__claim *claim)
+{
+    struct lw__terms terms;
+
+    claim->client->events->terms(claim, &terms);
+    return terms;
+}
 
 static inline struct lw__claim *lw__claim_of(struct lw__command *command)
 {
@@ -870,8 +907,8 @@ void lw__claim_no_reply(struct lw__command *command, const char *why, bool sent)
 bool lw__claim_without_fence(struct lw__claim *claim, uint64_t fence);
 /* `fence` may be 0 if no waiter wants a fencing token. */
 void lw__claim_granted(struct lw__claim *claim, uint64_t fence, int64_t sent_us);
-/* Returns the lease to request, and has the machine count the reply by it. */
-uint32_t lw__claim_lease_ms(struct lw__claim *claim);
+/* Returns the lease to request, in ms, and has the machine count the reply by it. */
+uint32_t lw__claim_lease_ms(struct lw__claim *claim, int64_t lease_us);
 /* Encodes a detach of the claim's token. One that is sent again sets the rest of its
  * time. `one_key`: of the name's key alone, so that no waiter learns of the lease. */
 void lw__claim_put_detach(struct lw__command *command, struct lw__buffer *out,
@@ -915,8 +952,6 @@ void lw__handle_set_link_error(struct lw_lock *lock);
 int64_t lw__handle_deadline_us(const struct lw_lock *lock);
 /* Returns the time until then, in ms; 0 if it has passed. */
 int64_t lw__handle_left_ms(const struct lw_lock *lock);
-/* Returns true if the hold ends by max_hold_ms before it needs another renewal. */
-bool lw__handle_is_covered(const struct lw_lock *lock);
 static inline int64_t lw__handle_margin_us(const struct lw_lock *lock)
 {
     return (int64_t)lock->margin_ms * LW__MS;
@@ -940,14 +975,12 @@ int64_t lw__handles_lease_us(const struct lw__claim *claim);
 /* Returns the handles that share the hold with claim->holder, linked by turn_next, or
  * NULL. */
 struct lw_lock *lw__handles_co_holders(const struct lw__claim *claim);
-/* Returns true if a waiter is of the holder's owner: the next renewal admits it. */
-bool lw__handles_want_entry(const struct lw__claim *claim);
 /* Returns true if a waiter wants a fencing token. */
 bool lw__handles_want_fence(const struct lw__claim *claim);
 /* Returns true if a waiter may wait in the queue. */
 bool lw__handles_want_place(const struct lw__claim *claim);
-/* Returns the queue_limit of the request, or 0. */
-uint32_t lw__handles_queue_limit(const struct lw__claim *claim);
+/* The claim's event `terms`. */
+void lw__handles_terms(const struct lw__claim *claim, struct lw__terms *ret);
 
 /* ---- extras.c ---- */
 

@@ -57,6 +57,12 @@ int64_t lw__machine_drift_us(int64_t span_us)
     return span_us / 100 + 2 * MS;
 }
 
+bool lw__machine_covers(int64_t deadline_us, int64_t lease_us, int64_t until_us)
+{
+    return until_us != LW__NEVER &&
+           deadline_us + lw__machine_drift_us(lease_us) + MS >= until_us;
+}
+
 void lw__machine_init(struct lw__machine *machine, int64_t window_us, int64_t lease_us)
 {
     *machine = (struct lw__machine){

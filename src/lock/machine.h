@@ -78,7 +78,8 @@ struct lw__input {
     int64_t sent_us;   /* of a reply, or its absence: when the command was sent */
     int64_t jitter;    /* random, -1000 to 1000: up to 10 % of a delay; see
                           lw__machine_delays */
-    int64_t margin_us; /* what the first waiter needs left of a grant */
+    int64_t margin_us; /* what the first waiter needs left of a grant; see
+                          lw__machine_grants */
     union {            /* by event; the others have no arguments */
         /* The largest is first, because an initializer that names no member sets the
          * first one only. */
@@ -215,6 +216,12 @@ static inline bool lw__machine_delays(enum lw__event event)
 {
     return event == LW__EV_QUEUED || event == LW__EV_UNKNOWN;
 }
+/* Returns true for the events that may grant the lock: no other needs the margin. */
+static inline bool lw__machine_grants(enum lw__event event)
+{
+    return event == LW__EV_GRANTED || event == LW__EV_QUEUED ||
+           event == LW__EV_HANDED_OVER;
+}
 /* Returns true while no grant of the token is believed. It may have the name in Redis. */
 static inline bool lw__machine_asks(enum lw__phase phase)
 {
@@ -250,6 +257,9 @@ int64_t lw__machine_lease_poll_us(int64_t remaining_ms, int64_t most_ms, int64_t
 /* Returns the drift margin: how long before the end of the lease a deadline is, 1 % of
  * the lease and 2 ms. */
 int64_t lw__machine_drift_us(int64_t span_us);
+/* Returns true if a hold whose lease of lease_us has this deadline needs no renewal
+ * before it ends, at until_us (LW__NEVER: it has no end). */
+bool lw__machine_covers(int64_t deadline_us, int64_t lease_us, int64_t until_us);
 /* A grant with less left than this is unusable. */
 #define LW__LEAST_US 1000
 #endif

@@ -182,7 +182,7 @@ static bool grant(struct lw__votes *votes)
     votes->floor = fence;
     votes->minority_us = votes->yield_us = 0;
     votes->yields = votes->minority = 0;
-    lease = (int64_t)lw__claim_lease_ms(claim) * LW__MS;
+    lease = (int64_t)lw__claim_lease_ms(claim, lw__handles_lease_us(claim)) * LW__MS;
     lw__votes_changed(votes); /* for the votes that do not agree yet */
     lw__claim_granted(claim, fence, deadline + lw__machine_drift_us(lease) - lease);
     return true;

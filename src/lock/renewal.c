@@ -26,7 +26,6 @@
 
 #include <stdlib.h>
 #include <syslog.h>
-#include <utlist.h>
 
 #define BATCH 32
 #define RETRY_US (50 * LW__MS)
@@ -85,48 +84,44 @@ bool lw__renewal_may_extend(const struct lw__claim *claim)
     return lw__node_guard_may_extend(claim->name->node, claim->machine.deadline_us);
 }
 
-static bool needs_renewal(const struct lw__claim *claim)
+static bool needs_renewal(const struct lw__claim *claim, const struct lw__terms *terms)
 {
     if (!lw__renewal_may_extend(claim)) {
         return false;
     }
     return claim->machine.phase == LW__HELD_BY_MESSAGE ||
-           claim->next_renewal != LW__NEXT_NONE ||
-           (claim->holder != NULL && !(claim->holder->flags & LW_NO_RENEW)) ||
-           claim->held.entered_us != 0 ||
-           (claim->mode->reentrant && lw__handles_want_entry(claim));
+           claim->next_renewal != LW__NEXT_NONE || claim->held.entered_us != 0 ||
+           terms->renews;
 }
 
-static bool is_covered(const struct lw__claim *claim)
+static bool is_covered(const struct lw__claim *claim, const struct lw__terms *terms)
 {
-    return claim->holder != NULL && lw__handle_is_covered(claim->holder);
+    return lw__machine_covers(claim->machine.deadline_us, terms->lease_us,
+                              terms->hold_until_us);
 }
 
 /* Returns `at`, but at the latest the middle between now and the time at which the
  * margin begins, so that the reply arrives before that. */
-static int64_t early_enough(const struct lw__claim *claim, int64_t at)
+static int64_t early_enough(const struct lw__claim *claim, int64_t margin_us, int64_t at)
 {
-    int64_t now = lw__now_us(), latest = claim->machine.deadline_us;
+    int64_t now = lw__now_us();
+    int64_t latest = now + (claim->machine.deadline_us - margin_us - now) / 2;
 
-    if (claim->holder != NULL) {
-        latest -= lw__handle_margin_us(claim->holder);
-    }
-    latest = now + (latest - now) / 2;
     return at < latest ? at : latest;
 }
 
 static void explain_no_renewal(struct lw__claim *claim)
 {
-    if (lw__machine_holds(claim->machine.phase) && claim->holder != NULL &&
-        !lw__renewal_may_extend(claim)) {
-        lw__handle_set_error(claim->holder, LW_ECONN, lw__renewal_not_extended);
+    if (lw__machine_holds(claim->machine.phase) && !lw__renewal_may_extend(claim)) {
+        claim->client->events->not_extended(claim, lw__renewal_not_extended);
     }
 }
 
 void lw__renewal_plan(struct lw__claim *claim)
 {
     struct lw_client *client = claim->client;
-    int64_t lease = lw__handles_lease_us(claim), at;
+    struct lw__terms terms;
+    int64_t at;
 
     if (claim->extras->votes != NULL) { /* each is renewed by its own client */
         client->quorum->ops->match(claim);
@@ -136,8 +131,9 @@ void lw__renewal_plan(struct lw__claim *claim)
         lw__renewal_now(claim);
         return;
     }
-    if (!lw__machine_holds(claim->machine.phase) || !needs_renewal(claim) ||
-        is_covered(claim)) {
+    terms = lw__claim_terms(claim);
+    if (!lw__machine_holds(claim->machine.phase) || !needs_renewal(claim, &terms) ||
+        is_covered(claim, &terms)) {
         lw__heap_remove(&client->renewals.due, &claim->renewal);
         explain_no_renewal(claim);
         return;
@@ -147,10 +143,10 @@ void lw__renewal_plan(struct lw__claim *claim)
     } else if (claim->held.entered_us != 0) {
         at = lw__now_us();
     } else {
-        at = claim->machine.deadline_us - lease + lease / 3 -
-             lw__random_between(&client->random, 0, lease / 20);
+        at = claim->machine.deadline_us - terms.lease_us + terms.lease_us / 3 -
+             lw__random_between(&client->random, 0, terms.lease_us / 20);
     }
-    plan_at(claim, early_enough(claim, at));
+    plan_at(claim, early_enough(claim, terms.margin_us, at));
 }
 
 void lw__renewal_now(struct lw__claim *claim)
@@ -158,7 +154,7 @@ void lw__renewal_now(struct lw__claim *claim)
     if (claim->extras->votes == NULL) {
         plan_at(claim, lw__now_us());
     } else if (!claim->client->quorum->ops->renew(
-                   claim, (uint32_t)(lw__handles_lease_us(claim) / LW__MS))) {
+                   claim, (uint32_t)(lw__claim_terms(claim).lease_us / LW__MS))) {
         claim->client->events->renewed(claim, false);
     }
 }
@@ -196,14 +192,14 @@ static struct lw__batch *batch_of(struct lw__command *command)
  * Returns 1 to extend nothing, and only verify that the lock is still ours. */
 static uint32_t lease_to_request_ms(const struct lw__claim *claim, int64_t now_us)
 {
-    int64_t lease = lw__handles_lease_us(claim);
+    struct lw__terms terms = lw__claim_terms(claim);
+    int64_t lease = terms.lease_us;
 
-    if (!needs_renewal(claim)) {
+    if (!needs_renewal(claim, &terms)) {
         return 1;
     }
-    if (claim->holder != NULL && claim->holder->extras->hold_until_us != LW__NEVER &&
-        claim->holder->extras->hold_until_us - now_us < lease) {
-        lease = claim->holder->extras->hold_until_us - now_us;
+    if (terms.hold_until_us != LW__NEVER && terms.hold_until_us - now_us < lease) {
+        lease = terms.hold_until_us - now_us;
     }
     return lease < LW__MS ? 1 : (uint32_t)(lease / LW__MS);
 }
@@ -249,7 +245,7 @@ static void free_batch(struct lw__batch *batch)
 
 static void retry_soon(struct lw__claim *claim)
 {
-    int64_t delay = lw__handles_lease_us(claim) / 20;
+    int64_t delay = lw__claim_terms(claim).lease_us / 20;
 
     if (lw__machine_holds(claim->machine.phase)) {
         delay = delay < RETRY_US || claim->verify ? RETRY_US : delay;
@@ -286,7 +282,7 @@ void lw__renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us
         client->stats.renewed++;
         input.event = LW__EV_RENEWED;
         input.renewed.lease_us = (int64_t)lease_ms * LW__MS;
-        input.renewed.wanted_us = lw__handles_lease_us(claim);
+        input.renewed.wanted_us = lw__claim_terms(claim).lease_us;
     }
     lw__claim_step(claim, &input);
     if (renewed) {
@@ -430,7 +426,7 @@ static const struct lw__heap_entry *next_due(struct lw_client *client)
  * batches fill. */
 static bool is_nearly_due(const struct lw__heap_entry *entry, int64_t now_us)
 {
-    return entry->key - lw__handles_lease_us(claim_of(entry->node)) / 60 <= now_us;
+    return entry->key - lw__claim_terms(claim_of(entry->node)).lease_us / 60 <= now_us;
 }
 
 static bool fits(const struct lw__batch *batch, const struct lw__claim *claim)
@@ -454,7 +450,7 @@ static void fill_batch(struct lw__batch *batch, int64_t now_us)
         if (!is_nearly_due(first, now_us)) {
             break;
         }
-        if (now_us > first->key + lw__handles_lease_us(claim) / 10) {
+        if (now_us > first->key + lw__claim_terms(claim).lease_us / 10) {
             client->stats.renewals_late++;
         }
         lw__heap_remove(&client->renewals.due, &claim->renewal);

@@ -19,6 +19,7 @@
 #include "redis/node.h"
 #include "redis/route.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <utlist.h>
 
@@ -163,6 +164,23 @@ static void leave_hold(struct lw_lock *lock)
 
 /* ---- joining ---- */
 
+/* Returns a claim for the handle, or NULL if memory is short. `adopts` is the token whose
+ * hold it adopts; NULL: it acquires. */
+static struct lw__claim *new_claim(const struct lw_lock *lock, const char *adopts)
+{
+    struct lw__claim_args args = {
+        .name = lock->name,
+        .mode = lock->mode,
+        .lease_ms = lock->lease_ms,
+        .window_ms = lock->window_ms,
+        .permits = lock->extras->permits,
+        .owner = lock->extras->owner,
+        .adopts = adopts,
+    };
+
+    return lw__claim_new(lock->client, &args);
+}
+
 /* A handle with max_waiting has a token of its own, so that the server counts it. */
 static bool shares_claim(const struct lw_lock *lock)
 {
@@ -236,12 +254,12 @@ static void join_claim(struct lw__claim *claim, struct lw_lock *lock)
 
 static void start(struct lw__claim *claim)
 {
-    lw__claim_start(claim, claim->mode->polls ? lw__redisson_cooldown_us(claim) : 0);
+    lw__claim_start(claim, claim->mode->polls ? lw__redisson_cooldown_us(claim) : 0,
+                    claim->waiting->extras->ticket);
 }
 
 int lw__turns_join(struct lw_lock *lock)
 {
-    struct lw_client *client = lock->client;
     bool shares = shares_claim(lock);
     struct lw__claim *claim = shares ? find_joinable(lock) : NULL;
 
@@ -270,7 +288,7 @@ int lw__turns_join(struct lw_lock *lock)
         join_claim(claim, lock);
         return 0;
     }
-    claim = lw__claim_new(client, lock);
+    claim = new_claim(lock, NULL);
     if (claim == NULL) {
         return LW_ENOMEM;
     }
@@ -288,7 +306,7 @@ int lw__turns_adopt(struct lw_lock *lock, const char *token)
         lw__handle_unserved(lock, LW_ECONN);
         return 0;
     }
-    claim = lw__claim_new_adopting(lock->client, lock, token);
+    claim = new_claim(lock, token);
     if (claim == NULL) {
         return LW_ENOMEM;
     }
@@ -325,7 +343,7 @@ static struct lw__claim *move_waiters(struct lw__claim *claim)
         end_waiters(claim, LW_ENOTHELD);
         return NULL;
     }
-    fresh = lw__claim_new(claim->client, claim->waiting);
+    fresh = new_claim(claim->waiting, NULL);
     if (fresh == NULL) {
         end_waiters(claim, LW_ENOMEM);
         return NULL;
@@ -566,7 +584,7 @@ static void reacquire_or_release(struct lw__claim *claim)
 {
     if (claim->waiting != NULL && may_reacquire(claim, claim->waiting)) {
         claim->passed_count = 0;
-        lw__claim_reacquire(claim);
+        lw__claim_reacquire(claim, claim->waiting->window_ms);
     } else {
         requeue_waiters(claim);
         lw__claim_event(claim, LW__EV_RELEASE);
@@ -673,6 +691,25 @@ void lw__turns_cancel_wait(struct lw_lock *lock)
 }
 
 /* ---- events of a claim ---- */
+
+static int64_t grant_margin_us(const struct lw__claim *claim)
+{
+    return claim->waiting != NULL ? lw__handle_margin_us(claim->waiting) : 0;
+}
+
+static void adopted(struct lw__claim *claim, const char *owner)
+{
+    if (claim->waiting != NULL) {
+        (void)snprintf(claim->waiting->extras->owner, LW__OWNER_SIZE, "%s", owner);
+    }
+}
+
+static void not_extended(struct lw__claim *claim, const char *why)
+{
+    if (claim->holder != NULL) {
+        lw__handle_set_error(claim->holder, LW_ECONN, why);
+    }
+}
 
 static void on_error(struct lw__claim *claim, int status, const char *text)
 {
@@ -937,19 +974,23 @@ void lw__turns_close(struct lw_client *client)
 }
 
 const struct lw__claim_events lw__turns_events = {
-    granted,
-    refused,
-    failed,
-    on_error,
-    not_released,
-    outcome_unknown,
-    released,
-    lw__redisson_released,
-    lw__redisson_poll_ms,
-    lost,
-    renewed,
-    lw__renewal_verify,
-    ended,
+    .terms = lw__handles_terms,
+    .grant_margin_us = grant_margin_us,
+    .adopted = adopted,
+    .not_extended = not_extended,
+    .granted = granted,
+    .refused = refused,
+    .failed = failed,
+    .on_error = on_error,
+    .not_released = not_released,
+    .outcome_unknown = outcome_unknown,
+    .released = released,
+    .release_replied = lw__redisson_released,
+    .poll_ms = lw__redisson_poll_ms,
+    .lost = lost,
+    .renewed = renewed,
+    .broken = lw__renewal_verify,
+    .ended = ended,
 };
 
 /* ---- links and slots ---- */

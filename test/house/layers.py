@@ -17,6 +17,7 @@ highest first. Fails if
   - a user's callback is called outside of lock/deliver.c, except by lock/keep.c and
     lock/all.c, which are built on the public header, and include only a few more headers;
   - a field of the machine is written outside of lock/machine.c;
+  - a file of claims names a handle: a claim asks its owner by a table of functions;
   - a file is not in the list, or not in its place.
 `--self-test` shows that each rule can fail.
 """
@@ -44,6 +45,10 @@ PREFIXES = {"loop/loop.c": {"loop", "timer", "defer", "late_check", "now"},
             "lock/handle.c": {"handle", "handles"}}
 # Files whose objects are empty in a build without TLS.
 TLS = ["redis/tls.c", "redis/tls_files.c"]
+# Files that know claims alone, and their words for handles.
+CLAIMS = {"lock/claim.c", "lock/claim_message.c", "lock/claim_migrating.c", "lock/renewal.c"}
+HANDLE = re.compile(r"\bstruct lw_lock\b|\blw__handles?_\w+|(?:->|\.)(?:waiting|holder|releasing)\b"
+                    r"|\blw__claim_first_handle\b")
 LIBC = {"stdbool.h", "stddef.h", "stdint.h", "string.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
@@ -121,6 +126,9 @@ def check_file(name, text):
             yield f"{name} calls a user's callback, {call}...), and only lock/deliver.c may"
     if name not in MACHINE_HOME and room(name) != TOOL:
         yield from check_machine(name, text)
+    if name in CLAIMS:
+        for found in HANDLE.findall(text):
+            yield f"{name} names a handle, {found}: a claim has `terms` and events for that"
 
 
 def check_places(files, order):
@@ -207,7 +215,7 @@ def check(files, order, defined, wanted):
 # ---- self-test ----
 
 def self_test():
-    order = ["lock/all.c", "lock/keep.c", "lock/turns.c", "lock/machine.c", "redis/link.c", "redis/link_tls.c", "base/log.c"]
+    order = ["lock/all.c", "lock/keep.c", "lock/turns.c", "lock/renewal.c", "lock/machine.c", "redis/link.c", "redis/link_tls.c", "base/log.c"]
     plain = {name: "" for name in order} | {"redis/link_private.h": ""}
     bad = {
         "a higher room's header": ("redis/link.c", '#include "lock/lock_private.h"\n'),
@@ -234,6 +242,7 @@ def self_test():
         "the machine by another name":
             ("lock/turns.c", "struct lw__machine *m = &claim->machine;\n"),
         "the machine given away": ("lock/turns.c", "change(&claim->machine);\n"),
+        "a handle in a claim": ("lock/renewal.c", "x = claim->holder;\n"),
         "a file that is not listed": ("lock/unheard_of.c", ""),
     }
     good = {
@@ -247,6 +256,7 @@ def self_test():
                         "if (claim->machine.phase == LW__HELD) {}\n"
                         "const struct lw__machine *m = 0;\n"
                         "lw__machine_step(&claim->machine, input);\n",
+        "lock/renewal.c": "terms.renews = claim->next_renewal; /* claim->holder */\n",
         "lock/machine.c": "m->deadline_us = lw__link_now();\n",
     }
     missed = [what for what, (name, text) in bad.items()

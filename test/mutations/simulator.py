@@ -204,10 +204,10 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
       '        report_set_error(claim, outcome'),
      ('src/lock', 'static void name_acquired(struct',
       'uint64_t lw__early;\nstatic void name_acquired(struct'),
-     ('src/lock', 'if (!lw__handles_want_fence(claim)) {',
+     ('src/lock', 'if (!lw__claim_terms(claim).fence) {',
       'if (lw__early > 0) {\n        claim->fences_drawn = 1;\n'
       '        lw__claim_granted(claim, lw__early, sent_us);\n'
-      '    } else if (!lw__handles_want_fence(claim)) {')),
+      '    } else if (!lw__claim_terms(claim).fence) {')),
     ('nobody listens to the channels of slots',
      ('src/redis', 'if (lw__listener_add(&node->listener, slot, channel, "") != NULL) {',
       'if (*channel == 0) {')),
