@@ -32,6 +32,16 @@ MODELS = {
             "-DWRONG_COMPARE": ("assertion violated", None),
             "-DWRONG_ANSWER": ("assertion violated", None),
         }),
+    "guard.pml": (
+        [[], ["-DCHANGE"]],
+        {
+            "-DWRONG_UPTIME": ("assertion violated", None),
+            "-DWRONG_IDENTITY": ("assertion violated", None),
+            "-DWRONG_TIMER": ("assertion violated", None),
+            "-DWRONG_FROM": ("assertion violated", None),
+            "-DWRONG_ALONE": ("assertion violated", None),
+            "-DWRONG_HASTE": ("assertion violated", None),
+        }),
 }
 
 

@@ -292,7 +292,8 @@ void check_done(const struct op *op, int status)
         break;
     case LW_ECONN:
     case LW_EREDIS:
-        if ((!once && !world.plan.every_us[FAULT_ERROR]) ||
+        if ((!once && !world.plan.every_us[FAULT_ERROR] &&
+             !world.plan.every_us[FAULT_FOREIGN]) ||
             (world.plan.tame && !world.plan.every_us[FAULT_SLOT])) {
             violation("op %u: %s", op->id, lw_strerror(status));
         }

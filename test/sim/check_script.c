@@ -460,6 +460,9 @@ static void on_script(struct model_server *server, const struct model_script_run
     }
     note_detached(run);
     note_alone(run);
+    if (is_script(run, LW__SCRIPT_GUARD)) {
+        foreign_check(server, run);
+    }
     look_from(server);
     if (!only_reads(run) && !is_detach(run)) {
         check_keys_of(server, run, failed || takes_no_writes(faults),

@@ -302,6 +302,24 @@ static void lose(void)
     }
 }
 
+/* Some hosts may be cut off in the meantime, so that they do not learn of it. Of a
+ * quorum, several servers may move at once. */
+static void exchange(void)
+{
+    bool many = world.plan.quorum && even();
+
+    declare_loss(world.now_us, 0);
+    if (even()) {
+        network_cut_off(SERVERS + SENTINELS, world.now_us + up_to(8 * SECOND));
+    }
+    servers_exchange(servers_any());
+    for (unsigned i = 0; many && i < world.plan.servers; i++) {
+        if (even()) {
+            servers_exchange(i);
+        }
+    }
+}
+
 static void evict_queue(void)
 {
     const char *name = any_name();
@@ -402,6 +420,8 @@ static void (*const makers[FAULTS])(void) = {
     [FAULT_NODE] = nodes_trouble,
     [FAULT_MEMBER] = slots_change_member,
     [FAULT_FREEZE] = freeze_one,
+    [FAULT_EXCHANGE] = exchange,
+    [FAULT_FOREIGN] = foreign_come,
 };
 
 static void plan_next(uintptr_t fault);
@@ -460,4 +480,5 @@ void faults_end(void)
     refusal++;
     network_bury();
     repair_servers();
+    foreign_end();
 }

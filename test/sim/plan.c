@@ -121,12 +121,12 @@ static bool voids_judgement(int fault)
     return fault == FAULT_LOSS || fault == FAULT_CLOCK || fault == FAULT_BREAK;
 }
 
-/* Returns true for faults that need several servers, or sentinels. */
+/* Returns true for faults that need several servers, or sentinels, or a guard. */
 static bool needs_more_servers(int fault)
 {
     return fault == FAULT_SWAP || fault == FAULT_SPLIT || fault == FAULT_FAILOVER ||
            fault == FAULT_SENTINEL || fault == FAULT_SLOT || fault == FAULT_NODE ||
-           fault == FAULT_MEMBER;
+           fault == FAULT_MEMBER || fault == FAULT_EXCHANGE || fault == FAULT_FOREIGN;
 }
 
 /* Excludes faults by which a fence counter is lost. A new counter starts at the server's
@@ -514,6 +514,8 @@ static void make_guarded(struct plan *plan)
     plan->faults_us = rng_between(&world.rng, 60, 180) * SECOND;
     plan->ops = 3000;
     plan->every_us[FAULT_LOSS] = chance(500) ? ONE_OF(8, 20, 40) * SECOND : 0;
+    plan->every_us[FAULT_EXCHANGE] = chance(400) ? ONE_OF(20, 40) * SECOND : 0;
+    plan->every_us[FAULT_FOREIGN] = chance(300) ? ONE_OF(2, 10) * SECOND : 0;
     if (chance(300)) {
         plan->every_us[FAULT_LOSS] = 20 * SECOND;
         return;

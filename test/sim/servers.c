@@ -506,6 +506,13 @@ void servers_restart(unsigned server, int64_t lost_us)
     network_flush();
 }
 
+void servers_exchange(unsigned server)
+{
+    trace("another server, which has long been up, takes the place of s%u", server);
+    servers_restart(server, -1);
+    model_server_set_uptime(world.servers[server], 3600 * SECOND);
+}
+
 /* Completes a change of roles, or the move of a slot, first. */
 void servers_calm_down(void)
 {

@@ -16,6 +16,7 @@
  *   keeping.c     keeps
  *   inquire.c     operators, who inspect and break locks
  *   faults.c      the faults
+ *   foreign.c     clients with another guard time
  *   servers.c     one server, or a master and a replica, and their roles
  *   sentinels.c   the sentinels that watch over them
  *   nodes.c       a cluster's nodes
@@ -83,6 +84,8 @@ enum fault {
     FAULT_NODE,      /* one node, or all, are down or report something wrong */
     FAULT_MEMBER,    /* a node leaves the cluster, or joins it */
     FAULT_FREEZE,    /* a server freezes, unless it is a cluster's */
+    FAULT_EXCHANGE,  /* an empty server that has long been up takes a server's address */
+    FAULT_FOREIGN,   /* a client with another guard time asks a server, and goes */
     FAULTS
 };
 
@@ -282,6 +285,8 @@ struct model_server *servers_of(const char *key);
 unsigned servers_index(const struct model_server *server);
 int64_t servers_time_us(void *arg);
 void servers_restart(unsigned server, int64_t lost_us);
+/* Puts an empty server in its place, which has been running for a long time. */
+void servers_exchange(unsigned server);
 void servers_freeze(unsigned server, int64_t us);
 void servers_calm_down(void);
 void servers_swap(void);
@@ -379,6 +384,17 @@ void faults_end_client(struct host *host);
 /* Declares that writes since `since_us` may be lost, and that more may be lost for
  * `within_us`. */
 void declare_loss(int64_t since_us, int64_t within_us);
+
+/* ---- foreign.c ---- */
+
+/* A client with another guard time than the hosts' asks a server for it, and goes. If the
+ * hosts are refused then, an operator deletes the record some time later. */
+void foreign_come(void);
+/* An operator deletes all records that refuse the hosts. */
+void foreign_end(void);
+/* Checks the reply of guard.lua to a host. */
+struct model_script_run;
+void foreign_check(struct model_server *server, const struct model_script_run *run);
 
 /* ---- check.c ---- */
 

@@ -102,6 +102,8 @@ static void time_that_has_passed_is_over(void **state)
     assert_int_equal(ask(ONE, GUARD), 0);
     assert_int_equal(ask(ONE, GUARD), 0);
     assert_int_equal(ask_again(ONE, GUARD), 0);
+    plant(PROMOTED, 1);
+    assert_int_equal(ask(PROMOTED, GUARD), 0);
     plant(ONE, -10000);
     assert_int_in_range(ask(ONE, GUARD), 1, 10000);
     assert_int_in_range(ask_again(ONE, GUARD), 1, 10000);
