@@ -570,6 +570,22 @@ MEMBERS_MUTATIONS = [
      ('src/lock', 'if (lw__node_is_clustered(node)) {\n        (void)snprintf(why',
       'if (member == NULL) {\n        (void)snprintf(why'))),
 ]
+QUORUM_FAULTS = 'test/integration/quorum/quorum_faults'
+QUORUM_FAULTS_MUTATIONS = [
+    ('a_release_that_a_majority*',
+     ('a release that no majority can execute has an unknown outcome',
+      ('src/lock', 'count->without + count->unknown >= majority', 'count->without <= majority'))),
+]
+RELEASED_MUTATIONS = [
+    ('a_release_that_was*',
+     ('an attempt in flight makes the outcome of a refused release unknown',
+      ('src/lock', 'lw__claim_release_status(claim) == LW_ECONN &&',
+       'lw__claim_release_status(claim) == LW_OK &&'))),
+    ('NOREPLICAS_ends_a_renewal*',
+     ('lw_renew is refused for good by a server without replicas',
+      ('src/lock', 'lw__notify_renewed(call, lw__classify_status(error));',
+       'lw__notify_renewed(call, LW_EREDIS);'))),
+]
 QUORUM_LOCKS = 'test/integration/quorum/quorum_locks'
 QUORUM_LOCKS_MUTATIONS = [
     ('*overtaken', ('the last request tells the time, however slow it was',
@@ -670,6 +686,8 @@ MUTATIONS = [ # lists.py explains the groups
     *(([mutation], MEMBERS, (test,)) for test, mutation in MEMBERS_MUTATIONS),
     *(([mutation], QUORUM_LOCKS, (test,)) for test, mutation in QUORUM_LOCKS_MUTATIONS),
     *(([mutation], EDGES, (test,)) for test, mutation in EDGES_MUTATIONS),
+    *(([mutation], QUORUM_FAULTS, (test,)) for test, mutation in QUORUM_FAULTS_MUTATIONS),
+    *(([mutation], ERRORS, (test,)) for test, mutation in RELEASED_MUTATIONS),
     (SENTINEL_UNIT_MUTATIONS, SENTINEL_UNIT, ()),
     (SENTINEL_REAL_MUTATIONS, SENTINEL_REAL, ('the_id_of_a_master*',)),
     (SESSION_UNIT_MUTATIONS, 'test/unit/unit_session', ()),

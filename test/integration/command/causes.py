@@ -440,6 +440,27 @@ class Cluster(CauseTest):
         alive.append(self.stub(greets(otherwise)).port)
         self.for_now(69, "Connection refused", f"redis-cluster://127.0.0.1:{alive[0]}")
 
+    def test_the_node_of_the_name_refuses_the_connection(self):
+        """The link is up, and each subcommand has the same code all the same."""
+        refusing = self.stub(lambda words: error("NOAUTH Authentication required."))
+        alive = []
+        def otherwise(words):
+            if words[:2] == ["CLUSTER", "SLOTS"]:
+                return slots((0, 8191, alive[0]), (8192, 16383, refusing.port))
+            if words[0] == "EVALSHA" and words[2] == "0": # a step of the list: no names
+                return b"*3\r\n$1\r\n0\r\n:0\r\n:0\r\n"
+            return f":{1 << 51}\r\n".encode() if words[0] == "EVALSHA" else b"*0\r\n"
+        alive.append(self.stub(greets(otherwise)).port)
+        url = f"redis-cluster://127.0.0.1:{alive[0]}"
+        token = "00000000-0000-4000-8000-000000000000:1:2000-"
+        for words in (("run", "x", "--wait", "0"), ("run", "x", "--wait", "2s"), ("take", "x", "-n"),
+                      ("status", "x"), ("list",), ("break", "x"), ("release", "x", token),
+                      ("watch", "x")):
+            command = ("--", "true") if words[0] == "run" else ()
+            code, err = self.end(*words, "--redis", url, *command)
+            self.assertEqual(code, 77, f"{words}: {err}")
+            self.assertIn("NOAUTH", err)
+
     def test_no_node_wants_us(self):
         stub = self.stub(lambda words: error("NOAUTH Authentication required."))
         self.for_good(77, "NOAUTH", f"redis-cluster://127.0.0.1:{stub.port}")

@@ -229,6 +229,29 @@ static void a_hold_without_a_majority_ends_with_its_deadline(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
+/* Two servers of three reply that they cannot release now. */
+static void a_release_that_a_majority_cannot_execute_has_a_known_outcome(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    A = quorum_take(a, "A", "x");
+    for (int i = 0; i < 2; i++) {
+        freeReplyObject(
+            server_try(&quorum_server[i], "CONFIG SET min-replicas-to-write 1"));
+    }
+    release_hold(A);
+    EXPECT("A released ECONN");
+    for (int i = 0; i < 2; i++) {
+        freeReplyObject(
+            server_try(&quorum_server[i], "CONFIG SET min-replicas-to-write 0"));
+    }
+    UNTIL(quorum_count("x") == 0); /* it is retried */
+}
+
 static void waiters_outlast_the_absence_of_a_majority(void **state)
 {
     struct peer *a;
@@ -339,6 +362,7 @@ int main(void)
         STAGE_TEST(a_server_that_is_connected_but_not_up_has_a_reason),
         STAGE_TEST(each_of_seven_servers_is_listed),
         STAGE_TEST(a_hold_without_a_majority_ends_with_its_deadline),
+        STAGE_TEST(a_release_that_a_majority_cannot_execute_has_a_known_outcome),
         STAGE_TEST(waiters_outlast_the_absence_of_a_majority),
         STAGE_TEST(a_minority_is_given_back),
         STAGE_TEST(new_servers_grant_nothing_for_the_guard_time),

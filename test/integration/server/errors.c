@@ -347,6 +347,65 @@ static void NOREPLICAS_ends_a_release_with_ECONN_and_a_holder_keeps_its_lease(
     UNTIL(redis_int("EXISTS x") == 0); /* the release was retried */
 }
 
+static void NOREPLICAS_ends_a_renewal_with_ECONN(void **state)
+{
+    struct peer *a = peer_ready("a", NULL);
+    struct hold *A = acquire_and_wait(a, "A", "x");
+
+    (void)state;
+    EXPECT("A granted");
+    redis_ok("CONFIG SET min-replicas-to-write 1");
+    renew_hold(A, 0);
+    EXPECT("A renewed ECONN");
+    assert_says(A, "NOREPLICAS");
+    redis_ok("CONFIG SET min-replicas-to-write 0");
+    renew_hold(A, 0);
+    EXPECT("A renewed OK");
+}
+
+/* The server refuses each attempt, and is silent once it has refused one in the last
+ * quarter of request_timeout_ms: by then the outcome has been reported. */
+#define LIMIT_MS 6000
+static int64_t last_quarter_ms;
+static bool silent_now;
+
+static const char *refusing_then_silent(struct fake_redis *fake, int argc, char **argv)
+{
+    for (int i = 1; i < argc && fake->count > 0; i++) {
+        if (strcmp(argv[i], "x") == 0) {
+            if (silent_now) {
+                return "";
+            }
+            silent_now = now_ms() > last_quarter_ms;
+            return "-NOREPLICAS Not enough good replicas to write.\r\n";
+        }
+    }
+    return FAKE_REAL;
+}
+
+static void a_release_that_was_refused_until_the_end_has_a_known_outcome(void **state)
+{
+    struct fake_redis *fake = fake_start(refusing_then_silent);
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    fake->count = 0;
+    silent_now = false;
+    a = peer_start_at("a", fake->url, client_of(.request_timeout_ms = LIMIT_MS));
+    UNTIL(a->up);
+    A = acquire_and_wait(a, "A", "x");
+    EXPECT("A granted");
+    fake->count = 1;
+    last_quarter_ms = now_ms() + LIMIT_MS * 3 / 4 + 20;
+    release_hold(A);
+    UNTIL(A->released != PENDING);
+    stage_skip_if_lag(300);
+    EXPECT("A released ECONN");
+    assert_says(A, "NOREPLICAS");
+    redis_ok("DEL x");
+}
+
 /* Each connection begins with a write. After a failover a new master may refuse it again
  * and again, on several connections. One log line reports that the client waits for
  * replicas. */
@@ -497,6 +556,8 @@ int main(void)
         STAGE_TEST(OOM_is_no_longer_told_once_it_has_passed),
         STAGE_TEST(OOM_hands_over_to_who_queued_before),
         STAGE_TEST(NOREPLICAS_ends_a_release_with_ECONN_and_a_holder_keeps_its_lease),
+        STAGE_TEST(NOREPLICAS_ends_a_renewal_with_ECONN),
+        STAGE_TEST(a_release_that_was_refused_until_the_end_has_a_known_outcome),
         STAGE_TEST(NOREPLICAS_is_logged_once_as_waiting_for_replicas),
         STAGE_TEST(BUSY_is_ridden_out),
         STAGE_TEST(NOSCRIPT_never_surfaces),
