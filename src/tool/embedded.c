@@ -116,7 +116,7 @@ static void name_socket(struct embedded *server)
  * this process is killed, embedded_stop is never called. */
 static void start_cleaner(const char *dir)
 {
-#ifdef __linux__
+#if defined(__linux__) || defined(__FreeBSD__)
     pid_t server = getpid();
     sigset_t all, end;
     int number;
@@ -230,10 +230,11 @@ static bool replies(const struct embedded *server, int limit_ms)
     static const char ping[] = "PING\r\n";
     struct timeval limit = {limit_ms / 1000, limit_ms % 1000 * 1000};
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     char byte;
     bool replied;
 
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     memcpy(address.sun_path, server->socket, sizeof(server->socket));
     replied = setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) == 0 &&
               connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 &&

@@ -20,8 +20,8 @@ struct embedded {
     pid_t pid;     /* a child of this process; 0: it has been reaped */
     bool owns_dir; /* the directory is removed with the server */
     char dir[96];
-    char socket[108];
-    char url[340]; /* "unix:///..." */
+    char socket[104]; /* sun_path has at least as many bytes on each system */
+    char url[340];    /* "unix:///..." */
 };
 
 /* Starts a server, and returns 0 when it replies; or -1 with the reason in `why`, and

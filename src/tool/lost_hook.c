@@ -58,7 +58,7 @@ static pid_t start(const char *command, const struct lost_hook_event *event)
     pid_t pid;
     char byte;
 
-    if (pipe2(ends, O_CLOEXEC) < 0) {
+    if (system_pipe(ends) < 0) {
         return -1;
     }
     (void)fflush(NULL);

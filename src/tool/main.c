@@ -7,6 +7,7 @@
 #include "report.h"
 #include "signals.h"
 #include "subcommands.h"
+#include "system.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -86,6 +87,19 @@ static bool catches_signals(enum subcommand subcommand)
            subcommand == TAKE || subcommand == WATCH;
 }
 
+/* These promise that no process of COMMAND outlives the lock, which needs a parent for
+ * each, or belong to a script that relies on the same. Returns true after a report. */
+static bool is_refused(enum subcommand subcommand)
+{
+    if (system_adopts_descendants() ||
+        (subcommand != RUN && subcommand != LEAD && subcommand != HOLD)) {
+        return false;
+    }
+    report("run, lead and hold are not offered on this system, which cannot end all "
+           "descendants of a process; take and release are");
+    return true;
+}
+
 static char password[PASSWORD_MAX + 1], sentinel_password[PASSWORD_MAX + 1];
 static char token[PASSWORD_MAX + 1];
 
@@ -123,6 +137,9 @@ int main(int argc, char **argv)
     code = options_parse(argc, argv, &options);
     if (code >= 0) {
         return code;
+    }
+    if (is_refused(options.subcommand)) {
+        return EXIT_USAGE;
     }
     code = read_secrets(&options); /* signals still end a long read */
     if (code != 0) {

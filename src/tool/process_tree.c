@@ -13,6 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __FreeBSD__
+#include <sys/types.h>
+#include <sys/sysctl.h>
+#include <sys/user.h>
+#endif
 
 #define MAX_EMPTY_LOOKS 20 /* then an existing group counts as dead, but not reaped */
 
@@ -39,6 +44,22 @@ static bool append(struct process_list *all, const struct process *one)
     all->list[all->count++] = *one;
     return true;
 }
+
+#ifdef __FreeBSD__
+
+static void read_one(const struct kinfo_proc *entry, struct process *one)
+{
+    *one = (struct process){.pid = entry->ki_pid,
+                            .parent = entry->ki_ppid,
+                            .group = entry->ki_pgid,
+                            .session = entry->ki_sid,
+                            .start_time = entry->ki_start.tv_sec * 1000000LL +
+                                          entry->ki_start.tv_usec,
+                            .stopped = entry->ki_stat == SSTOP,
+                            .dead = entry->ki_stat == SZOMB};
+}
+
+#else
 
 /* Returns the number after so many blanks, or -1. */
 static long long number_after(const char *words, int blanks)
@@ -89,6 +110,8 @@ static bool read_one(const char *pid, struct process *one)
     return true;
 }
 
+#endif
+
 static int compare_pids(const void *left, const void *right)
 {
     pid_t a = ((const struct process *)left)->pid;
@@ -131,6 +154,49 @@ static bool classify(const struct process_tree *tree, struct process *one)
     return true;
 }
 
+#ifdef __FreeBSD__
+
+/* Returns the kernel's table of processes, to be freed, and its size in bytes; or NULL.
+ * There is room for processes that start between the two calls. */
+static struct kinfo_proc *read_table(size_t *size)
+{
+    static const int name[] = {CTL_KERN, KERN_PROC, KERN_PROC_PROC};
+    struct kinfo_proc *table;
+
+    if (sysctl(name, 3, NULL, size, NULL, 0) < 0) {
+        return NULL;
+    }
+    *size += *size / 4;
+    table = malloc(*size);
+    if (table != NULL && sysctl(name, 3, table, size, NULL, 0) < 0) {
+        free(table);
+        return NULL;
+    }
+    return table;
+}
+
+/* Reads the processes of the session that may belong. Returns false on failure. */
+static bool read_session(const struct process_tree *tree, struct process_list *all)
+{
+    size_t size;
+    struct kinfo_proc *table = read_table(&size);
+    bool whole = table != NULL;
+
+    for (size_t i = 0; whole && i < size / sizeof(*table); i++) {
+        struct process one;
+
+        read_one(&table[i], &one);
+        whole = !classify(tree, &one) || append(all, &one);
+    }
+    free(table);
+    if (all->count > 0) {
+        qsort(all->list, all->count, sizeof(*all->list), compare_pids);
+    }
+    return whole;
+}
+
+#else
+
 /* Returns true if /proc exists and numbers processes as we do. */
 static bool proc_is_usable(void)
 {
@@ -167,6 +233,8 @@ static bool read_session(const struct process_tree *tree, struct process_list *a
     }
     return whole;
 }
+
+#endif
 
 /* Adds the children of members. Returns true if there were new ones. */
 static bool add_children(struct process_list *all)

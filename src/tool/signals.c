@@ -37,7 +37,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     struct record record = {number, false};
     int error = errno;
 
-    (void)context;
+    (void)context, (void)info;
 #ifdef SI_KERNEL
     record.from_terminal = info->si_code == SI_KERNEL &&
                            (number == SIGINT || number == SIGQUIT);

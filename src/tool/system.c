@@ -3,10 +3,13 @@
 #include "system.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #ifdef __linux__
 #include <sys/prctl.h>
+#elif defined(__FreeBSD__)
+#include <sys/procctl.h>
 #endif
 #include <time.h>
 #include <unistd.h>
@@ -15,8 +18,10 @@ int64_t system_now_ms(void)
 {
     struct timespec now;
 
-#ifdef CLOCK_BOOTTIME
+#if defined(__linux__) /* as in loop.h */
     clock_gettime(CLOCK_BOOTTIME, &now);
+#elif defined(__APPLE__)
+    clock_gettime(CLOCK_MONOTONIC_RAW, &now);
 #else
     clock_gettime(CLOCK_MONOTONIC, &now);
 #endif
@@ -62,10 +67,26 @@ void system_close_descriptors_above(int last)
     }
 }
 
+int system_pipe(int ends[2])
+{
+#ifdef __APPLE__
+    if (pipe(ends) < 0) {
+        return -1;
+    }
+    (void)fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+    (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    return 0;
+#else
+    return pipe2(ends, O_CLOEXEC);
+#endif
+}
+
 void system_die_with_parent(int number)
 {
-#ifdef __linux__
+#if defined(__linux__)
     prctl(PR_SET_PDEATHSIG, number);
+#elif defined(__FreeBSD__)
+    procctl(P_PID, 0, PROC_PDEATHSIG_CTL, &number);
 #else
     (void)number;
 #endif
@@ -73,8 +94,10 @@ void system_die_with_parent(int number)
 
 void system_adopt_descendants(void)
 {
-#ifdef __linux__
+#if defined(__linux__)
     prctl(PR_SET_CHILD_SUBREAPER, 1);
+#elif defined(__FreeBSD__)
+    procctl(P_PID, 0, PROC_REAP_ACQUIRE, NULL);
 #endif
 }
 

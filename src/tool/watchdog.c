@@ -99,7 +99,7 @@ int watchdog_start(struct watchdog *watchdog, const struct process_tree *tree,
     sigset_t all, before;
     int ends[2], error;
 
-    if (pipe2(ends, O_CLOEXEC) < 0) {
+    if (system_pipe(ends) < 0) {
         return -1;
     }
     sigfillset(&all);
