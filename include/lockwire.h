@@ -122,12 +122,12 @@
  *   busy      LW_EBUSY, LW_EDEADLOCK; also LW_ETIMEOUT if lw_lock_error is LW_OK
  *   lost      LW_ELOST, LW_ENOTHELD
  *
- * Times are in milliseconds on a clock that counts suspend (CLOCK_BOOTTIME). Functions
- * return 0 or a negative error of `enum lw_error`, unless their comment says otherwise;
- * `*ret` is unchanged on failure. Destructors accept NULL. A returned string is valid
- * until control returns to the event loop, or its handle or client is freed. An argument
- * of a callback (`why`, a log message) is valid during the callback. A string is "" if
- * there is nothing to report.
+ * Times are in milliseconds on a monotonic clock. On Linux it counts suspend
+ * (CLOCK_BOOTTIME). Functions return 0 or a negative error of `enum lw_error`, unless
+ * their comment says otherwise; `*ret` is unchanged on failure. Destructors accept NULL.
+ * A returned string is valid until control returns to the event loop, or its handle or
+ * client is freed. An argument of a callback (`why`, a log message) is valid during the
+ * callback. A string is "" if there is nothing to report.
  *
  * Log messages, lw_lock_errstr and each `why` are safe to display: one line of printable
  * UTF-8, with any other byte as \xNN. Each fits into LW_WHY_SIZE bytes, with its NUL; a
