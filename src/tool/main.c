@@ -19,19 +19,13 @@
 #include <unistd.h>
 
 /* Otherwise a pipe or a socket could get the number of a closed one, and its data. open
- * returns the lowest free number. A COMMAND may write to what was closed; lockwire's own
- * output must not count as written there. */
+ * returns the lowest free number. Writing to a closed output fails nevertheless, also for
+ * COMMAND, so that no output is lost without an error. */
 static bool open_standard_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-        if (fcntl(fd, F_GETFD) >= 0) {
-            continue;
-        }
-        if (open("/dev/null", O_RDWR) != fd) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd) {
             return false;
-        }
-        if (fd == STDOUT_FILENO) {
-            report_no_output();
         }
     }
     return true;

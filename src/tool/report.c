@@ -194,18 +194,9 @@ void report_failure(const char *action, const char *name, int error, bool link_u
     }
 }
 
-static bool no_output;
-
-void report_no_output(void)
-{
-    no_output = true;
-}
-
 bool report_flush(void)
 {
-    if (no_output) {
-        errno = EBADF;
-    } else if (fflush(stdout) == 0 && !ferror(stdout)) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
         return true;
     }
     report("cannot write to the standard output: %s", strerror(errno));

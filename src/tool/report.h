@@ -36,10 +36,6 @@ void report_failure(const char *action, const char *name, int error, bool link_u
  * out of memory" for an OOM), or NULL if it names none. */
 const char *report_state(const char *why);
 
-/* Called by main() if the standard output was closed from the start: report_flush fails
- * from then on. */
-void report_no_output(void);
-
 /* Flushes the standard output. Returns false, after a report, if any of it could not be
  * written. */
 bool report_flush(void);

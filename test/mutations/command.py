@@ -3,6 +3,9 @@
 meson, and that in its file."""
 
 COMMAND_MUTATIONS = [
+    ('command_faults', 'Descriptors.test_what_a_command_cannot_write_is_an_error_of_the_command',
+     ('what COMMAND writes to a closed output is lost',
+      ('src/tool', 'open("/dev/null", O_RDONLY) != fd', 'open("/dev/null", O_RDWR) != fd'))),
     ('command_causes', 'Names.test_libevent_writes_nothing_about_name_servers',
      ("libevent's messages about name servers are shown",
       ('src/tool', 'if (severity >= EVENT_LOG_WARN) {', 'if (severity >= EVENT_LOG_DEBUG) {'))),

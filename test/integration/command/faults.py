@@ -88,12 +88,17 @@ class Descriptors(FaultTest):
         self.assertRegex(said, "^$" if ">&-" in closed else f"^{out}$", closed)
 
     def test_run_without_some(self):
-        program = "cat; echo out; echo err >&2; exit"
+        program = "cat; echo out 2>/dev/null; echo err >&2; exit"
         for closed in self.CLOSED:
             for code in (0, 7):
                 self.check(f'exec "$0" run job -- sh -c "{program} {code}"', closed, code,
                            "out\n", "err\n")
                 self.assertIsNone(self.server("GET", "job"))
+
+    def test_what_a_command_cannot_write_is_an_error_of_the_command(self):
+        for words in ("run job", "lead job"):
+            process = self.shell(f'exec "$0" {words} -- sh -c "echo out || exit 9" >&-')
+            self.assertEqual(self.end_of(process)[0], 9)
 
     def test_a_message_without_some(self):
         """The message goes nowhere, and in particular not into a pipe or a socket of this
