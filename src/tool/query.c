@@ -126,8 +126,7 @@ static void on_log(int level, const char *message, void *arg)
     struct query *query = arg;
 
     (void)level;
-    /* `down` or on_link reports that there is no connection; status shows the guard */
-    if (!report_is_no_connection(message) && !report_is_no_grant(message)) {
+    if (!report_is_no_connection(message)) { /* `down` or on_link reports it */
         query->warned = true;
         report_later(query->base, message);
     }

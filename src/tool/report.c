@@ -210,10 +210,11 @@ bool report_is_no_connection(const char *message)
     return strncmp(message, begin, sizeof(begin) - 1) == 0;
 }
 
-/* A server of a quorum is named first. */
 bool report_is_no_grant(const char *message)
 {
-    return strstr(message, "no locks are granted by this server: ") != NULL;
+    static const char begin[] = "no locks are granted by this server: ";
+
+    return strncmp(message, begin, sizeof(begin) - 1) == 0;
 }
 
 static int code_of(int error, int busy)

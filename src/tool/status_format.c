@@ -98,14 +98,21 @@ void status_free(const struct query_guard *guard, char *text, size_t size)
 
 void status_guard(const struct query_guard *guard, char *text, size_t size)
 {
-    char time[40], state[120];
+    char time[40], left[40];
 
     *text = '\0';
-    if (guard->time_ms > 0) {
-        status_duration(guard->time_ms, time, sizeof(time));
-        status_free(guard, state, sizeof(state));
-        (void)snprintf(text, size, "%s%s%s", time, *state == 'n' ? "; " : "",
-                       *state == 'n' ? state : "");
+    status_duration(guard->time_ms, time, sizeof(time));
+    status_duration(guard->left_ms, left, sizeof(left));
+    if (guard->refused) {
+        (void)snprintf(text, size, "%s; no lock is granted to clients with another time",
+                       time);
+    } else if (guard->left_ms > 0) {
+        (void)snprintf(text, size,
+                       "%s; closed for %s, after a restart, a failover or an exchange, "
+                       "or at its first use",
+                       time, left);
+    } else if (guard->time_ms > 0) {
+        (void)snprintf(text, size, "%s", time);
     }
 }
 

@@ -153,10 +153,12 @@ static bool format_guard(const struct wait_status *display, char *text, size_t s
     if (stats.guard_left_ms == 1) { /* unknown; the log has the reason */
         (void)snprintf(text, size, "no locks are granted because of --guard");
     } else {
-        (void)snprintf(text, size,
-                       "no locks for %" PRIu64
-                       "s more: the server was restarted, promoted or exchanged",
-                       (stats.guard_left_ms + 999) / 1000);
+        (void)snprintf(
+            text, size,
+            "no locks for %" PRIu64
+            "s more: the server was restarted, promoted or exchanged, or is new to "
+            "the guard",
+            (stats.guard_left_ms + 999) / 1000);
     }
     return true;
 }

@@ -36,7 +36,7 @@ class Waiting(GuardTest):
     def test_run_and_lead_report_why_they_wait(self):
         for subcommand in ("run", "lead"):
             process = self.start(subcommand, "--verbose")
-            self.assertRegex(self.line_of(process.stderr), rf"^lockwire: job: waiting; {SHOWN}was restarted, promoted or exchanged\n$")
+            self.assertRegex(self.line_of(process.stderr), rf"^lockwire: job: waiting; {SHOWN}was restarted, promoted or exchanged, or is new to the guard\n$")
             process.terminate()
             process.wait()
 
@@ -76,7 +76,7 @@ class Refused(GuardTest):
 
     def test_status_shows_it(self):
         status = self.spawn(COMMAND, "status", "--guard", "15s", "job")
-        self.assertIn("guard     20.0s; no lock can be granted: the guard time is 20.0s, not 15.0s\n",
+        self.assertIn("guard     20.0s; no lock is granted to clients with another time\n",
                       self.end_of(status)[1])
 
 
