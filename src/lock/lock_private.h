@@ -676,7 +676,7 @@ const char *lw__quorum_reason(struct lw__quorum *quorum);
 int lw__quorum_error(const struct lw__quorum *quorum);
 /* Writes each server with its reason; NULL or "": it has not been asked. */
 void lw__quorum_list(const struct lw__quorum *quorum,
-                     const char *const reasons[LW__QUORUM_MOST], char *ret, size_t size);
+                     const char *const why[LW__QUORUM_MOST], char ret[LW_WHY_SIZE]);
 /* Adds what the members' clients have counted, `each` by itself. */
 void lw__quorum_add_stats(const struct lw__quorum *quorum, const struct lw_stats *each,
                           struct lw_stats *stats);

@@ -15,6 +15,7 @@
 
 #include "base/escape.h"
 #include "base/log.h"
+#include "base/reasons.h"
 #include "loop/loop.h"
 #include "redis/node.h"
 #include "redis/route.h"
@@ -158,33 +159,15 @@ bool lw__quorum_admit(struct lw__quorum_member *member, struct lw__node *node)
 
 /* ---- the quorum as a whole ---- */
 
-/* Returns how many bytes each reason may have, so that all of them fit. */
-static size_t share_of(const struct lw__quorum *quorum, size_t size)
-{
-    size_t taken = 1;
-
-    for (unsigned i = 0; i < quorum->count; i++) {
-        taken += strlen(quorum->members[i].server) + strlen("; : ");
-    }
-    return taken < size && quorum->count > 0 ? (size - taken) / quorum->count : 0;
-}
-
 void lw__quorum_list(const struct lw__quorum *quorum,
-                     const char *const reasons[LW__QUORUM_MOST], char *ret, size_t size)
+                     const char *const why[LW__QUORUM_MOST], char ret[LW_WHY_SIZE])
 {
-    size_t share = share_of(quorum, size), length = 0;
+    struct lw__reasons reasons;
 
-    *ret = '\0';
-    for (unsigned i = 0; i < quorum->count && length < size; i++) {
-        const char *server = quorum->members[i].server;
-        const char *reason = reasons[i] != NULL && *reasons[i] ? reasons[i]
-                                                               : "not asked yet";
-        bool named = strstr(reason, server) != NULL;
-
-        length +=
-            (size_t)snprintf(ret + length, size - length, "%s%s%s%.*s", i > 0 ? "; " : "",
-                             named ? "" : server, named ? "" : ": ",
-                             (int)(share + (named ? strlen(server) + 2 : 0)), reason);
+    lw__reasons_begin(&reasons, ret, LW_WHY_SIZE, "", quorum->count);
+    for (unsigned i = 0; i < quorum->count; i++) {
+        lw__reasons_add(&reasons, quorum->members[i].server,
+                        why[i] != NULL ? why[i] : "");
     }
 }
 
@@ -229,7 +212,7 @@ static void survey(struct lw__quorum *quorum, unsigned *up, unsigned *failed)
     }
     *quorum->why = '\0';
     if (*up < quorum->majority) {
-        lw__quorum_list(quorum, reasons, quorum->why, sizeof(quorum->why));
+        lw__quorum_list(quorum, reasons, quorum->why);
     }
 }
 

@@ -54,7 +54,7 @@ static void explain(const struct lw__votes *votes, char why[LW_WHY_SIZE])
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
         reasons[i] = reason_of(&votes->vote[i]);
     }
-    lw__quorum_list(lw__votes_quorum(votes), reasons, why, LW_WHY_SIZE);
+    lw__quorum_list(lw__votes_quorum(votes), reasons, why);
 }
 
 struct count {

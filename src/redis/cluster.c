@@ -39,6 +39,7 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/reasons.h"
 #include "lockwire.h"
 #include "loop/loop.h"
 #include "redis/classify.h"
@@ -106,8 +107,8 @@ struct survey {
      * without an owner; and how many seeds were names of a node counted before. */
     struct lw__slot_map **foreign;
     size_t foreign_count, aliases;
-    int status;    /* of all failures: lw__session_combine_status; 0 if there was none */
-    size_t length; /* of `why` */
+    int status; /* of all failures: lw__session_combine_status; 0 if there was none */
+    struct lw__reasons reasons; /* in `why` */
     char why[LW_WHY_SIZE];
 
     /* What answers are compared with: the nodes of the map in use, or none; then those of
@@ -368,12 +369,12 @@ static void end_without_good_answer(struct survey *survey)
 static void note(struct survey *survey, const struct lw__endpoint *endpoint, int status,
                  const char *why)
 {
+    char server[LW__HOST_SIZE + sizeof(":65535")];
+
     survey->status = lw__session_combine_status(survey->status, status);
-    if (survey->length < sizeof(survey->why)) {
-        survey->length += (size_t)snprintf(
-            survey->why + survey->length, sizeof(survey->why) - survey->length,
-            "; %s:%u: %.140s", endpoint->host, (unsigned)endpoint->port, why);
-    }
+    (void)snprintf(server, sizeof(server), "%s:%u", endpoint->host,
+                   (unsigned)endpoint->port);
+    lw__reasons_add(&survey->reasons, server, why);
 }
 
 static void query_another(void *arg);
@@ -602,8 +603,8 @@ static void begin_survey(struct survey *survey, struct lw__endpoint *endpoints,
     survey->count = count;
     survey->next = 0;
     survey->status = 0;
-    survey->length = (size_t)snprintf(survey->why, sizeof(survey->why),
-                                      "no node returned a usable slot map");
+    lw__reasons_begin(&survey->reasons, survey->why, sizeof(survey->why),
+                      "no node returned a usable slot map", count);
     query_another(survey);
 }
 

@@ -25,6 +25,7 @@
 #include "base/container_of.h"
 #include "base/escape.h"
 #include "base/log.h"
+#include "base/reasons.h"
 #include "lockwire.h"
 #include "loop/loop.h"
 #include "redis/address_map.h"
@@ -276,26 +277,23 @@ static void log_useless(struct sentinel *sentinel, const char *why)
                  (unsigned)sentinel->endpoint.port, why);
 }
 
-/* Those that wait fail, with the reason of each sentinel: an equal share of the room that
- * the earlier ones left. */
+/* Those that wait fail, with the reason of each sentinel. */
 static void resolve_none(struct lw__sentinels *set)
 {
-    char why[LW_WHY_SIZE];
-    size_t length =
-        (size_t)snprintf(why, sizeof(why), "no sentinel reported a usable master");
-    size_t rest = set->count;
+    char why[LW_WHY_SIZE], endpoint[LW__HOST_SIZE + sizeof(":65535")];
+    struct lw__reasons reasons;
     struct lw__session *session;
     int status = 0;
 
+    lw__reasons_begin(&reasons, why, sizeof(why), "no sentinel reported a usable master",
+                      set->count);
     for (struct sentinel *one = set->all; one != NULL; one = one->next) {
-        size_t share = (sizeof(why) - length) / rest--;
-
         log_useless(one, useless_why(one));
         status = lw__session_combine_status(
             status, one->pending || one->useful ? LW_ECONN : one->status);
-        (void)snprintf(why + length, share, "; %s:%u: %s", one->endpoint.host,
-                       (unsigned)one->endpoint.port, useless_why(one));
-        length += strlen(why + length);
+        (void)snprintf(endpoint, sizeof(endpoint), "%s:%u", one->endpoint.host,
+                       (unsigned)one->endpoint.port);
+        lw__reasons_add(&reasons, endpoint, useless_why(one));
     }
     while ((session = first_resolving(set)) != NULL) {
         lw__session_unresolved(session, status, why);

@@ -637,6 +637,12 @@ CLUSTER_ACCOUNT_MUTATIONS = [
      ('src/redis', '    if (sharded) {\n        lw__session_request(&node->commands, &node->shard_count',
       '    if (!sharded) {\n        lw__session_request(&node->commands, &node->shard_count')),
 ]
+REASONS_UNIT_MUTATIONS = [
+    ('the reason of one server takes all the room',
+     ('src/base', 'reasons->left > 1 ? rest / reasons->left : rest;', 'rest;')),
+    ('of many servers each has a byte', ('src/base', 'share > LEAST ? share : LEAST;', 'share > 1 ? share : 1;')),
+    ('a server that was not asked has no reason', ('src/base', '*why ? why : "not asked yet");', 'why);')),
+]
 QUORUM_FAULTS = 'test/integration/quorum/quorum_faults'
 QUORUM_FAULTS_MUTATIONS = [
     ('a server that is connected, but not up, has no reason',
@@ -682,6 +688,7 @@ MUTATIONS = [ # lists.py explains the groups
     (STRANGERS_MUTATIONS, STRANGERS, ('foreign_holder_without*',)),
     (LACKING_MUTATIONS, LACKING, ()),
     (CLUSTER_ACCOUNT_MUTATIONS, CLUSTER_ACCOUNT, ('what_a_node*',)),
+    (REASONS_UNIT_MUTATIONS, 'test/unit/unit_reasons', ()),
     (QUORUM_FAULTS_MUTATIONS, QUORUM_FAULTS, ('a_server_that_is_connected*',)),
     *(([mutation], MEMBERS, (test,)) for test, mutation in MEMBERS_MUTATIONS),
     *(([mutation], QUORUM_LOCKS, (test,)) for test, mutation in QUORUM_LOCKS_MUTATIONS),
