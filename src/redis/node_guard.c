@@ -134,7 +134,7 @@ static const char *reason_of(const struct lw__node *node)
 /* The reply at the end of a wait may be a few ms, by the server's clock. */
 static bool is_longer(const struct lw__node *node, int64_t wait_ms)
 {
-    return node->guard != LW__GUARD_CLOSED ||
+    return node->guard == LW__GUARD_ASKED || node->guard == LW__GUARD_OPEN ||
            lw__now_us() + (wait_ms - 1000) * LW__MS > node->guard_opens_us;
 }
 
@@ -150,7 +150,7 @@ static void note_old_master(struct lw__node *node, int64_t wait_ms)
 
 static void note_wait(struct lw__node *node, int64_t wait_ms)
 {
-    bool longer = is_longer(node, wait_ms);
+    bool longer = wait_ms > 0 && is_longer(node, wait_ms);
 
     if (!node->guard_goes_on) {
         note_old_master(node, wait_ms);
