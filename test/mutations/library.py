@@ -643,8 +643,7 @@ REASONS_UNIT_MUTATIONS = [
     ('of many servers each has a byte', ('src/base', 'share > LEAST ? share : LEAST;', 'share > 1 ? share : 1;')),
     ('a server that was not asked has no reason', ('src/base', '*why ? why : "not asked yet");', 'why);')),
 ]
-QUORUM_FAULTS = 'test/integration/quorum/quorum_faults'
-QUORUM_FAULTS_MUTATIONS = [
+QUORUM_REASONS_MUTATIONS = [
     ('a server that is connected, but not up, has no reason',
      ('src/redis', 'return node->commands.state == LW__SESSION_READY\n',
       'return node->commands.state == LW__SESSION_STOPPED\n')),
@@ -689,7 +688,7 @@ MUTATIONS = [ # lists.py explains the groups
     (LACKING_MUTATIONS, LACKING, ()),
     (CLUSTER_ACCOUNT_MUTATIONS, CLUSTER_ACCOUNT, ('what_a_node*',)),
     (REASONS_UNIT_MUTATIONS, 'test/unit/unit_reasons', ()),
-    (QUORUM_FAULTS_MUTATIONS, QUORUM_FAULTS, ('a_server_that_is_connected*',)),
+    (QUORUM_REASONS_MUTATIONS, QUORUM_FAULTS, ('a_server_that_is_connected*',)),
     *(([mutation], MEMBERS, (test,)) for test, mutation in MEMBERS_MUTATIONS),
     *(([mutation], QUORUM_LOCKS, (test,)) for test, mutation in QUORUM_LOCKS_MUTATIONS),
     *(([mutation], EDGES, (test,)) for test, mutation in EDGES_MUTATIONS),
