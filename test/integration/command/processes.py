@@ -405,7 +405,7 @@ class EmbeddedServer(ProcessesTest):
         until(lambda: server not in children(process.pid), "it is reaped")
         with contextlib.suppress(ProcessLookupError):  # the lock may have been lost
             os.kill(worker, signal.SIGTERM)
-        self.assertIn(self.end_of(process)[0], (70, 128 + signal.SIGTERM))
+        self.assertIn(self.end_of(process)[0], (69, 70))  # not released, or lost
         self.assertEqual(os.listdir(self.folder), ["worker"])
 
 

@@ -827,7 +827,7 @@ static void a_script_may_not_write_while_the_cluster_is_down(void **state)
     assert_non_null(strstr(lw_lock_errstr(B->lock), text));
     assert_null(strstr(lw_lock_errstr(B->lock), "CLUSTERDOWN")); /* it ran the script */
     renew_hold(A, 0);
-    EXPECT("A renewed EREDIS");
+    EXPECT("A renewed ECONN");
     assert_non_null(strstr(lw_lock_errstr(A->lock), text));
     C = acquire_hold_with(a, "C", name, asking(.mode = LW_EXCLUSIVE, .wait_ms = -1));
     UNTIL(strstr(lw_lock_errstr(C->lock), text) != NULL);
