@@ -166,10 +166,12 @@ static void an_adoption_without_memory_is_refused_or_adopts(void **state)
     (void)state;
     for (long at = 1; failed; at++) {
         struct hold *before = acquire_and_wait(a, "A", "x");
-        int status, result = PENDING;
+        static int result;
+        int status;
         struct lw_lock *lock;
         char token[96];
 
+        result = PENDING;
         (void)snprintf(token, sizeof(token), "%s", lw_lock_token(before->lock));
         detach_hold(before, STAGE_WAIT_MS);
         UNTIL(before->released == LW_OK);

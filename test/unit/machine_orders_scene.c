@@ -206,8 +206,9 @@ void orders_lose_link(struct scene *s)
     s->in_flight = false; /* whether it was executed or not */
     s->pair_server_us = 0;
     orders_step(s,
-                (struct lw__input){
-                    .event = LW__EV_UNKNOWN, .unknown = {true}, .sent_us = s->sent_us},
+                (struct lw__input){.event = LW__EV_UNKNOWN,
+                                   .unknown = {.was_sent = true},
+                                   .sent_us = s->sent_us},
                 "the link is lost");
 }
 

@@ -293,8 +293,9 @@ void player_answer(struct player *p)
     }
     p->ask.in_flight = false;
     if (ask.open) {
-        step(p, (struct lw__input){
-                    .event = LW__EV_UNKNOWN, .unknown = {true}, .sent_us = ask.sent_us});
+        step(p, (struct lw__input){.event = LW__EV_UNKNOWN,
+                                   .unknown = {.was_sent = true},
+                                   .sent_us = ask.sent_us});
         return;
     }
     if (ask.answer.event == LW__EV_QUEUED) {
