@@ -113,8 +113,8 @@
  *             server is in one of the states that it reports as LOADING, BUSY, OOM,
  *             MISCONF, NOREPLICAS, READONLY, MASTERDOWN, CLUSTERDOWN, TRYAGAIN or ASK; or
  *             it has too many clients, is in protected mode (DENIED), has a wrong clock,
- *             or grants no locks because of guard_ms. Requests that wait, renewals and
- *             releases are retried while there is time.
+ *             or grants no locks because of guard_ms. Requests that wait, the client's
+ *             own renewals and releases are retried while there is time.
  *   never     LW_EREDIS: the server refuses (a permission, a password, a certificate), or
  *             has replied with any other error. Only connections are retried.
  *   unknown   LW_EUNKNOWN: a command was sent and has no reply, so that it may have been
@@ -512,7 +512,7 @@ enum lw_acquire_flags {
 
 /* == lw_client_stats(3): statistics of a client, and its master == */
 /* Statistics: counters since lw_client_new, except for the gauges `held`, `waiting`,
- * `link_up` and `subscription_up`. */
+ * `link_up`, `subscription_up`, `guard_left_ms` and `server_guard_ms`. */
 #define LW_WAIT_BUCKETS 16
 struct lw_stats {
     size_t size;
@@ -603,8 +603,9 @@ struct lw_master {
  *   valkey://, valkeys://, valkey-sentinel:// ...      (the same as with redis)
  *
  * guard=TIME is guard_ms as a text: 15s to 10m with a unit (ms, s, m, h; without one
- * seconds), or none for LW_GUARD_NONE. All programs that use a URL then agree. If
- * guard_ms is not 0 as well, both must be the same; else lw_client_new returns LW_EINVAL.
+ * seconds), or none for LW_GUARD_NONE. All programs that use a URL then agree. A
+ * cluster takes only none, a quorum only a time. If guard_ms is not 0 as well, both must
+ * be the same; else lw_client_new returns LW_EINVAL.
  *
  * redis-sentinel:// lists 1 to 16 sentinels (default port 26379). The client follows the
  * master that they report for this service, if that server also reports itself as master.
@@ -726,13 +727,13 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
  *   LW_ETIMEOUT   wait_ms has passed; lw_lock_errstr is "" if the lock was busy until
  *                 then
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
- *   LW_ECONN      wait_ms is 0, and no server replied, or none can grant this lock now
- *                 (memory, too few replicas, a slot without a master, guard_ms ...); see
- *                 lw_lock_errstr. With another wait_ms this is waited out.
- *   LW_EREDIS     the server refuses (permissions); see lw_lock_errstr
- *   LW_ENOMEM, LW_ECLOSED
- * The caller owns *ret, and frees it with lw_lock_free. Neither `done` nor `ret` may be
- * NULL. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
+ *   LW_ECONN      wait_ms is 0, and there is no connection (lw_lock_error is LW_EREDIS if
+ *                 the server refuses it), no reply, or no server that can grant the lock
+ *                 now (memory, too few replicas, a slot without a master, guard_ms ...);
+ * see lw_lock_errstr. With another wait_ms this is waited out. LW_EREDIS     the server
+ * refuses (permissions); see lw_lock_errstr LW_ENOMEM, LW_ECLOSED The caller owns *ret,
+ * and frees it with lw_lock_free. Neither `done` nor `ret` may be NULL. Returns 0,
+ * LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_acquire(struct lw_client *client, const char *name,
                          const struct lw_acquire_options *options, lw_lock_cb *done,
@@ -759,8 +760,9 @@ LW_PUBLIC int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg);
  * present lease. A shorter lease takes effect locally at once. If at_risk_ms is more than
  * half of it, the warning comes when half of it is left. A renewal never extends the hold
  * beyond max_hold_ms. Several renewals may be pending, each with its `done` (may be
- * NULL). After LW_ECONN or LW_EREDIS the lock is still held until its deadline. Returns
- * 0, LW_EINVAL, LW_ENOMEM or the value in the table of states.
+ * NULL). A call is sent once: it ends with LW_ECONN also if there is no reply, or if the
+ * server refuses the connection. After LW_ECONN or LW_EREDIS the lock is still held until
+ * its deadline. Returns 0, LW_EINVAL, LW_ENOMEM or the value in the table of states.
  */
 LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
                        void *arg);
@@ -1061,7 +1063,9 @@ LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
  *              reported up. (It does wait for a node of a cluster to which the client is
  *              connecting.)
  *   LW_EREDIS  the server refused (also the connection), or a field or member in Redis is
- * longer than 512 bytes LW_ENOMEM, LW_ECLOSED */
+ *              too long (above 512 bytes)
+ *   LW_ENOMEM, LW_ECLOSED
+ */
 typedef void lw_inspect_cb(struct lw_client *client, int status,
                            const struct lw_inspection *inspection, const char *why,
                            void *arg);

@@ -30,6 +30,9 @@ local now = time[1] * 1000000 + time[2]
 local latest = now + guard * 1000
 local of, given, from = (redis.call('GET', key) or ''):match('^(%S+) (%d+) (%d+)$')
 given, from = tonumber(given), tonumber(from)
+if given and (given < 1 or given > 2147483647) then
+    of, given = nil, nil -- no client's record
+end
 
 if of and given ~= guard and (given > guard or from <= now) then
     -- include: pcall_type.lua

@@ -22,6 +22,7 @@
 #include "loop/loop.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -288,9 +289,13 @@ static int severity(int status)
 static void released(struct lw_lock *lock, int status, void *arg)
 {
     struct lw_all *all = ((struct member *)arg)->all;
+    char why[LW_WHY_SIZE];
 
-    if (status != LW_OK && *lw_lock_errstr(lock) == '\0') {
-        lw__handle_set_error(lock, status, lw_strerror(status));
+    if (status != LW_OK) {
+        (void)snprintf(why, sizeof(why), "%s",
+                       *lw_lock_errstr(lock) ? lw_lock_errstr(lock)
+                                             : lw_strerror(status));
+        lw__handle_set_error(lock, status, why);
     }
     if (severity(status) > severity(all->outcome)) {
         all->outcome = status;

@@ -299,8 +299,8 @@ struct lw__vote_ops {
     /* Returns lw__quorum_reason. */
     const char *(*reason)(struct lw__quorum *quorum);
     /* As lw__machine_release_status, of a release that is not over, from what the servers
-     * have replied so far. May also return LW_EREDIS. Fills in `why`, which has room for
-     * LW_WHY_SIZE bytes. */
+     * have replied so far. May also return LW_OK, LW_ENOTHELD or LW_EREDIS. Fills in
+     * `why`, which has room for LW_WHY_SIZE bytes. */
     int (*release_status)(const struct lw__claim *claim, char *why);
 };
 

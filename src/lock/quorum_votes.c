@@ -31,8 +31,12 @@ static void timer_due(void *arg)
 
 static const char *reason_of(const struct lw__vote *vote)
 {
-    if (vote->held) {
-        return "held";
+    if (!lw__machine_releases(vote->votes->claim->machine.phase)) {
+        if (vote->held) {
+            return "held";
+        }
+    } else if (vote->released == LW_OK || vote->released == LW_ENOTHELD) {
+        return "released";
     }
     if (!lw__vote_is_up(vote)) {
         return vote->member->client->route != NULL ? lw__node_reason(lw__vote_node(vote))
@@ -44,7 +48,7 @@ static const char *reason_of(const struct lw__vote *vote)
     if (vote->why != NULL) {
         return vote->why;
     }
-    return vote->refused ? "held by another client" : "no reply";
+    return vote->refused && !vote->held ? "held by another client" : "no reply";
 }
 
 static void explain(const struct lw__votes *votes, char why[LW_WHY_SIZE])
@@ -437,6 +441,13 @@ static struct releases count_releases(const struct lw__votes *votes, bool now)
     return count;
 }
 
+/* A majority has confirmed its release. Returns true if so few votes were lost before
+ * that the lock was held until then. */
+static bool was_held(const struct lw__votes *votes, const struct releases *count)
+{
+    return count->not_held <= lw__votes_count(votes) - lw__votes_majority(votes);
+}
+
 /* Returns the outcome if no majority has confirmed its release. It is known if the
  * servers whose reply is missing would not complete a majority. */
 static int unconfirmed_status(const struct lw__votes *votes, const struct releases *count)
@@ -455,6 +466,9 @@ static int release_status(const struct lw__claim *claim, char *why)
     struct releases count = count_releases(votes, true);
 
     explain(votes, why);
+    if (count.without >= lw__votes_majority(votes)) {
+        return was_held(votes, &count) ? LW_OK : LW_ENOTHELD;
+    }
     return unconfirmed_status(votes, &count);
 }
 
@@ -467,8 +481,7 @@ static void count_released(struct lw__votes *votes)
     int status;
 
     if (count.without >= lw__votes_majority(votes)) {
-        input.released.released = count.not_held <=
-                                  lw__votes_count(votes) - lw__votes_majority(votes);
+        input.released.released = was_held(votes, &count);
         lw__claim_step(claim, &input);
         return;
     }
@@ -588,6 +601,13 @@ static void outcome_unknown(struct lw__claim *claim, int status, const char *why
     events->outcome_unknown(claim, status, why);
 }
 
+/* A vote's release stays pending until it ends or the whole is given up: a later attempt
+ * may succeed until then. */
+static void not_released(struct lw__claim *claim)
+{
+    (void)claim;
+}
+
 static void renewed(struct lw__claim *claim, bool sure)
 {
     const struct lw__claim_events *events = &lw__turns_events;
@@ -607,6 +627,7 @@ void lw__quorum_votes_init(struct lw_client *client)
     quorum->member_events = lw__turns_events;
     quorum->member_events.refused = refused;
     quorum->member_events.on_error = on_error;
+    quorum->member_events.not_released = not_released;
     quorum->member_events.outcome_unknown = outcome_unknown;
     quorum->member_events.renewed = renewed;
     lw__defer_init(&quorum->count_call, count_changed, quorum);

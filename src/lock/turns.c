@@ -470,7 +470,9 @@ void lw__turns_abandon_release(struct lw_lock *lock)
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (claim->extras->votes != NULL) {
         status = claim->client->quorum->ops->release_status(claim, why);
-        lw__handle_set_error(lock, status == LW_EREDIS ? LW_EREDIS : LW_ECONN, why);
+        if (status != LW_OK && status != LW_ENOTHELD) {
+            lw__handle_set_error(lock, status == LW_EREDIS ? LW_EREDIS : LW_ECONN, why);
+        }
     } else {
         status = lw__turns_release_status(lock);
         if (status == LW_ECONN) {

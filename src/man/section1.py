@@ -61,11 +61,12 @@ the failure that got farthest counts.
 
 Later failures are outages: *run*, *lead*, *hold* and *watch* keep retrying. If a wait ends during
 an outage, the cause determines the exit code: 69 if no server could be reached, or if the server
-could not process the request (it was loading or a replica, or the cluster had no owner of the
-slot), and 77 if the server refused. If the process can open no more files or sockets, it exits with
+could not process the request (for example, it was loading, out of memory or a replica, or a guard
+was closed), and 77 if the server refused. If the process can open no more files or sockets, it exits with
 71 at once. A failure that repeats is logged once, then once a minute with a count.
 
-If one of the file descriptors 0 to 2 is closed, *lockwire* and COMMAND have /dev/null in its place.
+If one of the file descriptors 0 to 2 is closed, *lockwire* and COMMAND have /dev/null in its place,
+open for reading only: what they write there fails.
 
 # COMPARISON WITH FLOCK(1)
 

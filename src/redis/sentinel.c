@@ -1177,6 +1177,7 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     set->config.login = NULL; /* it is for the servers */
     set->config.db = set->servers.db = 0;
     set->config.resolve = set->servers.resolve = NULL;
+    set->config.announced_by = set->servers.announced_by = NULL;
     lw__timer_init(&set->heartbeat, heartbeat, set);
     lw__timer_init(&set->round, round_due, set);
     lw__late_check_init(&set->round_end, on_round_timeout, set);

@@ -371,6 +371,16 @@ static void give_up(struct session *session, int status)
     }
 }
 
+/* Ends the session after a wait that ended because the lock was busy: with the reply to
+ * look_at_holder, or with a signal before it. */
+static void end_look(struct session *session)
+{
+    int status = session->busy_status;
+
+    session->busy_status = LW_OK;
+    give_up(session, status);
+}
+
 /* Called by the library with the reply to look_at_holder, within request_timeout_ms. */
 static void on_busy_seen(struct lw_client *client, int result,
                          const struct lw_inspection *seen, const char *why, void *arg)
@@ -380,10 +390,13 @@ static void on_busy_seen(struct lw_client *client, int result,
                                                         : NULL;
 
     (void)client, (void)why;
+    if (session->busy_status == LW_OK) {
+        return; /* a signal came before the reply */
+    }
     if (holder != NULL && holder->remaining_ms < 0) {
         status_value(holder->token, session->unlimited);
     }
-    give_up(session, session->busy_status);
+    end_look(session);
 }
 
 /* After a wait that ended because the lock was busy: looks whether its key has no TTL.
@@ -536,7 +549,10 @@ static void on_signal(int number, bool from_terminal, void *arg)
     if (number == SIGCHLD) {
         lost_hook_reap(&session->hook);
     }
-    if (session->stage == SESSION_HELD) {
+    if (session->busy_status != LW_OK && number != SIGCHLD && number != SIGTSTP &&
+        number != SIGTTIN) {
+        end_look(session);
+    } else if (session->stage == SESSION_HELD) {
         session->events->signal(session, number, from_terminal);
     } else if (session->stage == SESSION_ENDING || number == SIGCHLD ||
                session_is_for_command(session, number, from_terminal)) {

@@ -157,13 +157,14 @@ static const char status_intro[] =
 
 static const char watch_intro[] =
     "Follows the holders and the waiters of the lock NAME. In a terminal it shows\n"
-    "what `lockwire status` shows, and redraws it at each look; during an outage of\n"
-    "the server the last state stays, with its age. Without a terminal it writes a\n"
+    "what `lockwire status` shows, without the guard, and redraws it at each look;\n"
+    "during an outage of the server the last state stays, with its age. Without a "
+    "terminal it writes a\n"
     "line for each change: holds, waits or left, with the mode, owner, client and\n"
     "token; with redis-sentinel:// a new master; an outage of the server and its end.\n"
     "\n"
-    "It exits at the key q, on SIGINT, SIGTERM or SIGHUP, or when its output is\n"
-    "closed.\n";
+    "It exits at the key q, on SIGINT, SIGTERM or SIGHUP, or when the reader\n"
+    "of its output has gone.\n";
 
 static const char list_intro[] =
     "Lists the held locks by name: the mode (both: read and write), the number of\n"
@@ -278,8 +279,9 @@ static const char status_output[] =
     "  --json         an object with name, stranger (the type of a key in an unknown\n"
     "                 format), holder_total, holders (mode, token, owner, client,\n"
     "                 remaining_ms, fence), waiter_total, waiters (mode, token,\n"
-    "                 owner, client, position, waited_ms, permits), server, role, and\n"
-    "                 with redis-sentinel:// master (service, host, port, for_ms).\n"
+    "                 owner, client, position, waited_ms, permits), server, role,\n"
+    "                 with redis-sentinel:// master (service, host, port, for_ms), and\n"
+    "                 with a guard guard_ms, guard_left_ms (null if the times differ).\n"
     "                 Fields without a value are null. At most 100 holders and 100\n"
     "                 waiters are listed; the totals count all\n";
 
@@ -322,7 +324,7 @@ static const char server[] =
     "                 valkey://, valkeys://, valkey-sentinel:// ... (same as redis)\n"
     "                 unix:///path[?db=N]\n"
     "                 Behind each may be ?guard=TIME, behind ?db=N as &guard=TIME:\n"
-    "                 see --guard\n"
+    "                 see --guard (a cluster: only none)\n"
     "                 embedded: (run, lead, hold: a temporary redis-server)\n"
     "  --password-file FILE\n"
     "                 read the password from the first line of FILE. With \"-\" that is\n"
@@ -337,8 +339,9 @@ static const char server[] =
     "  --map FROM=TO  connect to TO in place of the address FROM that sentinels or\n"
     "                 cluster nodes announce: HOST:PORT=HOST:PORT, or HOST=HOST for\n"
     "                 all ports of a host. May be repeated. Not for hosts in the URL\n"
-    "  --guard TIME   grant no lock for TIME after the server was restarted or\n"
-    "                 promoted, so that a grant that was lost has no second holder;\n"
+    "  --guard TIME   grant no lock for TIME after the server was restarted, promoted\n"
+    "                 or exchanged, nor for TIME at the first use of a guard there, so\n"
+    "                 that a grant that was lost has no second holder;\n"
     "                 45s fits the default lease. All users of the server need the\n"
     "                 same TIME, as ?guard=TIME in the URL gives it to all of them;\n"
     "                 see GUARD in lockwire(7). \"none\" is no guard, also where others\n"
@@ -388,9 +391,9 @@ static const char refused_later[] =
     "  executed: that is reported, and changes no exit code.\n";
 
 static const char now_codes[] =
-    "  A later try may end otherwise after 69: there is no connection or no reply, or\n"
-    "  the server is loading, busy with a script, out of memory, without enough\n"
-    "  replicas, a replica itself, or cannot save. 77 is permanent.\n";
+    "  A later try may end otherwise after 69: there is no connection or no reply, a\n"
+    "  guard is closed, or the server is, for example, loading, busy with a script,\n"
+    "  out of memory, without enough replicas or a replica. 77 is permanent.\n";
 
 static const char status_codes[] =
     "Exit codes:\n"
@@ -486,7 +489,7 @@ static const char *const sections[SUBCOMMANDS + 1][21] = {
              refused_later, processes, if_lost_in_run, job_environment,
              several_environment},
     [LEAD] = {lead_intro, lead_waiting, verbose, holding, at_least, job_options, on_lost,
-              kind, server, times, lead_codes, now_codes, refused_later, processes, if_lost,
+              kind, server, times, lead_codes, now_codes, processes, if_lost,
               job_environment},
     [HOLD] = {hold_intro, waiting, verbose, holding, hold_grace, on_lost, kind, server,
               times, hold_codes, now_codes, refused_later, if_lost, environment},

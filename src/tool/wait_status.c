@@ -151,7 +151,7 @@ static bool format_guard(const struct wait_status *display, char *text, size_t s
         return false;
     }
     if (stats.guard_left_ms == 1) { /* unknown; the log has the reason */
-        (void)snprintf(text, size, "no locks are granted because of --guard");
+        (void)snprintf(text, size, "no locks are granted because of a guard");
     } else {
         (void)snprintf(
             text, size,

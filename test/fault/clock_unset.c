@@ -63,7 +63,7 @@ static void who_wants_a_number_is_told_of_the_clock(void **state)
     for (int i = 0; i < 3; i++) {
         struct hold *A = acquire_hold(a, "A", "x", 0);
 
-        EXPECT("A EREDIS");
+        EXPECT("A ECONN");
         assert_blames_the_clock(lw_lock_errstr(A->lock));
         free_hold(A);
     }
@@ -170,7 +170,7 @@ static void a_counter_lost_meanwhile_is_the_clock_s_fault_too(void **state)
 
         redis_ok("DEL lockwire:fence");
         struct hold *A = acquire_hold_with(a, "A", "x", asking(.mode = modes[i]));
-        EXPECT("A EREDIS");
+        EXPECT("A ECONN");
         assert_blames_the_clock(lw_lock_errstr(A->lock));
         UNTIL(redis_int("EXISTS x") == 0);
         assert_stayed_up(a);

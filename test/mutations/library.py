@@ -345,7 +345,7 @@ ALL_MUTATIONS = [
     ('a_warning_before*', ('a warning of one of several names is lost before their grant',
      ('src/lock', 'lw__handle_repeat_risk(all->members[i].lock);', ';'))),
     ('a_release_reports*', ('a release of several names does not show which one was lost',
-     ('src/lock', 'lw__handle_set_error(lock, status, lw_strerror(status));', ';'))),
+     ('src/lock', 'lw__handle_set_error(lock, status, why);', ';'))),
 ]
 
 ALL_SILENT_MUTATIONS = [

@@ -391,13 +391,25 @@ static bool is_drop(const struct model_script_run *run)
            !is_script(run, LW__SCRIPT_RW_RELEASE_ONE_KEY);
 }
 
+/* Returns true if bit 0 of a reply that is a number is set. The number may end with CRLF.
+ */
+static bool is_odd(struct bytes reply)
+{
+    size_t last = 1;
+
+    while (last + 1 < reply.len && reply.data[last + 1] >= '0') {
+        last++;
+    }
+    return begins(reply, ":") && last < reply.len && reply.data[last] % 2 == 1;
+}
+
 static bool is_release(const struct model_script_run *run)
 {
     return (is_drop(run) || is_script(run, LW__SCRIPT_MUTEX_RELEASE_FAST) ||
             is_script(run, LW__SCRIPT_MUTEX_RELEASE) ||
             is_script(run, LW__SCRIPT_RW_RELEASE) ||
             is_script(run, LW__SCRIPT_RW_RELEASE_ONE_KEY)) &&
-           begins(run->reply, ":") && run->reply.data[run->reply.len - 3] % 2 == 1;
+           is_odd(run->reply);
 }
 
 /* Returns the token that a release names. The short form for a read-write lock names the

@@ -481,6 +481,8 @@ class Names(CauseTest):
                   'mount --bind "$0" /etc/resolv.conf && exec "$@"', path)
         if subprocess.run([*mounts, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
             self.skipTest("no mount of its own")
+        # evdns hands back cancelled requests in the loop, which has ended at the exit
+        self.environment["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0"
         code, _, err = self.end_of(self.spawn(*mounts, COMMAND, "run", "x", "--wait", "4s", "--redis",
                                               "redis://name.invalid", "--", "true"))
         self.assertEqual(code, 69, err)

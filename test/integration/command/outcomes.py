@@ -206,7 +206,7 @@ class Never(OutcomeTest):
     def test_a_sentinel(self):
         sentinel = Sentinel(free_port())
         self.addCleanup(sentinel.stop)
-        self.never(f"redis://127.0.0.1:{sentinel.port}", lead=WAITS)
+        self.never(f"redis://127.0.0.1:{sentinel.port}")
 
 
 class Other(OutcomeTest):
