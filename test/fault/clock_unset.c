@@ -69,7 +69,7 @@ static void who_wants_a_number_is_told_of_the_clock(void **state)
     }
     acquire_hold_with(a, "E", "y", asking(.mode = LW_EXCLUSIVE));
     acquire_hold_with(a, "S", "z", asking(.mode = LW_SHARED, .wait_ms = 300));
-    EXPECT("E EREDIS; S ETIMEOUT");
+    EXPECT("E ECONN; S ETIMEOUT");
     assert_blames_the_clock(lw_lock_errstr(holds->lock));
     assert_blames_the_clock(a->log);
     assert_int_equal(times_logged(a, "the server's clock"), 1);
