@@ -501,6 +501,8 @@ RW_SCRIPT_MUTATIONS = [
 ]
 GUARD_SCRIPT = 'test/integration/scripts/scripts_guard'
 GUARD_SCRIPT_MUTATIONS = [
+    ('guard: a record with a time that no client has is believed',
+     ('scripts/guard.lua', 'given < 1 or given > 2147483647', 'given < 0')),
     ('guard: half of the time',
      ('scripts/guard.lua', 'now + guard * 1000', 'now + guard * 500')),
     ('guard: another identity does not begin a wait',
@@ -572,6 +574,9 @@ MEMBERS_MUTATIONS = [
 ]
 QUORUM_FAULTS = 'test/integration/quorum/quorum_faults'
 QUORUM_FAULTS_MUTATIONS = [
+    ('a_release_that_a_majority*',
+     ('votes whose release failed are called held',
+      ('src/lock', 'if (!lw__machine_releases(vote->votes->claim->machine.phase)) {', 'if (true) {'))),
     ('a_release_that_a_majority*',
      ('a release that no majority can execute has an unknown outcome',
       ('src/lock', 'count->without + count->unknown >= majority', 'count->without <= majority'))),

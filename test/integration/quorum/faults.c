@@ -251,6 +251,8 @@ static void a_release_that_a_majority_cannot_execute_has_a_known_outcome(void **
     }
     release_hold(A);
     EXPECT("A released ECONN");
+    assert_non_null(strstr(lw_lock_errstr(A->lock), "NOREPLICAS"));
+    assert_null(strstr(lw_lock_errstr(A->lock), ": held"));
     for (int i = 0; i < 2; i++) {
         freeReplyObject(
             server_try(&quorum_server[i], "CONFIG SET min-replicas-to-write 0"));

@@ -213,8 +213,16 @@ static void a_longer_guard_time_replaces_one_that_is_waited_for(void **state)
 
 static void a_record_without_meaning_is_a_lost_one(void **state)
 {
-    static const char *const texts[] = {"",        "x",      ONE,    "1 2",
-                                        "1 2 3 4", "1 -2 3", "1 2 x"};
+    static const char *const texts[] = {"",
+                                        "x",
+                                        ONE,
+                                        "1 2",
+                                        "1 2 3 4",
+                                        "1 -2 3",
+                                        "1 2 x",
+                                        "1 0 0",
+                                        "1 2147483648 0",
+                                        "1 99999999999999999999 0"};
 
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
