@@ -36,8 +36,6 @@ __attribute__((format(printf, 2, 3))) static bool invalid(struct explain *why,
     va_list args;
 
     va_start(args, format);
-    /* clang-tidy 14 takes `args` for uninitialized in some of the calls.
-     * NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized) */
     (void)vsnprintf(why->text, why->size, format, args);
     va_end(args);
     why->status = LW_EINVAL;

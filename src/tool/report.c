@@ -148,15 +148,21 @@ const char *report_state(const char *why)
 
 static enum lw__outcome outcome_of(int error)
 {
-    switch (error) {
-#define OUTCOME(error, outcome)                                                          \
-    case error:                                                                          \
-        return LW__OUTCOME_##outcome;
+    static const struct {
+        int error;
+        enum lw__outcome outcome;
+    } outcomes[] = {
+#define OUTCOME(error, outcome) {error, LW__OUTCOME_##outcome},
         LW__OUTCOME_OF_ERROR_MAP(OUTCOME)
 #undef OUTCOME
-    default:
-        return LW__OUTCOME_SYSTEM;
+    };
+
+    for (size_t i = 0; i < sizeof(outcomes) / sizeof(*outcomes); i++) {
+        if (outcomes[i].error == error) {
+            return outcomes[i].outcome;
+        }
     }
+    return LW__OUTCOME_SYSTEM;
 }
 
 static const char *reason_of(int error, bool link_up, const char *why)

@@ -134,7 +134,8 @@ void status_value(const char *value, char text[STATUS_VALUE_SIZE])
     (void)snprintf(shown, sizeof(shown), "%.*s", (int)length, value);
     lw__escape(shown, text, STATUS_VALUE_SIZE);
     if (value[length] != '\0') {
-        (void)strcat(text, "\xe2\x80\xa6");
+        length = strlen(text);
+        (void)snprintf(text + length, STATUS_VALUE_SIZE - length, "\xe2\x80\xa6");
     }
 }
 

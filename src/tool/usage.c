@@ -158,10 +158,10 @@ static const char status_intro[] =
 static const char watch_intro[] =
     "Follows the holders and the waiters of the lock NAME. In a terminal it shows\n"
     "what `lockwire status` shows, without the guard, and redraws it at each look;\n"
-    "during an outage of the server the last state stays, with its age. Without a "
-    "terminal it writes a\n"
-    "line for each change: holds, waits or left, with the mode, owner, client and\n"
-    "token; with redis-sentinel:// a new master; an outage of the server and its end.\n"
+    "during an outage of the server the last state stays, with its age. Without a\n"
+    "terminal it writes a line for each change: holds, waits or left, with the mode,\n"
+    "owner, client and token; with redis-sentinel:// a new master; an outage of the\n"
+    "server and its end.\n"
     "\n"
     "It exits at the key q, on SIGINT, SIGTERM or SIGHUP, or when the reader\n"
     "of its output has gone.\n";
@@ -280,9 +280,11 @@ static const char status_output[] =
     "                 format), holder_total, holders (mode, token, owner, client,\n"
     "                 remaining_ms, fence), waiter_total, waiters (mode, token,\n"
     "                 owner, client, position, waited_ms, permits), server, role,\n"
-    "                 with redis-sentinel:// master (service, host, port, for_ms), and\n"
-    "                 with a guard guard_ms, guard_left_ms (null if the times differ).\n"
-    "                 Fields without a value are null. At most 100 holders and 100\n"
+    "                 with redis-sentinel:// master (service, host, port, for_ms);\n"
+    "                 with a guard guard_ms and guard_left_ms (null if the times\n"
+    "                 differ).\n"
+    "                 Fields without a value are null. At most 100 holders and "
+    "100\n"
     "                 waiters are listed; the totals count all\n";
 
 static const char watch_output[] =
@@ -340,8 +342,8 @@ static const char server[] =
     "                 cluster nodes announce: HOST:PORT=HOST:PORT, or HOST=HOST for\n"
     "                 all ports of a host. May be repeated. Not for hosts in the URL\n"
     "  --guard TIME   grant no lock for TIME after the server was restarted, promoted\n"
-    "                 or exchanged, nor for TIME at the first use of a guard there, so\n"
-    "                 that a grant that was lost has no second holder;\n"
+    "                 or exchanged, nor at the first use of a guard there, so that\n"
+    "                 a grant that was lost has no second holder;\n"
     "                 45s fits the default lease. All users of the server need the\n"
     "                 same TIME, as ?guard=TIME in the URL gives it to all of them;\n"
     "                 see GUARD in lockwire(7). \"none\" is no guard, also where others\n"

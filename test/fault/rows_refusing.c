@@ -74,7 +74,8 @@ static void fail_to_save(void)
 {
     redis_ok("CONFIG SET save %s", "3600 1000000");
     redis_ok("BGSAVE");
-    UNTIL(strstr(redis_text("INFO persistence"), "rdb_last_bgsave_status:err") != NULL);
+    UNTIL(strstr(redis_text("INFO persistence"), "rdb_last_bgsave_status:err") != NULL &&
+          redis_info("rdb_bgsave_in_progress") == 0);
 }
 
 static void save_no_more(void)

@@ -20,7 +20,7 @@
 
 #define ANSWER_LIMIT_S 30
 #define MAX_KEPT_PORTS 16
-#define MAX_SERVERS 32 /* at once */
+#define MAX_SERVERS 64 /* at once */
 
 static void connect_admin(struct server *server, const char *path)
 {

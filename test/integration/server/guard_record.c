@@ -216,6 +216,37 @@ static void a_longer_guard_time_is_refused_once_locks_were_granted(void **state)
     open_at_once(a);
 }
 
+/* As an operator does it: all clients stop, the record is deleted, and clients with the
+ * other time start. */
+static void change_guard(uint32_t from_ms, uint32_t to_ms)
+{
+    struct peer *before, *after;
+
+    guard_record_open_in(&stage.server, from_ms, 0);
+    before = with_guard("a", from_ms);
+    peer_close(before);
+    EXPECT("a closed");
+    redis_ok("DEL " GUARD_RECORD);
+    after = with_guard("b", to_ms);
+    assert_in_range(peer_stats(after).guard_left_ms, to_ms - 5000, to_ms + 1000);
+    before = with_guard("a", from_ms); /* one that was forgotten */
+    if (from_ms < to_ms) {
+        assert_named(before, (int)to_ms, (int)from_ms);
+    }
+    peer_close(before);
+    EXPECT("a closed");
+    peer_close(after);
+    EXPECT("b closed");
+}
+
+static void the_guard_time_is_raised_and_lowered_without_the_record(void **state)
+{
+    (void)state;
+    change_guard(GUARD_MS, LONG_GUARD_MS);
+    redis_ok("DEL " GUARD_RECORD);
+    change_guard(LONG_GUARD_MS, GUARD_MS);
+}
+
 /* ---- a record that is lost or replaced while connections go on ---- */
 
 static void a_deleted_record_closes_the_server(void **state)
@@ -360,6 +391,7 @@ int main(void)
         STAGE_TEST(moving_back_is_safe_if_the_record_is_deleted),
         STAGE_TEST(a_longer_guard_time_replaces_one_that_is_waited_for),
         STAGE_TEST(a_longer_guard_time_is_refused_once_locks_were_granted),
+        STAGE_TEST(the_guard_time_is_raised_and_lowered_without_the_record),
         STAGE_TEST(a_deleted_record_closes_the_server),
         STAGE_TEST(another_guard_time_in_the_record_is_noticed),
         STAGE_TEST(an_open_gate_stays_open_if_a_heartbeat_is_refused),
