@@ -652,9 +652,6 @@ QUORUM_REASONS_MUTATIONS = [
     ('a server that is connected, but not up, has no reason',
      ('src/redis', 'return node->commands.state == LW__SESSION_READY\n',
       'return node->commands.state == LW__SESSION_STOPPED\n')),
-    ('the reasons of the servers are as old as the last event',
-     ('src/lock', '    survey(quorum, &up, &failed);\n    return quorum->why;',
-      '    (void)up, (void)failed;\n    return quorum->why;')),
 ]
 VOTED_UNIT_MUTATIONS = [
     ('votes are believed for longer than the lease',
