@@ -148,9 +148,12 @@ static void note_old_master(struct lw__node *node, int64_t wait_ms)
                                           LW__GUARD_OLD_MASTER_MS * LW__MS;
 }
 
+/* On one connection no reply shortens a wait: the server's clock may have been set. */
 static void note_wait(struct lw__node *node, int64_t wait_ms)
 {
     bool longer = wait_ms > 0 && is_longer(node, wait_ms);
+    bool waits = node->guard == LW__GUARD_CLOSED && lw__now_us() < node->guard_opens_us;
+    int64_t opens_us = lw__now_us() + wait_ms * LW__MS + wait_ms * LW__MS / 100;
 
     if (!node->guard_goes_on) {
         note_old_master(node, wait_ms);
@@ -159,6 +162,9 @@ static void note_wait(struct lw__node *node, int64_t wait_ms)
     }
     node->guard_goes_on = true;
     node->server_guard_ms = node->options.guard_ms;
+    if (waits && opens_us <= node->guard_opens_us) {
+        return;
+    }
     if (wait_ms == 0) {
         open_gate(node);
         return;
@@ -169,7 +175,7 @@ static void note_wait(struct lw__node *node, int64_t wait_ms)
                 "lost, or because this is the first use of the guard here",
                 reason_of(node), (wait_ms + wait_ms / 100 + 999) / 1000);
     }
-    node->guard_opens_us = lw__now_us() + wait_ms * LW__MS + wait_ms * LW__MS / 100;
+    node->guard_opens_us = opens_us;
     lw__timer_set(node->options.config.loop, &node->guard_timer, node->guard_opens_us);
     set_state(node, LW__GUARD_CLOSED);
 }
@@ -278,8 +284,11 @@ static bool question_answered(struct lw__node *node, const struct lw__reply *rep
     enum lw__reply_type type = lw__reply_type(reply);
 
     if (!lw__node_uses_guard(node)) {
+        if (type != LW__REPLY_STRING && type != LW__REPLY_NIL) {
+            return false;
+        }
         note_record(node, lw__reply_text(reply, NULL));
-        return type == LW__REPLY_STRING || type == LW__REPLY_NIL;
+        return true;
     }
     if (type != LW__REPLY_INTEGER || wait_ms > node->options.guard_ms ||
         wait_ms < -INT64_MAX) {

@@ -433,6 +433,9 @@ GUARD_CLOSED_MUTATIONS = [
 # The same when a server is exchanged, or its record.
 GUARD_RECORD = 'test/integration/server/guard_record'
 GUARD_RECORD_MUTATIONS = [
+    ('a_wait_on_one*',
+     ('guard: a reply shortens the wait of its connection',
+      ('src/redis', 'if (waits && opens_us <= node->guard_opens_us) {', 'if (waits && false) {'))),
     ('an_empty_server*', ('guard: an empty server is open',
      ('scripts/guard.lua', '    from = latest\n', '    from = now\n'))),
     ('a_longer_guard_time_replaces*', ('guard: a wait ends without a question',

@@ -271,6 +271,25 @@ static void a_deleted_record_closes_the_server(void **state)
     assert_int_equal(lw_lock_state(A->lock), LW_HELD);
 }
 
+/* As if the server's clock had been set forward: its replies no longer ask for a wait. */
+static void a_wait_on_one_connection_is_not_shortened(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+    uint64_t before;
+
+    (void)state;
+    close_for(GUARD_MS);
+    a = with_guard("a", GUARD_MS);
+    close_for(0);
+    before = peer_stats(a).commands;
+    UNTIL(peer_stats(a).commands > before + 3); /* heartbeats, and their replies */
+    A = ask_guarded(a, "A", "x", 0);
+    EXPECT("A ECONN");
+    assert_says(A, "no locks for 1");
+    assert_int_equal(redis_int("EXISTS x"), 0);
+}
+
 static void another_guard_time_in_the_record_is_noticed(void **state)
 {
     struct peer *a;
@@ -393,6 +412,7 @@ int main(void)
         STAGE_TEST(a_longer_guard_time_is_refused_once_locks_were_granted),
         STAGE_TEST(the_guard_time_is_raised_and_lowered_without_the_record),
         STAGE_TEST(a_deleted_record_closes_the_server),
+        STAGE_TEST(a_wait_on_one_connection_is_not_shortened),
         STAGE_TEST(another_guard_time_in_the_record_is_noticed),
         STAGE_TEST(an_open_gate_stays_open_if_a_heartbeat_is_refused),
         STAGE_TEST(a_client_without_a_guard_is_refused_where_others_use_one),
