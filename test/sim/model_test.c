@@ -169,6 +169,32 @@ static void a_restart_may_lose_the_last_writes_or_all(void **state)
     expect(conn, "KEYS *", "*0\r\n");
 }
 
+static void expect_after_loss(struct model_server *server, const char *line,
+                              const char *expected)
+{
+    model_server_restart(server, 5000000);
+    expect(model_server_connect(server), line, expected);
+}
+
+/* A server without its data, or with a copy of a master's, has nothing older to go back to. */
+static void a_restart_brings_back_nothing_from_before_the_data_was_replaced(void **state)
+{
+    struct model_server *master = model_server_new(test_clock, NULL);
+
+    model_server_remember(*state, 10000000);
+    expect(model_server_connect(*state), "SET k 1", "+OK\r\n");
+    now_us += 1000;
+    model_server_restart(*state, -1);
+    expect_after_loss(*state, "GET k", "$-1\r\n");
+    expect(model_server_connect(*state), "SET k 2", "+OK\r\n");
+    expect(model_server_connect(master), "SET k 3", "+OK\r\n");
+    now_us += 1000;
+    model_server_replicate(*state, master);
+    model_server_promote(*state);
+    expect_after_loss(*state, "GET k", "$1\r\n3\r\n");
+    model_server_free(master);
+}
+
 static void a_killed_client_hears_nothing_more(void **state)
 {
     struct model_conn *conn = model_server_connect(*state);
@@ -511,6 +537,7 @@ int main(void)
         TEST(a_clock_step_moves_ttls_but_not_true_time),
         TEST(a_restart_closes_and_forgets_scripts_and_ids),
         TEST(a_restart_may_lose_the_last_writes_or_all),
+        TEST(a_restart_brings_back_nothing_from_before_the_data_was_replaced),
         TEST(a_killed_client_hears_nothing_more),
         TEST(a_half_open_link_counts_until_it_is_freed),
         TEST(new_output_is_told_once_until_it_is_taken),

@@ -39,7 +39,7 @@ void model_server_free(struct model_server *server)
         model_server_promote(server->replica);
     }
     script_engine_free(server->scripts);
-    undo_free(&server->undo);
+    undo_forget(&server->undo);
     for (int i = 0; i < MODEL_DATABASES; i++) {
         keyspace_free(&server->spaces[i]);
     }
@@ -96,8 +96,11 @@ void model_server_restart(struct model_server *server, int64_t lost_us)
     if (lost_us > 0) {
         undo_back_to(&server->undo, server->undo.now_us - lost_us, server->spaces);
     }
-    for (int i = 0; lost_us < 0 && i < MODEL_DATABASES; i++) {
-        keyspace_clear(&server->spaces[i]);
+    if (lost_us < 0) {
+        for (int i = 0; i < MODEL_DATABASES; i++) {
+            keyspace_clear(&server->spaces[i]);
+        }
+        undo_forget(&server->undo);
     }
 }
 

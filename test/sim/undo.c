@@ -81,7 +81,7 @@ void undo_back_to(struct undo_log *log, int64_t when_us, struct keyspace *spaces
     }
 }
 
-void undo_free(struct undo_log *log)
+void undo_forget(struct undo_log *log)
 {
     while (log->oldest != NULL) {
         struct undo_entry *entry = log->oldest;

@@ -24,6 +24,7 @@ struct undo_log {
 void undo_remember(struct undo_log *log, int space, struct bytes name,
                    const struct content *content);
 void undo_back_to(struct undo_log *log, int64_t when_us, struct keyspace *spaces);
-void undo_free(struct undo_log *log);
+/* Forgets all of it: no restart goes back behind this moment. */
+void undo_forget(struct undo_log *log);
 
 #endif
