@@ -249,19 +249,24 @@ class Away(CauseTest):
 
     def test_a_single_try_at_a_silent_server_has_one_limit(self):
         """A single try ends as soon as its message is written. Any other wait gives the server one
-        more second to take back a grant. The two are compared, so that the speed of the machine
-        does not matter."""
+        more second to take back a grant. The two are compared, and whoever was not even connected
+        in time is asked again, so that the speed of the machine does not matter."""
         def after_message(wait):
             process = self.spawn(COMMAND, "run", "x", "--wait", wait, "--redis", self.silent(),
                                  "--", "true")
-            self.line_with("no reply in time", process.stderr)
-            began = time.monotonic()
-            self.assertEqual(self.end_of(process)[0], 69)
-            return time.monotonic() - began
+            began, lines = None, []
+            while line := self.line_of(process.stderr):
+                lines.append(line)
+                if "no reply in time" in line:
+                    began = time.monotonic()
+            self.assertEqual(self.end_of(process)[0], 69, lines)
+            return lines if began is None else time.monotonic() - began
         tried = []
-        while len(tried) < 5 and not any(single < other - 0.5 for single, other in tried):
+        while len(tried) < 10:
             tried.append((after_message("0"), after_message("1s")))
-        self.assertTrue(any(single < other - 0.5 for single, other in tried), tried)
+            if list not in map(type, tried[-1]) and tried[-1][0] < tried[-1][1] - 0.5:
+                return
+        self.fail(tried)
 
     def test_loading(self):
         for place in self.families(lambda words: error("LOADING Redis is loading")):
