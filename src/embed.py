@@ -4,7 +4,7 @@
 comments and indentation, which the server need not parse, and writes C: a byte array (literals
 over 4095 bytes are not portable), the length and the SHA-1. Independent of what a script does.
 
-Happy path: embed.py --header scripts.h --source scripts.c scripts/*.lua
+Happy path: embed.py --header scripts.h --source scripts.c scripts/lua/*.lua
 
 A line `-- include: FILE.lua` is replaced by that file, which must be among those given, where it
 is first included. A line `-- inline: FILE.lua` is replaced by it each time, for statements that

@@ -14,14 +14,14 @@
 #include "base/random.h"
 #include "base/url.h"
 #include "lock/extension.h"
-#include "lock/machine.h"
+#include "hold/machine.h"
 #include "lockwire.h"
 #include "loop/loop.h"
 #include "redis/command.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
 #include "redis/format.h"
-#include "redis/inspect_reply.h"
+#include "look/inspect_reply.h"
 #include "redis/resp.h"
 #include "redis/tls.h"
 
@@ -270,7 +270,7 @@ struct lw__list {
     unsigned scans[]; /* the state of each slot (list.c) */
 };
 
-/* ==== a quorum (quorum.c, quorum_votes.c) ==== */
+/* ==== a quorum (quorum.c, votes.c) ==== */
 
 struct lw__votes; /* of one claim, at all servers */
 
@@ -280,12 +280,12 @@ struct lw__quorum_member {
     struct lw_client *whole;  /* the quorum's client */
     unsigned index;
     char server[LW__HOST_SIZE + 8]; /* host:port as in the URL */
-    struct lw__clock_pair clock;    /* quorum_ask.c: of its fastest request lately */
+    struct lw__clock_pair clock;    /* ask.c: of its fastest request lately */
 };
 
 struct lw__quorum;
 
-/* How the claims of a quorum's client reach their votes (quorum_votes.c). */
+/* How the claims of a quorum's client reach their votes (votes.c). */
 struct lw__vote_ops {
     bool (*make)(struct lw__claim *claim); /* returns false if memory is short */
     void (*free)(struct lw__claim *claim);
@@ -365,7 +365,7 @@ struct lw__quorum {
     char why[LW_WHY_SIZE];
     /* client.c */
     unsigned closed; /* members whose client has closed */
-    /* quorum_votes.c */
+    /* votes.c */
     const struct lw__vote_ops *ops;
     struct lw__claim_events member_events; /* those of turns.c, and what votes need */
     struct lw__votes *changed;             /* to be counted */
@@ -495,7 +495,7 @@ enum lw__next_renewal {
 struct lw__claim_extras {
     char *owner;  /* of a read-write lock: a copy of the handle's; or NULL */
     char *adopts; /* the token that it adopts, or has adopted; NULL: it acquires */
-    struct lw__votes *votes; /* quorum_votes.c; NULL without a quorum */
+    struct lw__votes *votes; /* votes.c; NULL without a quorum */
     /* turns.c: that share the hold with `holder`; NULL without a holder */
     struct lw_lock *co_holders;
     uint32_t permits;
@@ -521,7 +521,7 @@ struct lw__claim {
     struct lw__heap_node renewal; /* renewal.c: when it is due */
     unsigned once_waiters;        /* handle.c: waiters with wait_ms 0 */
     uint8_t fences_drawn;         /* fencing tokens that its grant drew */
-    /* handles that its grant has served (turns.c, handle.c, quorum_votes.c) */
+    /* handles that its grant has served (turns.c, handle.c, votes.c) */
     uint8_t passed_count;
     bool asked_to_join : 1; /* the request in flight joins the queue */
     bool sent_limit : 1;    /* the request in flight has a queue_limit */
@@ -645,7 +645,7 @@ static inline bool lw__is_inherited(const struct lw_client *client)
 
 /* ==== the functions of each file, highest first ==== */
 
-/* ---- quorum_votes.c ---- */
+/* ---- votes.c ---- */
 
 extern const struct lw__vote_ops lw__quorum_votes_ops;
 void lw__quorum_votes_init(struct lw_client *client);

@@ -10,7 +10,7 @@
  */
 #include "fuzz.h"
 #include "lockwire.h"
-#include "lock/machine.h"
+#include "hold/machine.h"
 
 #include <string.h>
 

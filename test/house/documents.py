@@ -3,7 +3,7 @@
 """Keeps the documents true, with cheap checks. Each path that a document names exists. The README
 leads to each document. test/README.md lists exactly the folders of test/ and test/integration/.
 src/README.md lists exactly the folders of src/, and the files and names that it mentions exist in
-the source. src/examples/README.md lists every file next to it. scripts/README.md lists every
+the source. src/examples/README.md lists every file next to it. scripts/lua/README.md lists every
 script, with as many KEYS and ARGV as the script's head. The account in the manual has the
 permissions that the scripts need, and no permission that the source does not mention. NEWS.md
 begins with the version of the header, which is also the build's.
@@ -21,9 +21,9 @@ import sys
 import tempfile
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/README.md",
-             "scripts/README.md", "src/README.md", "src/examples/README.md", "test/README.md")
+             "scripts/lua/README.md", "src/README.md", "src/examples/README.md", "test/README.md")
 FOUND_FROM_README = ("CONTRIBUTING.md", "SECURITY.md", "NEWS.md", "bench/README.md",
-                     "scripts/README.md", "src/README.md", "src/examples/README.md", "test/README.md")
+                     "scripts/lua/README.md", "src/README.md", "src/examples/README.md", "test/README.md")
 MANUAL = "src/man/lockwire.7.scd"
 QUOTED = re.compile(r"`([^`\n]+)`|\]\(([^)\s]+)\)")
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
@@ -122,13 +122,17 @@ def count_items(text):
 
 
 def check_scripts(root):
-    """Checks that scripts/README.md has a row for each script, with the KEYS and ARGV of the
+    """Checks that scripts/lua/README.md has a row for each script, with the KEYS and ARGV of the
     script's head."""
-    document = "scripts/README.md"
+    document = "scripts/lua/README.md"
     rows = {row[1]: (row[2], row[3]) for row in SCRIPT_ROW.finditer(read(root, document))}
-    texts = {name[:-4]: read(root, f"scripts/{name}")
-             for name in files(os.path.join(root, "scripts")) if name.endswith(".lua")}
-    scripts = set(texts) - {name for text in texts.values() for name in FRAGMENT.findall(text)}
+    texts, parts = ({name[:-4]: read(root, f"{folder}/{name}")
+                     for name in files(os.path.join(root, folder)) if name.endswith(".lua")}
+                    for folder in ("scripts/lua", "scripts/lua/fragments"))
+    included = {name for text in (texts | parts).values() for name in FRAGMENT.findall(text)}
+    yield from (f"{name}.lua is either a script or a fragment, by its folder and by who includes it"
+                for name in sorted(set(texts) & included | set(parts) - included))
+    scripts = set(texts)
     for name in sorted(scripts ^ set(rows)):
         yield f"{document} does not list {name}" if name in scripts else \
             f"{document} lists {name}, which is no script"
@@ -146,7 +150,7 @@ def check_account(root):
     test/integration/server/account.c."""
     granted = GRANT.findall(read(root, MANUAL))
     may, known = {command for command, _ in granted}, {""}
-    for folder in ("scripts", "src/redis"):
+    for folder in ("scripts/lua", "scripts/lua/fragments", "src/redis", "src/look"):
         for name in sorted(files(os.path.join(root, folder)) - {"README.md"}):
             text = read(root, f"{folder}/{name}")
             known.update(command.lower() for command in COMMAND.findall(text))
@@ -192,13 +196,13 @@ def self_test():
     good[MANUAL] = "+get"
     good["test/README.md"] = ("| `unit/` | `test/unit/*.c` |\n| `integration/` | |\n"
                               "| `api/` | `build/gone`, `either/or` |\n")
-    good["scripts/ask.lua"] = ("-- KEYS: name (a; b), queue\n-- ARGV: one of\n--   two; `a; b`, "
+    good["scripts/lua/ask.lua"] = ("-- KEYS: name (a; b), queue\n-- ARGV: one of\n--   two; `a; b`, "
                                "c: d; e\n-- Reply: 0\n-- include: part.lua\n"
                                "redis.pcall('GET', name)\n")
-    good["scripts/part.lua"] = ""
-    good["scripts/README.md"] = "| `ask` | name; queue | one; `<a\\|b>` | 0 |\n"
+    good["scripts/lua/fragments/part.lua"] = ""
+    good["scripts/lua/README.md"] = "| `ask` | name; queue | one; `<a\\|b>` | 0 |\n"
     good["src/base/log.c"] = "void lw__log(void);\n"
-    good["src/README.md"] = ("| `src/base/` |\n| `src/examples/` |\n| `src/man/` |\n| `src/redis/` |\n"
+    good["src/README.md"] = ("| `src/base/` |\n| `src/examples/` |\n| `src/look/` |\n| `src/man/` |\n| `src/redis/` |\n"
                              "`log.c` has `lw__log`.\n")
     good["src/examples/one.c"] = ""
     good["src/examples/README.md"] = "`one.c`"
@@ -209,7 +213,7 @@ def self_test():
         "a document that nobody finds": ("README.md", ""),
         "a room that is not listed": ("test/README.md", "| `unit/` |\n| `integration/` |\n"),
         "a command that the account may not": 
-            ("scripts/ask.lua", good["scripts/ask.lua"] + "pcall_type('ZRANK', queue)"),
+            ("scripts/lua/ask.lua", good["scripts/lua/ask.lua"] + "pcall_type('ZRANK', queue)"),
         "one that it may in vain": (MANUAL, "+get +set"),
         "a subcommand that it may in vain": (MANUAL, "+get +get|set"),
         "news of another version": ("NEWS.md", "## 1.2.2\n"),
@@ -218,17 +222,20 @@ def self_test():
         "a room of the source that is not listed": ("src/README.md", ""),
         "a file of the source that is gone": ("src/README.md", good["src/README.md"] + "`gone.c`"),
         "an example that nobody finds": ("src/examples/README.md", ""),
-        "a script that is not listed": ("scripts/README.md", ""),
+        "a fragment among the scripts": ("scripts/lua/part.lua", ""),
+        "a script among the fragments": ("scripts/lua/fragments/alone.lua", ""),
+        "a script that is not listed": ("scripts/lua/README.md", ""),
         "a fragment that is listed":
-            ("scripts/README.md", good["scripts/README.md"] + "| `part` | none | none | 0 |"),
-        "a script with another number of keys": ("scripts/README.md", "| `ask` | name | a; b | 0 |"),
+            ("scripts/lua/README.md", good["scripts/lua/README.md"] + "| `part` | none | none | 0 |"),
+        "a script with another number of keys": ("scripts/lua/README.md", "| `ask` | name | a; b | 0 |"),
         "a script with another number of words":
-            ("scripts/ask.lua", good["scripts/ask.lua"].replace("; `a; b`, c", "")),
+            ("scripts/lua/ask.lua", good["scripts/lua/ask.lua"].replace("; `a; b`, c", "")),
         "a function that is gone": ("src/README.md", good["src/README.md"] + "`lw__gone`"),
     }
     with tempfile.TemporaryDirectory() as root:
         for folder in ("test/unit", "test/integration/api", "bench", "src/base", "src/redis",
-                       "src/examples", "src/man", "include", "scripts"):
+                       "src/examples", "src/man", "src/look", "include",
+                       "scripts/lua/fragments"):
             os.makedirs(os.path.join(root, folder))
 
         def problems(**changes):

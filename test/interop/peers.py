@@ -77,7 +77,7 @@ def start_lockwire_client(server, place):
     root = pathlib.Path(__file__).resolve().parents[2]
     folder = server.directory + "/scripts"
     subprocess.run([sys.executable, "-B", root / "src" / "embed.py", "--dump", folder,
-                    *(root / "scripts").glob("*.lua")], check=True)
+                    *(root / "scripts/lua").rglob("*.lua")], check=True)
     return start_python(server, place, folder, CLAIM_MS)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""lockwire and a client in Python that was written from scripts/README.md alone.
+"""lockwire and a client in Python that was written from scripts/lua/README.md alone.
 
 Each test has the library and that client in either role. They exclude each other, queue behind
 each other, hand over to each other, draw rising fencing tokens, skip each other's dead waiters,

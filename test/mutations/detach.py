@@ -5,10 +5,10 @@ DETACH = 'test/integration/api/detach'
 
 MUTATIONS = [
     ([('the first waiter does not learn of a detach',
-       ('scripts/stand_by.lua', 'if queue and lease <= 60000 then', 'if false then'))],
+       ('scripts/lua/fragments/stand_by.lua', 'if queue and lease <= 60000 then', 'if false then'))],
      DETACH, ('a_waiter_polls*',)),
     ([('a refused message fails a detach',
-       ('scripts/stand_by.lua', "redis.pcall(prefix .. 'PUBLISH', channel,",
+       ('scripts/lua/fragments/stand_by.lua', "redis.pcall(prefix .. 'PUBLISH', channel,",
         "redis.call(prefix .. 'PUBLISH', channel,"))],
      'test/integration/scripts/scripts_denied', ()),
     ([("the request of a client's own waiter precedes the detach",
@@ -18,9 +18,9 @@ MUTATIONS = [
         '    lw__claim_step(claim, &input);'))],
      DETACH, ('a_waiter_of_the_same*',)),
     ([('a message to stand by counts only while no request is in flight',
-       ('src/lock', 'if (standby_due < m->due_us) {', 'if (standby_due < 0) {'))],
+       ('src/hold', 'if (standby_due < m->due_us) {', 'if (standby_due < 0) {'))],
      'test/unit/unit_machine_window', ()),
     ([('a detached token is kept for its whole time',
-       ('src/lock', 'if (claim->held.stays_until_us < until) {', 'if (until > 0) {'))],
+       ('src/hold', 'if (claim->held.stays_until_us < until) {', 'if (until > 0) {'))],
      'test/integration/api/lingering', ()),
 ]

@@ -52,25 +52,25 @@ SESSION_UNIT_MUTATIONS = [
 CLAIMS_UNIT = 'test/unit/unit_cluster_claims'
 CLAIMS_UNIT_MUTATIONS = [
     ('whose name it is already is not asked',
-     ('src/lock', 'if (!claim->machine.maybe_in_redis || !send_command(claim, &extend_type)) {',
+     ('src/hold', 'if (!claim->machine.maybe_in_redis || !send_command(claim, &extend_type)) {',
       'if (&extend_type != NULL) {')),
     ('who does not listen at its node queues there',
-     ('src/lock', 'return lw__node_is_bound(node, claim->name->slot);',
+     ('src/hold', 'return lw__node_is_bound(node, claim->name->slot);',
       'return true;')),
     ('a message of any node is believed',
-     ('src/lock', "return lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
+     ('src/hold', "return lw__node_is_bound(name->node, name->slot) && *m->server &&\n"
       "           strcmp(m->server, lw__node_server(name->node)) == 0;", "return *m->server != 0;")),
     ('whose clock it was says where the name leads now',
-     ('src/lock', 'struct lw__node *node = lw__node_of_command(&claim->command);\n\n    claim->asking',
+     ('src/hold', 'struct lw__node *node = lw__node_of_command(&claim->command);\n\n    claim->asking',
       'struct lw__node *node = claim->name->node;\n\n    claim->asking')),
     # Each of the two checks covers for the other. A message that names our server was true there,
     # by that server's clock. And when the links are bound, all waiters have sent requests, so that
     # the clock pair is a new one.
     ('an unbound message is believed, by the clock pair of another server',
-     ('src/lock', 'return lw__node_is_bound(name->node, name->slot) && *m->server &&',
+     ('src/hold', 'return lw__node_is_bound(name->node, name->slot) && *m->server &&',
       'return *m->server &&'),
-     ('src/lock', 'last->connection == connection &&', '(void)connection,'),
-     ('src/lock', 'claim->asking.connection == connection', 'true')),
+     ('src/hold', 'last->connection == connection &&', '(void)connection,'),
+     ('src/hold', 'claim->asking.connection == connection', 'true')),
     ('who waits does not hear that the channel of its slot is dropped',
      ('src/lock', 'lw__turns_retry_slot(arg, node, slot);',
       '(void)arg, (void)node, (void)slot;')),
@@ -79,7 +79,7 @@ CLAIMS_UNIT_MUTATIONS = [
 BREAKS = 'test/integration/inspect/inspect_break'
 BREAKS_MUTATIONS = [
     ('a hint to verify is forgotten while an answer is due',
-     ('src/lock', '    claim->verify = true;\n', '')),
+     ('src/hold', '    claim->verify = true;\n', '')),
 ]
 
 ERRORS = 'test/integration/server/server_errors'
@@ -92,31 +92,31 @@ ERRORS_MUTATIONS = [
 DENIED = 'test/integration/scripts/scripts_denied'
 DENIED_MUTATIONS = [
     ('refused: a hand-over is announced before the name is set',
-     ('scripts/mutex_hand_over.lua', "            call('SET', name, following and "
+     ('scripts/lua/fragments/mutex_hand_over.lua', "            call('SET', name, following and "
       "head:sub(1, -2) .. '+' or head, 'PX', window)\n", ''),
-     ('scripts/mutex_hand_over.lua', "                call('ZREM', queue, head)\n",
+     ('scripts/lua/fragments/mutex_hand_over.lua', "                call('ZREM', queue, head)\n",
       "                call('ZREM', queue, head)\n                call('SET', name, "
       "following and head:sub(1, -2) .. '+' or head, 'PX', window)\n")),
     ('refused: a head is told that may not leave the queue',
-     ('scripts/mutex_hand_over.lua', "call('ZREM', queue, '')", '')),
+     ('scripts/lua/fragments/mutex_hand_over.lua', "call('ZREM', queue, '')", '')),
     ('refused: a reader is told that may not leave the queue',
-     ('scripts/rw.lua', "redis.call('ZREM', queue, '')", '')),
+     ('scripts/lua/fragments/rw.lua', "redis.call('ZREM', queue, '')", '')),
     ('refused: a hold is removed before its count',
-     ('scripts/rw.lua', "    write('HSET', set)\n    write('HDEL', removed)\n",
+     ('scripts/lua/fragments/rw.lua', "    write('HSET', set)\n    write('HDEL', removed)\n",
       "    write('HDEL', removed)\n    write('HSET', set)\n")),
     ('refused: a queue that has no TTL stays',
-     ('scripts/join.lua', 'if left == -2 then', 'if left == 0 then')),
+     ('scripts/lua/fragments/join.lua', 'if left == -2 then', 'if left == 0 then')),
     ('refused: a read-write lock that has no TTL stays',
-     ('scripts/rw_acquire.lua', "call('SET', name, '', 'PX', lease)", '')),
+     ('scripts/lua/rw_acquire.lua', "call('SET', name, '', 'PX', lease)", '')),
     ('refused: a counter that has no TTL stays',
-     ('scripts/draw_fence.lua', 'if created then', 'if false then')),
+     ('scripts/lua/fragments/draw_fence.lua', 'if created then', 'if false then')),
     ("refused: a lock of Redisson's that has no TTL stays",
-     ('scripts/redisson_acquire.lua', "redis.call('SET', name, '', 'PX', ARGV[2])", '')),
+     ('scripts/lua/redisson_acquire.lua', "redis.call('SET', name, '', 'PX', ARGV[2])", '')),
 ]
 LEASES = 'test/integration/scripts/scripts_rw_leases'
 LEASES_MUTATIONS = [
     ('refused: a wrong count stays',
-     ('scripts/rw.lua', 'lock.rcount, lock.readers, lock.wcount = rcount, #owners, wcount',
+     ('scripts/lua/fragments/rw.lua', 'lock.rcount, lock.readers, lock.wcount = rcount, #owners, wcount',
       'lock.wcount = wcount')),
 ]
 
@@ -184,35 +184,35 @@ WINDOW_UNIT = 'test/unit/unit_machine_window'
 RELEASE_UNIT = 'test/unit/unit_machine_release'
 RELEASE_UNIT_MUTATIONS = [
     ('a release whose attempts were all answered has an unknown outcome',
-     ('src/lock', ': m->unconfirmed || in_flight ? LW_EUNKNOWN', ': m->ticket < 0 ? LW_EUNKNOWN')),
+     ('src/hold', ': m->unconfirmed || in_flight ? LW_EUNKNOWN', ': m->ticket < 0 ? LW_EUNKNOWN')),
     ('a release without a reply counts as one that was answered',
-     ('src/lock', ': m->unconfirmed || in_flight ? LW_EUNKNOWN', ': in_flight ? LW_EUNKNOWN')),
+     ('src/hold', ': m->unconfirmed || in_flight ? LW_EUNKNOWN', ': in_flight ? LW_EUNKNOWN')),
     ('what the guard does not allow now is refused for good',
-     ('src/lock', ': in->unknown.for_now ? LW_ECONN', ': in->now_us < 0 ? LW_ECONN')),
+     ('src/hold', ': in->unknown.for_now ? LW_ECONN', ': in->now_us < 0 ? LW_ECONN')),
 ]
 WINDOW_UNIT_MUTATIONS = [
     ('who has no place in the queue looks every ten seconds',
-     ('src/lock', 'position < 0 ? LONGEST_POLL : ', '')),
+     ('src/hold', 'position < 0 ? LONGEST_POLL : ', '')),
 ]
 REFUSED = 'test/integration/server/server_denied'
 REFUSED_MUTATIONS = [
     ('a release that is refused has an unknown outcome',
-     ('src/lock', 'return finish_release(m, m->unconfirmed        ? LW_EUNKNOWN',
+     ('src/hold', 'return finish_release(m, m->unconfirmed        ? LW_EUNKNOWN',
       'return finish_release(m, !m->detaches        ? LW_EUNKNOWN')),
     ('a mutex that may not be read is not ours',
-     ('scripts/mutex_release.lua',
+     ('scripts/lua/mutex_release.lua',
       "if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then",
       'if false then')),
     ("Redisson's hash that may not be read is not ours",
-     ('scripts/redisson_release.lua',
+     ('scripts/lua/redisson_release.lua',
       "if type(has) == 'table' and not has.err:find('WRONGTYPE', 1, true) then",
       'if false then')),
     ("Redisson's hash that may not be read is not renewed",
-     ('scripts/redisson_renew.lua',
+     ('scripts/lua/redisson_renew.lua',
       "if type(has) == 'table' and not has.err:find('WRONGTYPE', 1, true) then",
       'if false then')),
     ('a refused renewal is not told',
-     ('src/lock', '        report_error(batch_of(command), error);\n', '')),
+     ('src/hold', '        report_error(batch_of(command), error);\n', '')),
     ('nobody tells that publishing is not permitted',
      ('src/redis', '    try_to_publish(node);\n', '    (void)try_to_publish;\n')),
     ('nobody tells that messages do not come',
@@ -221,14 +221,14 @@ REFUSED_MUTATIONS = [
 SCRIPT_FAULTS = 'test/integration/scripts/scripts_faults'
 SCRIPT_FAULTS_MUTATIONS = [
     ('a mutex that may not be read is not ours, without a look at the queue',
-     ('scripts/mutex_release_fast.lua',
+     ('scripts/lua/mutex_release_fast.lua',
       "if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then",
       'if false then')),
 ]
 RELEASES = 'test/integration/mutex/releases'
 RELEASES_MUTATIONS = [
     ('who waits behind a release of its own client loses its place',
-     ('src/lock', 'input.not_granted.ticket = answer.ticket;', ';')),
+     ('src/hold', 'input.not_granted.ticket = answer.ticket;', ';')),
 ]
 UNDONE = 'test/integration/server/server_errors'
 UNDONE_MUTATIONS = [
@@ -369,7 +369,7 @@ GUARD_MUTATIONS = [
      ('src/redis', 'return (node->guard_goes_on && deadline_us >= node->old_master_until_us) ||',
       'return true ||'))),
     ('nor_by_a_detach', ('guard: a detach extends a lease that an old master sees end',
-     ('src/lock', 'if (actions & LW__SEND_RELEASE && !may_detach(claim)) {',
+     ('src/hold', 'if (actions & LW__SEND_RELEASE && !may_detach(claim)) {',
       'if (actions & LW__SEND_RELEASE && !may_detach(claim) && node == NULL) {'))),
     ('nor_by_a_detach', ('guard: detached locks last as long as without it',
      ('src/lock', 'keep_ms < 0 || keep_ms > lw__options_lease_max(lock->client)', 'keep_ms < 0'))),
@@ -388,7 +388,7 @@ GUARD_MUTATIONS = [
 GUARD_CLOSED = 'test/integration/server/guard_closed'
 GUARD_CLOSED_MUTATIONS = [
     ('a_mutex_is_released*', ('guard: no gate',
-     ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
+     ('src/hold', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
       '} else if ((fault = lw__node_guard_fault(node)) != NULL && claim == NULL) {'))),
     ('a_mutex_is_released*', ('guard: an open gate stays open on the next connection',
      ('src/redis', '    lw__timer_cancel(node->options.config.loop, &node->guard_timer);\n'
@@ -403,14 +403,14 @@ GUARD_CLOSED_MUTATIONS = [
      ('src/redis', '!node->options.clustered && lw__node_guard_left_us(node) > 0',
       '!node->options.clustered && lw__node_guard_left_us(node) < 0'))),
     ('a_claim_that_repeats*', ('guard: a token that was sent before passes',
-     ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
+     ('src/hold', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
       '} else if (!claim->token_sent && (fault = lw__node_guard_fault(node)) != NULL) {'))),
     # Each of the two checks covers for the other: the server that the clock pair belongs to was not
     # closed.
     ('a_hand_over_is_believed*', ('guard: a message is believed while it is closed',
-     ('src/lock', 'lw__node_guard_left_us(claim->name->node) == 0',
+     ('src/hold', 'lw__node_guard_left_us(claim->name->node) == 0',
       'lw__node_guard_left_us(claim->name->node) >= 0'),
-     ('src/lock', 'claim->asking.connection == connection', 'true'))),
+     ('src/hold', 'claim->asking.connection == connection', 'true'))),
     ('a_try_waits*', ('guard: a connection is up before it is known',
      ('src/redis', 'if (node->up || !node->seeded || !lw__node_guard_is_known(node)) {',
       'if (node->up || !node->seeded) {'))),
@@ -422,7 +422,7 @@ GUARD_CLOSED_MUTATIONS = [
     ('heartbeats_keep*', ('guard: the record expires',
      ('src/redis', 'if (is_asked(node) && node->up) {', 'if (!is_asked(node)) {'))),
     ('a_token_is_adopted*', ('guard: an adoption passes a closed gate',
-     ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
+     ('src/hold', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
       '} else if (claim->extras->adopts == NULL &&\n'
       '               (fault = lw__node_guard_fault(node)) != NULL) {'))),
     ('leases_are_bounded*', ('guard: leases are as long as without it',
@@ -437,7 +437,7 @@ GUARD_RECORD_MUTATIONS = [
      ('guard: a reply shortens the wait of its connection',
       ('src/redis', 'if (waits && opens_us <= node->guard_opens_us) {', 'if (waits && false) {'))),
     ('an_empty_server*', ('guard: an empty server is open',
-     ('scripts/guard.lua', '    from = latest\n', '    from = now\n'))),
+     ('scripts/lua/guard.lua', '    from = latest\n', '    from = now\n'))),
     ('a_longer_guard_time_replaces*', ('guard: a wait ends without a question',
      ('src/redis', '    ask_again(arg);', '    open_gate(arg);'))),
     ('a_deleted_record*', ('guard: a lost record is like a promotion for renewals',
@@ -463,15 +463,15 @@ GUARD_RECORD_MUTATIONS = [
 LIMIT = 'test/integration/api/max_waiting'
 LIMIT_MUTATIONS = [
     ('refuses_beyond*', ('limit: one more may wait',
-     ('scripts/join.lua', "(pcall_type('ZCARD', queue) or 0) >= limit",
+     ('scripts/lua/fragments/join.lua', "(pcall_type('ZCARD', queue) or 0) >= limit",
       "(pcall_type('ZCARD', queue) or 0) > limit"))),
     ('refuses_beyond*_mutex', ('limit: a mutex has none',
-     ('scripts/mutex.lua', 'local full = is_full(token, limit)', 'local full = false'))),
+     ('scripts/lua/fragments/mutex.lua', 'local full = is_full(token, limit)', 'local full = false'))),
     ('refuses_beyond*_shared', ('limit: a read-write lock has none',
-     ('scripts/rw_acquire.lua', 'full = not is_holder(owner) and is_full(member, limit)',
+     ('scripts/lua/rw_acquire.lua', 'full = not is_holder(owner) and is_full(member, limit)',
       'full = false'))),
     ('a_foreign_key*', ('limit: a read-write lock has none behind a foreign key',
-     ('scripts/rw_acquire.lua', '        full = is_full(member, limit)\n        if',
+     ('scripts/lua/rw_acquire.lua', '        full = is_full(member, limit)\n        if',
       '        full = false\n        if'))),
     ('refuses_beyond*_mutex', ('limit: a full queue counts as a refusal like any other',
      ('src/lock', 'claim->full && !lw__machine_is_acquiring(claim->machine.phase)',
@@ -485,104 +485,104 @@ LIMIT_MUTATIONS = [
      ('src/lock', 'lock->mode->shares_claims && !lock->limited &&',
       'lock->mode->shares_claims &&'))),
     ('requests_before*', ('limit: it is sent only once',
-     ('src/lock', '    claim->sent_limit = args.max_waiting != 0;\n',
+     ('src/hold', '    claim->sent_limit = args.max_waiting != 0;\n',
       '    claim->sent_limit = args.max_waiting != 0;\n'
       '    if (claim->sent_limit) {\n        claim->waiting->queue_limit = 0;\n    }\n'))),
     ('a_waiter_that_rejoins*', ('limit: a waiter that had a place sends it again',
      ('src/lock', '    if (claim->asking.place > 0) {\n        lock->queue_limit = 0;\n    } else if',
       '    if'))),
     ('a_request_whose_reply*', ('limit: a member counts itself',
-     ('scripts/join.lua', "\n        and not pcall_type('ZSCORE', queue, member)", ''))),
+     ('scripts/lua/fragments/join.lua', "\n        and not pcall_type('ZSCORE', queue, member)", ''))),
     ('an_expired_lock*', ('limit: waiters are counted before they are served',
-     ('scripts/mutex.lua', 'if limit and value == false then', 'if limit and value == nil then'))),
+     ('scripts/lua/fragments/mutex.lua', 'if limit and value == false then', 'if limit and value == nil then'))),
 ]
 RW_SCRIPT = 'test/integration/scripts/scripts_rw'
 RW_SCRIPT_MUTATIONS = [
     ('an_owner_that_is_let_in*', ('limit: an owner that was let in meanwhile is refused',
-     ('scripts/rw_acquire.lua', 'full = not is_holder(owner) and is_full(member, limit)',
+     ('scripts/lua/rw_acquire.lua', 'full = not is_holder(owner) and is_full(member, limit)',
       'full = is_full(member, limit)'))),
 ]
 GUARD_SCRIPT = 'test/integration/scripts/scripts_guard'
 GUARD_SCRIPT_MUTATIONS = [
     ('guard: a record with a time that no client has is believed',
-     ('scripts/guard.lua', 'given < 1 or given > 2147483647', 'given < 0')),
+     ('scripts/lua/guard.lua', 'given < 1 or given > 2147483647', 'given < 0')),
     ('guard: half of the time',
-     ('scripts/guard.lua', 'now + guard * 1000', 'now + guard * 500')),
+     ('scripts/lua/guard.lua', 'now + guard * 1000', 'now + guard * 500')),
     ('guard: another identity does not begin a wait',
-     ('scripts/guard.lua', 'if not same_server or given', 'if not of or given')),
+     ('scripts/lua/guard.lua', 'if not same_server or given', 'if not of or given')),
     ('guard: clients with another time wait and open it',
-     ('scripts/guard.lua', 'if of and given ~= guard and (given', 'if of and not guard and (given')),
+     ('scripts/lua/guard.lua', 'if of and given ~= guard and (given', 'if of and not guard and (given')),
     ('guard: a shorter time replaces a longer one',
-     ('scripts/guard.lua', '(given > guard or from <= now)', '(from <= now)')),
+     ('scripts/lua/guard.lua', '(given > guard or from <= now)', '(from <= now)')),
     ('guard: a longer time replaces one under which locks were granted',
-     ('scripts/guard.lua', '(given > guard or from <= now)', '(given > guard)')),
+     ('scripts/lua/guard.lua', '(given > guard or from <= now)', '(given > guard)')),
     ('guard: a longer time never replaces another',
-     ('scripts/guard.lua', ' and (given > guard or from <= now)', '')),
+     ('scripts/lua/guard.lua', ' and (given > guard or from <= now)', '')),
     ('guard: a longer time keeps the wait of the one that it replaces',
-     ('scripts/guard.lua', 'if not same_server or given ~= guard then', 'if not same_server then')),
+     ('scripts/lua/guard.lua', 'if not same_server or given ~= guard then', 'if not same_server then')),
     ('guard: other clients use an unknown time',
-     ('scripts/guard.lua', 'return -given', 'return -1')),
+     ('scripts/lua/guard.lua', 'return -given', 'return -1')),
     ('guard: any process is the same server on a connection that goes on',
-     ('scripts/guard.lua', "if of and of:match('^[^:]*') == identity:match('^[^:]*') then",
+     ('scripts/lua/guard.lua', "if of and of:match('^[^:]*') == identity:match('^[^:]*') then",
       'if of then')),
     ('guard: a connection that goes on begins a wait',
-     ('scripts/guard.lua', 'same_server or goes_on or identity', 'same_server or identity')),
+     ('scripts/lua/guard.lua', 'same_server or goes_on or identity', 'same_server or identity')),
     ('guard: a promotion that is forgotten begins a wait',
-     ('scripts/guard.lua', "goes_on or identity:find('^[^:]*:0+:') ~= nil", 'goes_on')),
+     ('scripts/lua/guard.lua', "goes_on or identity:find('^[^:]*:0+:') ~= nil", 'goes_on')),
     ('guard: a promotion begins no wait',
-     ('scripts/guard.lua', "identity:find('^[^:]*:0+:') ~= nil", 'true')),
+     ('scripts/lua/guard.lua', "identity:find('^[^:]*:0+:') ~= nil", 'true')),
     ('guard: a clock that is set back prolongs the wait',
-     ('scripts/guard.lua', 'from = math.min(from, latest)\n', '')),
+     ('scripts/lua/guard.lua', 'from = math.min(from, latest)\n', '')),
     ('guard: the record expires while it is used',
-     ('scripts/guard.lua', "'PX', 86400000)", "of and 'KEEPTTL' or 'PX', not of and 86400000 or nil)")),
+     ('scripts/lua/guard.lua', "'PX', 86400000)", "of and 'KEEPTTL' or 'PX', not of and 86400000 or nil)")),
     ('guard: each call begins a wait',
-     ('scripts/guard.lua', 'local same_server = of == identity', 'local same_server = false')),
+     ('scripts/lua/guard.lua', 'local same_server = of == identity', 'local same_server = false')),
     ('guard: a closed mutex is handed over',
-     ('scripts/mutex_release.lua', "if numbers == '- ' then", "if numbers == '' then"),
-     ('scripts/mutex_hand_over.lua', 'local outcome, behind, call, pcall =',
+     ('scripts/lua/mutex_release.lua', "if numbers == '- ' then", "if numbers == '' then"),
+     ('scripts/lua/fragments/mutex_hand_over.lua', 'local outcome, behind, call, pcall =',
       "numbers = numbers == '- ' and '%d 5e12fe12' or numbers\nlocal outcome, behind, call, pcall =")),
     ('guard: a closed read-write lock lets in its waiters',
-     ('scripts/rw.lua', "    if numbers == '- ' then -- the guard: no lock is granted\n"
+     ('scripts/lua/fragments/rw.lua', "    if numbers == '- ' then -- the guard: no lock is granted\n"
       "        return nil, 0\n", "    if numbers == '- ' then\n        numbers = '%d 5e12fe12'\n")),
 ]
 # A master that is replaced without its last writes.
 GUARD_FAULT = 'test/fault/fault_guard'
 GUARD_FAULT_MUTATIONS = [
     ('guard: no gate at a new master',
-     ('src/lock', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
+     ('src/hold', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
       '} else if ((fault = lw__node_guard_fault(node)) != NULL && claim == NULL) {')),
     ('guard: half of the time at a new master',
-     ('scripts/guard.lua', 'now + guard * 1000', 'now + guard * 500')),
+     ('scripts/lua/guard.lua', 'now + guard * 1000', 'now + guard * 500')),
 ]
 RAISE_SCRIPT = 'test/integration/scripts/scripts_raise'
 RAISE_SCRIPT_MUTATIONS = [
     ('a raised counter counts without the token',
-     ('scripts/fence_raise.lua', "return (value == token or value == token:sub(1, -2) .. '+') and 1 or 0",
+     ('scripts/lua/fence_raise.lua', "return (value == token or value == token:sub(1, -2) .. '+') and 1 or 0",
       'return 1')),
     ('a counter is set back',
-     ('scripts/fence_raise.lua', 'math.max(math.floor(last), tonumber(ARGV[1]))', 'tonumber(ARGV[1])')),
+     ('scripts/lua/fence_raise.lua', 'math.max(math.floor(last), tonumber(ARGV[1]))', 'tonumber(ARGV[1])')),
     ('a raised counter does not know the queue mark',
-     ('scripts/fence_raise.lua', "(value == token or value == token:sub(1, -2) .. '+')",
+     ('scripts/lua/fence_raise.lua', "(value == token or value == token:sub(1, -2) .. '+')",
       '(value == token)')),
 ]
 MEMBERS = 'test/integration/quorum/quorum_members'
 MEMBERS_MUTATIONS = [
     ('one_server*', ('one server has two votes',
-     ('src/lock', 'strcmp(lw__node_server(node_of(other)), server) == 0', 'member == NULL'))),
+     ('src/quorum', 'strcmp(lw__node_server(node_of(other)), server) == 0', 'member == NULL'))),
     ('replicas*', ('a master with replicas has a vote',
-     ('src/lock', 'lw__node_replicas(node) > 0', 'lw__node_replicas(node) > 100'))),
+     ('src/quorum', 'lw__node_replicas(node) > 0', 'lw__node_replicas(node) > 100'))),
     ('a_node*', ("a cluster's node has a vote",
-     ('src/lock', 'if (lw__node_is_clustered(node)) {\n        (void)snprintf(why',
+     ('src/quorum', 'if (lw__node_is_clustered(node)) {\n        (void)snprintf(why',
       'if (member == NULL) {\n        (void)snprintf(why'))),
 ]
 QUORUM_FAULTS = 'test/integration/quorum/quorum_faults'
 QUORUM_FAULTS_MUTATIONS = [
     ('a_release_that_a_majority*',
      ('votes whose release failed are called held',
-      ('src/lock', 'if (!lw__machine_releases(vote->votes->claim->machine.phase)) {', 'if (true) {'))),
+      ('src/quorum', 'if (!lw__machine_releases(vote->votes->claim->machine.phase)) {', 'if (true) {'))),
     ('a_release_that_a_majority*',
      ('a release that no majority can execute has an unknown outcome',
-      ('src/lock', 'count->without + count->unknown >= majority', 'count->without <= majority'))),
+      ('src/quorum', 'count->without + count->unknown >= majority', 'count->without <= majority'))),
 ]
 RELEASED_MUTATIONS = [
     ('a_release_that_was*',
@@ -597,20 +597,20 @@ RELEASED_MUTATIONS = [
 QUORUM_LOCKS = 'test/integration/quorum/quorum_locks'
 QUORUM_LOCKS_MUTATIONS = [
     ('*overtaken', ('the last request tells the time, however slow it was',
-     ('src/lock', 'latest->server_us - latest->sent_us < best->server_us - best->sent_us', 'true'))),
+     ('src/quorum', 'latest->server_us - latest->sent_us < best->server_us - best->sent_us', 'true'))),
     ('tokens_of*', ('claims with the same ticket are in any order',
-     ('src/lock', '&ret[LW__UUID_SIZE - 2]', '&ret[0]'))),
+     ('src/quorum', '&ret[LW__UUID_SIZE - 2]', '&ret[0]'))),
 ]
 EDGES = 'test/integration/quorum/quorum_edges'
 EDGES_MUTATIONS = [
     ('a_shorter*', ("a shorter lease of the next handle ends the votes that it takes over",
-     ('src/lock', 'if (holds && lock->lease_ms != first->lease_ms) {', 'if (holds && first->lease_ms == 0) {'))),
+     ('src/quorum', 'if (holds && lock->lease_ms != first->lease_ms) {', 'if (holds && first->lease_ms == 0) {'))),
     ('a_lost_vote*', ('a vote that cannot be renewed counts as renewed',
-     ('src/lock', '            vote->renewed = LW_ECONN;', '            vote->renewed = LW_OK;'))),
+     ('src/quorum', '            vote->renewed = LW_ECONN;', '            vote->renewed = LW_OK;'))),
     ('a_hold*', ('votes that were lost extend a hold without renewal',
-     ('src/lock', '    vote->lapsed = true;', '    vote->lapsed = false;'))),
+     ('src/quorum', '    vote->lapsed = true;', '    vote->lapsed = false;'))),
     ('two_minorities*', ('a vote is always requested again at once',
-     ('src/lock', 'if (votes->yields_in_vain > YIELDS_IN_VAIN) {', 'if (votes->yields_in_vain > YIELDS_IN_VAIN && votes->yields == 0) {'))),
+     ('src/quorum', 'if (votes->yields_in_vain > YIELDS_IN_VAIN) {', 'if (votes->yields_in_vain > YIELDS_IN_VAIN && votes->yields == 0) {'))),
 ]
 EXPLAIN_UNIT_MUTATIONS = [
     ('a missing command is reported in the words of the server',
@@ -627,7 +627,7 @@ EXPLAIN_UNIT_MUTATIONS = [
 STRANGERS = 'test/integration/mutex/waiting_strangers'
 STRANGERS_MUTATIONS = [
     ('a key without a TTL is a lock like any other',
-     ('src/lock', '} else if (answer->remaining_ms == -1) {',
+     ('src/hold', '} else if (answer->remaining_ms == -1) {',
       '} else if (answer->remaining_ms < -1000) {')),
 ]
 LACKING = 'test/integration/server/lacking'
@@ -658,9 +658,9 @@ QUORUM_REASONS_MUTATIONS = [
 ]
 VOTED_UNIT_MUTATIONS = [
     ('votes are believed for longer than the lease',
-     ('src/lock', 'in->voted.deadline_us < deadline ? in->voted.deadline_us', 'deadline != 0 ? in->voted.deadline_us')),
+     ('src/hold', 'in->voted.deadline_us < deadline ? in->voted.deadline_us', 'deadline != 0 ? in->voted.deadline_us')),
     ("the caller's ticket is not sent",
-     ('src/lock', 'if (in->start.ticket > 0) {', 'if (in->start.ticket < 0) {')),
+     ('src/hold', 'if (in->start.ticket > 0) {', 'if (in->start.ticket < 0) {')),
 ]
 
 URL_UNIT_MUTATIONS = [

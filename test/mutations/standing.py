@@ -5,7 +5,7 @@ may not be increased."""
 DENIED = 'test/integration/scripts/scripts_denied'
 STALE_MUTATIONS = [ # one of each kind of script
     (f'a stale replica ends an operation in {script}',
-     (f'scripts/{script}', text + " -- no answer of a replica's\n", '\n'))
+     (f'scripts/lua/{script}', text + " -- no answer of a replica's\n", '\n'))
     for script, text in (
         ('mutex_renew.lua', "pcall_type('ZREM', keys[1], words[1])"),
         ('rw_detach.lua', "pcall_type('ZREM', name, token)"),
@@ -17,10 +17,10 @@ STALE_MUTATIONS = [ # one of each kind of script
 MUTATIONS = [
     (STALE_MUTATIONS, DENIED, ()),
     ([('a stale replica says that there is nothing to detach',
-       ('scripts/mutex_detach.lua',
+       ('scripts/lua/mutex_detach.lua',
         "pcall_type('ZREM', name, token) -- no answer of a replica's\n", '\n'))],
      'test/integration/api/detach', ('what_a_stale_replica*',)),
     ([('any error of INCRBY means a lost counter',
-       ('scripts/draw_fence.lua', "redis.call('INCRBY', fence, count) -- ends", '-- ends'))],
+       ('scripts/lua/fragments/draw_fence.lua', "redis.call('INCRBY', fence, count) -- ends", '-- ends'))],
      'test/integration/scripts/scripts_faults', ()),
 ]

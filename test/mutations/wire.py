@@ -23,13 +23,13 @@ MEMORY_MUTATIONS = [
      ('src/redis/listener.c', 'if (channel->hh.tbl == NULL) {',
       "if (channel->text[0] == '\\0') {"))),
     ('inquiries__one_*', ('memory: a list without its pattern is not freed',
-     ('src/lock/list.c', 'strdup(pattern)) == NULL) {\n        free(list);',
+     ('src/look/list.c', 'strdup(pattern)) == NULL) {\n        free(list);',
       'strdup(pattern)) == NULL) {'))),
     ('keep__one_*', ('memory: a keep that cannot be created is not freed',
      ('src/lock/keep.c', '    if (status != LW_OK) {\n        lw_keep_free(keep);',
       '    if (status != LW_OK) {'))),
     ('an_adoption_without*', ('memory: an adoption whose token was not copied is an acquisition',
-     ('src/lock/claim.c', 'copy(args->adopts, &extras->adopts) &&\n           (quorum',
+     ('src/hold/claim.c', 'copy(args->adopts, &extras->adopts) &&\n           (quorum',
       '(copy(args->adopts, &extras->adopts), true) &&\n           (quorum'))),
     ('a_keep_without*', ('memory: a keep whose owner was not copied acquires without one',
      ('src/lock/keep.c', 'return keep->owner != NULL ? LW_OK : LW_ENOMEM;', 'return LW_OK;'))),
@@ -47,18 +47,18 @@ CLUSTER_MEMORY_MUTATIONS = [
 QUORUM_MEMORY = 'test/fault/memory_quorum'
 QUORUM_MEMORY_MUTATIONS = [
     ('memory: votes that were not allocated are used',
-     ('src/lock/quorum_votes.c', '    if (votes == NULL) {\n        return false;\n    }\n', '')),
+     ('src/quorum/votes.c', '    if (votes == NULL) {\n        return false;\n    }\n', '')),
 ]
 
 # False replies to commands about a lock.
 LIES = 'test/fault/fault_lies'
 LIES_MUTATIONS = [
     ('wrong_number__waiter_asks_again__turns_off', ('a number in reply to SET is a grant',
-     ('src/lock/claim.c', '    default:\n        return false;\n    }\n}\n\n/* An error of SET',
+     ('src/hold/claim.c', '    default:\n        return false;\n    }\n}\n\n/* An error of SET',
       '    default:\n        claim->try = LW__TRY_SET;\n        return true;\n    }\n}\n\n'
       '/* An error of SET'))),
     ('wrong_number__owner_O1__semaphore', ('any reply to a renewal is a confirmation',
-     ('src/lock/renewal.c',
+     ('src/hold/renewal.c',
       'if (!lw__decode_renewed(reply, batch->count, renewed)) {\n        return false;',
       'if (!lw__decode_renewed(reply, batch->count, renewed)) {\n'
       '        memset(renewed, 1, sizeof(renewed));'))),
@@ -81,7 +81,7 @@ UNSET_CLOCK_MUTATIONS = [
 ]
 MINIREDIS_MUTATIONS = [ # gopher-lua has no %f
     ("a script needs Lua's own implementation",
-     ('scripts/mutex_hand_over.lua', "head:match('^:%d+:([1-9]%d*)%-$', 37)",
+     ('scripts/lua/fragments/mutex_hand_over.lua', "head:match('^:%d+:([1-9]%d*)%-$', 37)",
       "head:match('^:%d+:%f[1-9](%d+)%-$', 37)")),
 ]
 

@@ -8,7 +8,7 @@
  */
 #include "look.h"
 
-#include "lock/machine.h"
+#include "hold/machine.h"
 #include "lock/lock_private.h"
 
 #include <stdlib.h>

@@ -279,7 +279,7 @@ void model_server_replicate(struct model_server *replica, struct model_server *m
         keyspace_clear(&replica->spaces[i]);
         keyspace_each(&master->spaces[i], copy_key, &copying);
     }
-    undo_forget(&replica->undo); /* it begins its file anew with a whole copy */
+    undo_forget(&replica->undo); /* its file begins with the copy */
     replica->master = master;
     replica->lineage = master->lineage;
     replica->former = (struct lineage){0};

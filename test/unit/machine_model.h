@@ -10,7 +10,7 @@
  */
 #ifndef TEST_MACHINE_MODEL_H
 #define TEST_MACHINE_MODEL_H
-#include "lock/machine.h"
+#include "hold/machine.h"
 #include "mutex_model.h"
 
 #include <stddef.h>

@@ -23,7 +23,7 @@
  */
 #ifndef TEST_MACHINE_TRACE_H
 #define TEST_MACHINE_TRACE_H
-#include "lock/machine.h"
+#include "hold/machine.h"
 
 /* The first lines of many runs: the token holds after a try; it waits behind another. */
 #define TRACE_HELD                                                                       \

@@ -10,7 +10,7 @@
 #ifndef TEST_MACHINE_WALK_H
 #define TEST_MACHINE_WALK_H
 #include "base/random.h"
-#include "lock/machine.h"
+#include "hold/machine.h"
 #include "machine_model.h"
 
 #define MS 1000

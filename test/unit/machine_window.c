@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "lock/machine.h"
+#include "hold/machine.h"
 #include "machine_trace.h"
 
 /* Runs each line by itself on a token that waits. */

@@ -8,7 +8,7 @@
  * play() draws the steps, look() checks after each of them, settle() ends the run. */
 #include "base/hash.h"
 #include "lock/lock_private.h"
-#include "lock/machine.h"
+#include "hold/machine.h"
 #include "redis/route.h"
 #include "players.h"
 

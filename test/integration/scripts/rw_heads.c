@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "lock/machine.h"
+#include "hold/machine.h"
 #include "script_calls.h"
 
 static void a_dead_writer_does_not_keep_out_a_reader_that_tries_once(void **state)

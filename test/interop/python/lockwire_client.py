@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A client of lockwire's mutexes on one server, written from scripts/README.md alone. It shows
+"""A client of lockwire's mutexes on one server, written from scripts/lua/README.md alone. It shows
 that the page is complete, and how little such a client needs.
 
 Independent of lockwire's C source. The caller's thread acquires and releases; one thread receives

@@ -5,7 +5,7 @@
  *
  * Holds and requests of another form than ours are left out, as the scripts do. A reply
  * of another form is rejected as a whole. */
-#include "redis/inspect_reply.h"
+#include "look/inspect_reply.h"
 
 #include "redis/format.h"
 #include "redis/reply.h"

@@ -11,7 +11,7 @@
  * Failures: after an error, or without a reply, the votes are counted again a moment
  * later, which sends the command again. A vote that turns out not to be held is renewed
  * at once, which finds its loss. */
-#include "lock/quorum_private.h"
+#include "quorum/quorum_private.h"
 
 #include "redis/encode.h"
 #include "redis/reply.h"

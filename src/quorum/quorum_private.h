@@ -119,7 +119,7 @@ static inline void lw__votes_count_at(struct lw__votes *votes, int64_t at_us)
     }
 }
 
-/* ---- quorum_fence.c ---- */
+/* ---- fence.c ---- */
 
 /* Returns the first number of a grant: the votes of a majority drew no larger one. `held`
  * votes are live, as many as a majority or more. */
@@ -131,7 +131,7 @@ uint64_t lw__quorum_fence_choose(const struct lw__votes *votes);
 int64_t lw__quorum_fence_agree(struct lw__votes *votes, uint64_t number,
                                uint64_t raise_to, uint64_t *last);
 
-/* ---- quorum_ask.c ---- */
+/* ---- ask.c ---- */
 
 /* Asks each server that has not been asked, or whose vote was lost. */
 void lw__quorum_ask_all(struct lw__votes *votes);

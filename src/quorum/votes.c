@@ -3,7 +3,7 @@
  * claim's command: what a server would reply to one request is counted here from the
  * replies of all. A vote is believed by the machine of its own claim; this file decides
  * how many of them are a lock. Independent of how votes are requested and released
- * (quorum_ask.c), and of which number a grant has (quorum_fence.c).
+ * (ask.c), and of which number a grant has (fence.c).
  *
  * Usual course: SEND_ACQUIRE asks every server at once. When a majority of votes agree
  * the claim is GRANTED: its deadline is that of the vote of them that ends first, once as
@@ -15,7 +15,7 @@
  * Failures: a minority is released. If no majority can answer the outcome is UNKNOWN. A
  * vote that is lost is requested again; if a majority is lost so is the claim. Without
  * memory for the votes there is no claim. */
-#include "lock/quorum_private.h"
+#include "quorum/quorum_private.h"
 
 #include <stdlib.h>
 #include <string.h>

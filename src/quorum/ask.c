@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Requests votes, and releases them. A vote is a handle of a member's client; this
  * file acquires, renews and drops such handles, for the first handle of the claim.
- * Independent of how many votes are a lock (quorum_votes.c).
+ * Independent of how many votes are a lock (votes.c).
  *
  * Usual course: each server is asked once, all of them with one ticket: the time of the
  * first server whose clock is known. A vote has the lease, the margin and the flags of
@@ -15,7 +15,7 @@
  * A minority that cannot become a majority, because servers do not answer, is released
  * after claim_ms, and requested at the end of the queues after a pause (step_back). After
  * an error, also if memory is short, a server is asked again later. */
-#include "lock/quorum_private.h"
+#include "quorum/quorum_private.h"
 
 #include "base/random.h"
 

@@ -11,7 +11,7 @@
  * cluster, the same server as another member) is not admitted: its link ends with the
  * reason, and it counts as down. (A replica is down in any case.) When no majority can be
  * reached, the reason lists every server with its own. */
-#include "lock/quorum_private.h"
+#include "quorum/quorum_private.h"
 
 #include "base/escape.h"
 #include "base/log.h"

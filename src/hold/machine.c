@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The life of one token: see machine.h. Each phase has its function; what they share
  * comes first. For the safety of a lock, read believe(), hand_over() and on_renewed(). */
-#include "lock/machine.h"
+#include "hold/machine.h"
 
 #include "lockwire.h"
 
