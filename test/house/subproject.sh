@@ -3,8 +3,9 @@
 #
 # Uses the source tree as a meson subproject of another project, that of the examples, which
 # finds it by its name. The subproject builds only the library, has no tests, and installs
-# nothing but library, header and pkg-config file.
-# Usage: subproject.sh SOURCE_FOLDER
+# nothing but library, header and pkg-config file. A program that uses libevent itself needs to name
+# nothing but lockwire.
+# Usage: subproject.sh SOURCE_FOLDER CONSUMER.c
 set -eu
 
 root=$(mktemp -d)
@@ -13,6 +14,8 @@ trap 'exit 1' HUP INT TERM
 mkdir "$root/subprojects"
 ln -s "$1" "$root/subprojects/lockwire"
 cp "$1/src/examples/"* "$root"
+cp "$2" "$root/consumer.c"
+echo "executable('consumer', 'consumer.c', dependencies: lockwire)" >>"$root/meson.build"
 run() {
     "$@" >"$root/log" 2>&1 || {
         cat "$root/log"
@@ -22,6 +25,7 @@ run() {
 run env PKG_CONFIG_LIBDIR="$(pkg-config --variable pc_path pkg-config)" \
     meson setup "$root/build" "$root"
 run ninja -C "$root/build"
+"$root/build/consumer"
 code=0
 env -u LOCKWIRE_URL "$root/build/readme" 2>"$root/said" || code=$?
 grep '^LOCKWIRE_URL is not set$' "$root/said"
@@ -33,7 +37,7 @@ same() { # WHAT EXPECTED FOUND
         exit 1
     }
 }
-same 'programs' 'gateway leader libuv order readme worker' "$(meson introspect --targets "$root/build" | python3 -c '
+same 'programs' 'consumer gateway leader libuv order readme worker' "$(meson introspect --targets "$root/build" | python3 -c '
 import json, sys
 print(*sorted(t["name"] for t in json.load(sys.stdin) if t["type"] == "executable"))')"
 same 'tests' '[]' "$(meson introspect --tests "$root/build")"
