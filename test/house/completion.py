@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Tests the completions of `lockwire` in bash, by calling its function, and in zsh, by typing in
-a terminal.
+"""Tests the completions of `lockwire` in bash, by calling its function, in zsh, by typing in a
+terminal, and in fish, which prints them.
 
     completion.py FOLDER LOCKWIRE     FOLDER: of the completions
 
-Checks that both shells complete each line of QUESTIONS to its answer. If a shell is missing, it is
-reported, and the exit code is 1: the tests of a build need both.
+Checks that each shell completes each line of QUESTIONS to its answer. If a shell is missing, it is
+reported, and the exit code is 1: the tests of a build need all.
 """
 import os
 import pty
+import re
 import select
 import shutil
 import subprocess
@@ -38,23 +39,38 @@ QUESTIONS = {
     "lockwire run --wait 5s nightly --lea": "--lease",
     "lockwire run nightly -- some-command some-fi": "some-file.pem",
     "lockwire run nightly some-command --cert some-fi": "some-file.pem",
+    "lockwire status nigh": "nightly-42",
+    "lockwire break --foreign nigh": "nightly-42",
+    "lockwire release nigh": "nightly-42",
+    "lockwire watch --json job:4": "job:42",
 }
-NOTHING = ("lockwire status --leas", "lockwire run --lease --perm")
+NOTHING = ("lockwire status --leas", "lockwire run --lease --perm", "lockwire run nigh",
+           "lockwire status nightly-42 nigh")
+HELD = ("nightly-42", "job:42")
 LIMIT_S = 60
 
 ASK_BASH = r"""
 source "$1/lockwire.bash"
-COMP_WORDS=($2) COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+COMP_WORDS=($2) COMP_CWORD=$((${#COMP_WORDS[@]} - 1)) COMP_LINE=$2 COMP_POINT=${#2}
 _lockwire
 printf '%s\n' "${COMPREPLY[@]}"
 """
 
 
 def bash(folder, line):
+    """Returns the completions. Of a word with colons bash completes what follows the last one."""
+    kept = re.match(r"(?:.*:)?", line.rsplit(" ", 1)[1])[0]
     done = subprocess.run(["bash", "--norc", "-c", ASK_BASH, "bash", folder, line],
                           stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,
                           timeout=LIMIT_S, check=True)
-    return done.stdout.split()
+    return [kept + word for word in done.stdout.split()]
+
+
+def fish(folder, line):
+    done = subprocess.run(["fish", "--no-config", "-c", 'source "$argv[1]/lockwire.fish"; complete -C "$argv[2]"',
+                           folder, line], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+                          text=True, timeout=LIMIT_S, check=True)
+    return [word.split("\t")[0] for word in done.stdout.splitlines()]
 
 
 class Zsh:
@@ -95,14 +111,33 @@ class Zsh:
         self.wait_for("ready\r\n")
 
 
+def compare(folder):
+    """Yields what is completed otherwise than expected."""
+    zsh = Zsh(folder)
+    zsh.begin()
+    for line, becomes in QUESTIONS.items():
+        start = line.rsplit(" ", 1)[0]
+        told = set(bash(folder, line)), zsh.completed(line).strip(), fish(folder, line)
+        if told != ({becomes}, f"{start} {becomes}", [becomes]):
+            yield f"{line}: {told}"
+    for line in NOTHING:
+        told = bash(folder, line), zsh.completed(line).strip(), fish(folder, line)
+        if told != ([], line, []):
+            yield f"{line}: {told}"
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit("usage: completion.py FOLDER LOCKWIRE")
-    for shell in ("bash", "zsh"):
+    for shell in ("bash", "zsh", "fish"):
         if shutil.which(shell) is None:
             sys.exit(f"completion.py: there is no {shell}; scripts/setup installs it")
     folder, command = (os.path.abspath(word) for word in sys.argv[1:])
-    wrong = []
+    if "LOCKWIRE_URL" not in os.environ: # begins again with a server that has held locks
+        words = [sys.executable, "-B", os.path.abspath(__file__), folder, command]
+        for name, url in zip(HELD, ((), ("--redis", "embedded:"))):
+            words = [command, "run", name, *url, "--", *words]
+        os.execv(command, words)
     with tempfile.TemporaryDirectory() as here:
         os.chdir(here)
         os.symlink(command, "lockwire")
@@ -110,17 +145,7 @@ def main():
             with open(name, "w", encoding="utf-8"):
                 os.chmod(name, 0o700)
         os.environ |= {"PATH": here + ":" + os.environ["PATH"], "TERM": "dumb", "HOME": here}
-        zsh = Zsh(folder)
-        zsh.begin()
-        for line, becomes in QUESTIONS.items():
-            start = line.rsplit(" ", 1)[0]
-            told = set(bash(folder, line)), zsh.completed(line).strip()
-            if told != ({becomes}, f"{start} {becomes}"):
-                wrong.append(f"{line}: {told}")
-        for line in NOTHING:
-            told = bash(folder, line), zsh.completed(line).strip()
-            if told != ([], line):
-                wrong.append(f"{line}: {told}")
+        wrong = list(compare(folder))
     for line in wrong:
         print(f"completion.py: {line}")
     sys.exit(1 if wrong else 0)

@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: MIT
 # For bash: completes the subcommands and options that `lockwire --help` lists, so that the two
-# cannot differ, and the COMMAND of run and lead.
+# cannot differ, the names of held locks, and the COMMAND of run and lead.
 
 _lockwire_options() { # COMMAND SUBCOMMAND: prints a line for each, with its value
     "$1" "$2" --help 2>/dev/null | sed -n 's/^  \(-.*\)/ \1/; T; s/   .*//; p' |
         grep -oE -- '(^|[^[:alnum:]-])--[a-z][a-z-]+( [A-Z]+)?' | sed 's/^[^-]*//' | sort -u
+}
+
+_lockwire_names() { # COMMAND LINE: a server that is slow to reply is not waited for
+    local url=
+
+    [[ ! $2 =~ [[:space:]]--redis[[:space:]=]+([^[:space:]]+)[[:space:]] ]] || url=${BASH_REMATCH[1]}
+    timeout 1 "$1" list --json ${url:+--redis "$url"} 2>/dev/null |
+        sed -nE 's/^\{"time":"[^"]*","name":"([^"\\]+)".*/\1/p'
 }
 
 _lockwire() {
@@ -38,6 +46,11 @@ _lockwire() {
         COMPREPLY=($(compgen -f -- "$word"))
     elif [[ $word == -* ]] && ! grep -q -- "^$before [A-Z]" <<<"$options"; then
         COMPREPLY=($(compgen -W "$(cut -d ' ' -f 1 <<<"$options")" -- "$word"))
+    elif [[ -z $named && $subcommand =~ ^(status|watch|break|release)$ ]]; then
+        word=${COMP_LINE:0:COMP_POINT} word=${word##*[[:space:]]} # bash splits it at each colon
+        mapfile -t COMPREPLY < <(_lockwire_names "$command" "$COMP_LINE" | while IFS= read -r i; do
+            [[ $i != "$word"* ]] || printf '%q\n' "${i#"${word%"${word##*:}"}"}"
+        done)
     fi
 }
 
