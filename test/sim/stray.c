@@ -153,6 +153,11 @@ bool stray_is(const struct op *op)
     return stray_of(op) != NULL;
 }
 
+bool stray_was(const struct op *op)
+{
+    return *find(op->name, op->token) != NULL;
+}
+
 bool stray_is_void(const struct op *op)
 {
     const struct stray *stray = stray_of(op);

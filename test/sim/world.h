@@ -444,6 +444,7 @@ void check_settled(void);
 void stray_begin(struct model_server *old, int64_t since_us);
 void stray_note(struct model_server *old); /* it has executed something since */
 bool stray_is(const struct op *op);
+bool stray_was(const struct op *op); /* also if its client is gone, or it was released */
 bool stray_is_void(const struct op *op); /* its fence may have been issued before */
 void stray_review(const struct op *op);
 void stray_token(const struct op *op, char *ret); /* in the form that the server stores */
