@@ -14,7 +14,7 @@
 --   a slash and N if the token must not join while N others are queued, else nothing;
 --   a blank and `numbers`: Lua's format for a fencing token in messages, and the server
 --     that is named there;
---   a blank and the lease in ms (mutex_turn.lua has that as an argument of its own)
+--   a blank and the lease in ms
 -- Reply: if the token has the lock now, the first of sixteen fencing tokens, or 0 if none
 --   was wanted. Else the text
 --     "<remaining ms> <position> <server's time in us>[ <ticket> <again>[ <type>]]"

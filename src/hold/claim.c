@@ -312,15 +312,11 @@ static void pad_token(struct lw__claim *claim)
 static void encode_acquire(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);
-    struct lw__token previous = {claim->client->uuid, claim->previous_n,
-                                 claim->previous_window_ms};
-    bool reacquires = lw__machine_reacquires(claim->machine.phase);
     struct lw__terms terms = lw__claim_terms(claim);
     bool joins = may_join(claim, &terms);
     struct lw__rw rw;
     struct lw__acquire_args args = {
         .name = claim->name->text,
-        .previous = reacquires ? &previous : NULL,
         .rw = rw_of(claim, &rw),
         .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
         .ticket = claim->machine.ticket,
@@ -511,9 +507,8 @@ bool lw__claim_without_fence(struct lw__claim *claim, uint64_t fence)
 
 void lw__claim_granted(struct lw__claim *claim, uint64_t fence, int64_t sent_us)
 {
-    struct lw__input input = {.event = LW__EV_GRANTED,
-                              .sent_us = sent_us,
-                              .granted = {.fence = fence, .released = false}};
+    struct lw__input input = {
+        .event = LW__EV_GRANTED, .sent_us = sent_us, .granted = {.fence = fence}};
 
     lw__claim_step(claim, &input);
 }
@@ -527,8 +522,8 @@ static void wake_siblings(struct lw_client *client, struct lw__name *name)
     struct lw__claim *claim, *next;
 
     DL_FOREACH_SAFE(name->claims, claim, next) {
-        if (lw__machine_is_queued(claim->machine.phase) &&
-            claim->machine.due_us == LW__NEVER && lw__node_is_up(name->node)) {
+        if (claim->machine.phase == LW__QUEUED && claim->machine.due_us == LW__NEVER &&
+            lw__node_is_up(name->node)) {
             lw__claim_event(claim, LW__EV_RETRY_NOW);
         }
     }
@@ -698,8 +693,6 @@ static void read_queued(struct lw__claim *claim, const struct lw__acquired *answ
     input->queued.ticket = answer->ticket;
     input->queued.server_us = answer->server_us;
     input->queued.again = answer->again;
-    input->queued.asked_to_join = claim->asked_to_join;
-    input->queued.released = answer->released;
     claim->full = answer->full;
     claim->asking.remaining_ms = left;
     claim->asking.place = (uint32_t)(answer->position + 1);
@@ -724,7 +717,6 @@ static bool came_before_release(const struct lw__claim *claim)
 
     return !claim->asked_to_join && first != claim &&
            (claim->mode->encode_fast_release != NULL || first->short_release_sent) &&
-           !lw__machine_reacquires(claim->machine.phase) &&
            first->machine.phase == LW__RELEASING && !lw__claim_stays(first) &&
            (lw__node_is_unsent(&first->command) ||
             first->command.request.sent_us >= sent_us_of(claim));
@@ -735,7 +727,6 @@ static bool read_granted(struct lw__claim *claim, const struct lw__acquired *ans
                          struct lw__input *input)
 {
     input->event = LW__EV_GRANTED;
-    input->granted.released = answer->released;
     input->granted.fence = answer->fence >= (uint64_t)LW__FENCE_MIN ? answer->fence : 0;
     return input->granted.fence > 0 || claim->fences_drawn == 0;
 }
@@ -752,8 +743,7 @@ static bool acquire_replied(struct lw__command *command, const struct lw__reply 
         }
         return true;
     }
-    if (!claim->mode->decode_acquired(reply, lw__machine_reacquires(claim->machine.phase),
-                                      &answer) ||
+    if (!claim->mode->decode_acquired(reply, &answer) ||
         (answer.full && !claim->sent_limit)) {
         return false;
     }
@@ -775,7 +765,6 @@ static bool acquire_replied(struct lw__command *command, const struct lw__reply 
         break;
     case LW__ANSWER_DEADLOCK:
         input.event = LW__EV_DEADLOCK;
-        input.deadlock.released = answer.released;
         break;
     }
     lw__claim_step(claim, &input);
@@ -1176,18 +1165,4 @@ void lw__claim_start(struct lw__claim *claim, int64_t rest_us, int64_t ticket)
     if (rest_us > 0 && lw__node_is_up(claim->name->node)) {
         lw__claim_stand_by(claim, rest_us);
     }
-}
-
-void lw__claim_reacquire(struct lw__claim *claim, uint32_t window_ms)
-{
-    struct lw__input input = {.event = LW__EV_REACQUIRE};
-
-    claim->previous_n = claim->n;
-    claim->previous_window_ms = claim->window_ms;
-    claim->n = ++claim->client->next_n;
-    claim->token_sent = false;
-    claim->verify = false;
-    claim->window_ms = (uint16_t)window_ms;
-    input.reacquire.window_us = (int64_t)claim->window_ms * LW__MS;
-    lw__claim_step(claim, &input);
 }

@@ -36,25 +36,6 @@ static struct lw__claim *find_claim(struct lw_client *client, const struct lw__m
     return claim;
 }
 
-/* Returns true if a re-acquire in flight releases this token. To release it here as well
- * would make that script find nothing, and report its release as too late. */
-static bool is_being_released(struct lw_client *client, const struct lw__message *m)
-{
-    struct lw__name *name = lw__name_find(client, m->name);
-    const struct lw__claim *claim;
-
-    if (name == NULL) {
-        return false;
-    }
-    DL_FOREACH(name->claims, claim) {
-        if (lw__machine_reacquires(claim->machine.phase) &&
-            claim->previous_n == m->token.n) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* A hand-over to a token that no claim has: a command of a connection long gone had
  * requested the lock. */
 static void release_unknown(struct lw_client *client, const struct lw__message *message)
@@ -87,8 +68,7 @@ static bool is_of_our_server(const struct lw__name *name, const struct lw__messa
  * its reply has another clock. */
 static bool asks_elsewhere(const struct lw__claim *claim)
 {
-    return lw__machine_is_acquiring(claim->machine.phase) &&
-           claim->command.request.prev != NULL &&
+    return claim->machine.phase == LW__ACQUIRING && claim->command.request.prev != NULL &&
            lw__node_of_command(&claim->command) != claim->name->node;
 }
 
@@ -147,7 +127,7 @@ void lw__claim_message(void *arg, const char *text, size_t length)
     }
     claim = find_claim(client, &message);
     if (claim == NULL) {
-        if (message.handed && !is_being_released(client, &message)) {
+        if (message.handed) {
             release_unknown(client, &message);
         }
     } else if (message.verify) { /* a hint, which is not believed without a renewal */

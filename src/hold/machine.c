@@ -88,7 +88,7 @@ static struct lw__output end(struct lw__machine *m, unsigned actions)
 
 static struct lw__output acquire(struct lw__machine *m)
 {
-    m->phase = lw__machine_reacquires(m->phase) ? LW__REACQUIRING : LW__ACQUIRING;
+    m->phase = LW__ACQUIRING;
     m->due_us = LW__NEVER;
     m->handed_us = 0;
     m->retry_at_once = false;
@@ -162,14 +162,6 @@ static bool presumed_released(const struct lw__machine *m)
     return m->unconfirmed && m->first_sent_us < m->held_until_us && !m->detaches;
 }
 
-/* A reply to a re-acquire reports the release of the previous token, too. From here on
- * the request is an ordinary one. Returns the status of that release. */
-static int finish_reacquire(struct lw__machine *m, bool released)
-{
-    m->phase = LW__ACQUIRING;
-    return released || presumed_released(m) ? LW_OK : LW_ENOTHELD;
-}
-
 /* The lock is relied on until sent + lease - drift, whatever Redis does. */
 static int64_t deadline_of(int64_t sent_us, int64_t lease_us)
 {
@@ -208,7 +200,6 @@ static struct lw__output hand_over(struct lw__machine *m, const struct lw__input
 {
     int64_t passed = handed_us - pair_server_us;
     int64_t passed_here = in->now_us - pair_sent_us, deadline, spare;
-    bool reacquires = lw__machine_reacquires(m->phase);
     struct lw__output out;
 
     if (pair_server_us == 0 || passed < 0 ||
@@ -223,34 +214,12 @@ static struct lw__output hand_over(struct lw__machine *m, const struct lw__input
     }
     out = hold(m, LW__HELD_BY_MESSAGE, deadline, fence);
     m->due_us = pair_sent_us + passed + m->window_us / 4;
-    if (reacquires) { /* the token was queued, so its script released the previous one */
-        out.actions |= LW__DO_RELEASED;
-        out.release_status = LW_OK;
-    }
     return out;
-}
-
-/* Returns true if the request need not go on. While re-acquiring, its reply also reports
- * the release of the previous token: that is worth a request until that token expires. */
-static bool may_give_up(const struct lw__machine *m, int64_t now_us)
-{
-    return m->unwanted &&
-           !(lw__machine_reacquires(m->phase) && now_us < m->held_until_us);
 }
 
 static struct lw__output give_up(struct lw__machine *m, const struct lw__input *in)
 {
-    bool first = !m->unconfirmed || m->first_sent_us == in->sent_us;
-    bool reacquires = lw__machine_reacquires(m->phase);
-    struct lw__output out = m->maybe_in_redis ? release(m, in->now_us) : end(m, 0);
-
-    if (reacquires) { /* an attempt before the refused one may have been executed */
-        out.actions |= LW__DO_RELEASED;
-        out.release_status = in->event == LW__EV_REFUSED && first ? LW_EREDIS
-                             : m->unconfirmed                     ? LW_EUNKNOWN
-                                                                  : LW_ECONN;
-    }
-    return out;
+    return m->maybe_in_redis ? release(m, in->now_us) : end(m, 0);
 }
 
 static struct lw__output fail(struct lw__machine *m, const struct lw__input *in,
@@ -281,8 +250,7 @@ static int64_t poll_us(const struct lw__input *in)
     return lw__machine_poll_us(in->queued.remaining_ms, in->queued.position, in->jitter);
 }
 
-static struct lw__output on_queued(struct lw__machine *m, const struct lw__input *in,
-                                   bool reacquired)
+static struct lw__output on_queued(struct lw__machine *m, const struct lw__input *in)
 {
     int64_t handed = m->handed_us, standby_due = m->due_us;
     struct lw__output out;
@@ -300,9 +268,7 @@ static struct lw__output on_queued(struct lw__machine *m, const struct lw__input
     if (handed != 0 && handed >= in->queued.server_us) {
         return hand_over(m, in, handed, m->fence, in->sent_us, in->queued.server_us);
     }
-    /* A re-acquire that was executed before takes no place in the queue. */
-    if (in->queued.again || m->retry_at_once ||
-        (reacquired && in->queued.position < 0 && in->queued.asked_to_join)) {
+    if (in->queued.again || m->retry_at_once) {
         out = acquire(m);
     } else {
         m->phase = LW__QUEUED;
@@ -321,44 +287,12 @@ static struct lw__output on_queued(struct lw__machine *m, const struct lw__input
 static struct lw__output on_unknown(struct lw__machine *m, const struct lw__input *in)
 {
     note_unknown(m, in);
-    if (may_give_up(m, in->now_us)) {
+    if (m->unwanted) {
         return give_up(m, in);
     }
-    m->phase = m->phase == LW__REACQUIRING ? LW__REACQUIRE_DUE : LW__QUEUED;
-    if (in->linked) {
-        m->due_us = in->now_us + retry_us(m, in);
-    } else {
-        m->due_us = m->unwanted ? m->held_until_us : LW__NEVER;
-    }
+    m->phase = LW__QUEUED;
+    m->due_us = in->linked ? in->now_us + retry_us(m, in) : LW__NEVER;
     return only(0);
-}
-
-static bool previous_was_released(const struct lw__input *in)
-{
-    return in->event == LW__EV_GRANTED  ? in->granted.released
-           : in->event == LW__EV_QUEUED ? in->queued.released
-                                        : in->deadlock.released;
-}
-
-/* A reply to a request, and if it was a re-acquire, to the previous token's release. */
-static struct lw__output on_reply(struct lw__machine *m, const struct lw__input *in)
-{
-    bool reacquired = m->phase == LW__REACQUIRING;
-    int status = reacquired ? finish_reacquire(m, previous_was_released(in)) : LW_OK;
-    struct lw__output out;
-
-    if (in->event == LW__EV_GRANTED) {
-        out = believe(m, in);
-    } else if (in->event == LW__EV_QUEUED) {
-        out = on_queued(m, in, reacquired);
-    } else {
-        out = fail(m, in, LW_EDEADLOCK);
-    }
-    if (reacquired) {
-        out.actions |= LW__DO_RELEASED;
-        out.release_status = status;
-    }
-    return out;
 }
 
 static struct lw__output step_acquiring(struct lw__machine *m, const struct lw__input *in)
@@ -378,9 +312,11 @@ static struct lw__output step_acquiring(struct lw__machine *m, const struct lw__
         }
         return in->not_granted.set_done ? acquire_to_keep(m) : acquire(m);
     case LW__EV_GRANTED:
+        return believe(m, in);
     case LW__EV_QUEUED:
+        return on_queued(m, in);
     case LW__EV_DEADLOCK:
-        return on_reply(m, in);
+        return fail(m, in, LW_EDEADLOCK);
     case LW__EV_UNKNOWN:
         return on_unknown(m, in);
     case LW__EV_REFUSED:
@@ -429,16 +365,10 @@ static struct lw__output step_queued(struct lw__machine *m, const struct lw__inp
         return only(0);
     case LW__EV_RETRY_NOW:
     case LW__EV_DUE:
-        return may_give_up(m, in->now_us) ? give_up(m, in) : acquire(m);
+        return acquire(m);
     case LW__EV_CANCEL:
         m->unwanted = true;
-        if (may_give_up(m, in->now_us)) {
-            return give_up(m, in);
-        }
-        if (m->due_us > m->held_until_us) {
-            m->due_us = m->held_until_us;
-        }
-        return only(0);
+        return give_up(m, in);
     default:
         return only(0);
     }
@@ -479,12 +409,6 @@ static struct lw__output step_held(struct lw__machine *m, const struct lw__input
     case LW__EV_RELEASE:
         m->detaches = in->release.detaches;
         return release(m, in->now_us);
-    case LW__EV_REACQUIRE:
-        m->window_us = (uint32_t)in->reacquire.window_us;
-        m->maybe_in_redis = false;
-        m->held_until_us = m->deadline_us;
-        m->phase = LW__REACQUIRING;
-        return acquire_to_keep(m);
     case LW__EV_UNDELIVERED:
         return acquire_to_keep(m);
     case LW__EV_LOST_LOCALLY: /* released then, not before: the margin is the holder's */
@@ -612,10 +536,8 @@ struct lw__output lw__machine_step(struct lw__machine *m, const struct lw__input
     case LW__IDLE:
         return step_idle(m, in);
     case LW__ACQUIRING:
-    case LW__REACQUIRING:
         return step_acquiring(m, in);
     case LW__QUEUED:
-    case LW__REACQUIRE_DUE:
         return step_queued(m, in);
     case LW__HELD:
     case LW__HELD_BY_MESSAGE:

@@ -27,12 +27,10 @@
 
 /* "In flight" is a command of this token without a reply yet. */
 enum lw__phase {
-    LW__IDLE,          /* nothing in Redis, nothing in flight */
-    LW__ACQUIRING,     /* a try or a request is in flight */
-    LW__REACQUIRING,   /* a request is in flight that also releases the previous token */
-    LW__QUEUED,        /* not granted; sends a request at due_us, or when woken */
-    LW__REACQUIRE_DUE, /* the outcome of that request is unknown; sends it again so */
-    LW__HELD,          /* ours until deadline_us */
+    LW__IDLE,            /* nothing in Redis, nothing in flight */
+    LW__ACQUIRING,       /* a try or a request is in flight */
+    LW__QUEUED,          /* not granted; sends a request at due_us, or when woken */
+    LW__HELD,            /* ours until deadline_us */
     LW__HELD_BY_MESSAGE, /* the same; the lease is the claim window of a hand-over */
     LW__EXPIRED,         /* lost on this side; released at deadline_us, or when the caller
                             frees the handle */
@@ -63,8 +61,7 @@ enum lw__event {
                               over, or an untrusted message arrived */
     LW__EV_DUE,            /* due_us has come */
     LW__EV_CANCEL,         /* no handle waits any longer */
-    LW__EV_RELEASE,   /* the token is to be released or detached; no handle follows */
-    LW__EV_REACQUIRE, /* the holder releases; a fresh token requests in the same script */
+    LW__EV_RELEASE,      /* the token is to be released or detached; no handle follows */
     LW__EV_UNDELIVERED,  /* the deadline came before the grant could be delivered */
     LW__EV_LOST_LOCALLY, /* `lost` was called because of the deadline */
     LW__EV_NOT_ADOPTED,  /* reply to a request that adopts: it cannot be */
@@ -90,8 +87,6 @@ struct lw__input {
             int64_t ticket;
             int64_t server_us; /* TIME in the reply */
             bool again;        /* send it again at once: the script had more to do */
-            bool asked_to_join;
-            bool released; /* with a re-acquire: the previous token was */
         } queued;
         struct {
             bool first_script; /* send the script rather than SET NX */
@@ -103,15 +98,11 @@ struct lw__input {
         } lease_set;
         struct {
             uint64_t fence;
-            bool released; /* as above */
         } granted;
         struct {
             bool set_done;  /* the name is ours, but has no fencing token */
             int64_t ticket; /* the script's, to be sent again; 0: none */
         } not_granted;
-        struct {
-            bool released; /* as above */
-        } deadlock;
         struct {
             int status; /* for the waiters */
         } not_adopted;
@@ -145,9 +136,6 @@ struct lw__input {
                               there the release has failed */
         } release;
         struct {
-            int64_t window_us; /* of the fresh token */
-        } reacquire;
-        struct {
             int64_t at_us; /* when it shall be released */
         } lost_locally;
         struct {
@@ -159,7 +147,7 @@ struct lw__input {
 
 enum lw__action {
     LW__SEND_TRY = 1,
-    LW__SEND_ACQUIRE = 2, /* while re-acquiring, with the previous token to release */
+    LW__SEND_ACQUIRE = 2,
     LW__SEND_RELEASE = 4,
     LW__DO_GRANT = 8,     /* held from now on; fence, deadline_us */
     LW__DO_REFUSE = 16,   /* another owner holds the lock */
@@ -186,8 +174,7 @@ struct lw__machine {
         int64_t release_until_us; /* releasing: when it stops retrying */
     };
     uint64_t fence;        /* of the hold; in flight, of that message */
-    int64_t held_until_us; /* the last deadline of the token; while re-acquiring, of the
-                              previous one */
+    int64_t held_until_us; /* the last deadline of the token */
     int64_t first_sent_us; /* when the command with an unknown outcome was first sent */
     uint32_t window_us;    /* the claim window of the token, up to a minute */
     enum lw__phase phase : 8;
@@ -225,21 +212,7 @@ static inline bool lw__machine_grants(enum lw__event event)
 /* Returns true while no grant of the token is believed. It may have the name in Redis. */
 static inline bool lw__machine_asks(enum lw__phase phase)
 {
-    return phase <= LW__REACQUIRE_DUE;
-}
-static inline bool lw__machine_is_acquiring(
-    enum lw__phase phase) /* a request is in flight */
-{
-    return phase == LW__ACQUIRING || phase == LW__REACQUIRING;
-}
-static inline bool lw__machine_is_queued(enum lw__phase phase)
-{
-    return phase == LW__QUEUED || phase == LW__REACQUIRE_DUE;
-}
-/* Returns true while the outcome of the previous token's release is unknown as well. */
-static inline bool lw__machine_reacquires(enum lw__phase phase)
-{
-    return phase == LW__REACQUIRING || phase == LW__REACQUIRE_DUE;
+    return phase <= LW__QUEUED;
 }
 static inline bool lw__machine_holds(enum lw__phase phase)
 {

@@ -76,8 +76,7 @@ struct lw__mode {
     void (*encode_renew)(struct lw__buffer *out, bool eval, size_t count,
                          const struct lw__renew_args *args,
                          const struct lw__script_env *env);
-    bool (*decode_acquired)(const struct lw__reply *reply, bool reacquired,
-                            struct lw__acquired *ret);
+    bool (*decode_acquired)(const struct lw__reply *reply, struct lw__acquired *ret);
     bool (*decode_released)(const struct lw__reply *reply, struct lw__released *ret);
     /* Writes the owner of a hold whose caller gave none. */
     size_t (*format_owner)(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);
@@ -515,8 +514,8 @@ struct lw__claim {
     struct lw__timer timer;     /* machine.due_us */
     /* Its own, written by lw__claim_own_extras; or lw__claim_no_extras, read only. */
     const struct lw__claim_extras *extras;
-    uint64_t n, previous_n;
-    uint16_t window_ms, previous_window_ms; /* up to 60,000 */
+    uint64_t n;
+    uint16_t window_ms; /* up to 60,000 */
 
     struct lw__heap_node renewal; /* renewal.c: when it is due */
     unsigned once_waiters;        /* handle.c: waiters with wait_ms 0 */
@@ -861,8 +860,6 @@ int lw__claim_release_status(const struct lw__claim *claim);
 void lw__claim_start(struct lw__claim *claim, int64_t rest_us, int64_t ticket);
 /* A claim that sleeps retries after `window_us` at the latest. */
 void lw__claim_stand_by(struct lw__claim *claim, int64_t window_us);
-/* Replaces the held token by a fresh one: LW__EV_REACQUIRE. */
-void lw__claim_reacquire(struct lw__claim *claim, uint32_t window_ms);
 struct lw__token lw__claim_token(const struct lw__claim *claim);
 /* Returns true if the claim's token has to stay in Redis after its release. */
 bool lw__claim_stays(const struct lw__claim *claim);

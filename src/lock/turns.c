@@ -233,8 +233,7 @@ static bool is_busy(const struct lw__claim *claim, const struct lw_lock *lock)
         return !is_held_by_owner(claim, lock);
     }
     return claim->waiting != NULL && lw__node_is_up(claim->name->node) &&
-           !(lw__machine_is_acquiring(phase) &&
-             lw__handle_is_co_owner(claim->waiting, lock));
+           !(phase == LW__ACQUIRING && lw__handle_is_co_owner(claim->waiting, lock));
 }
 
 static void join_claim(struct lw__claim *claim, struct lw_lock *lock)
@@ -246,7 +245,7 @@ static void join_claim(struct lw__claim *claim, struct lw_lock *lock)
         lw__renewal_now(claim); /* its reply admits the handle */
     } else if (holds && claim->mode->polls) {
         lw__redisson_refused(claim);
-    } else if (lw__machine_is_acquiring(claim->machine.phase) && !claim->asked_to_join &&
+    } else if (claim->machine.phase == LW__ACQUIRING && !claim->asked_to_join &&
                !claim->mode->polls) {
         lw__claim_event(claim, LW__EV_RETRY_NOW);
     }
@@ -420,9 +419,8 @@ static void lose_by_clock(struct lw_lock *lock)
  * it is unknown whether the lock is busy. */
 static bool is_unanswered(const struct lw__claim *claim)
 {
-    return lw__machine_is_acquiring(claim->machine.phase) &&
-           !lw__claim_try_was_answered(claim) && claim->asking.remaining_ms == 0 &&
-           claim->asking.place == 0;
+    return claim->machine.phase == LW__ACQUIRING && !lw__claim_try_was_answered(claim) &&
+           claim->asking.remaining_ms == 0 && claim->asking.place == 0;
 }
 
 /* An error that the server has sent says more than its silence since. */
@@ -514,7 +512,7 @@ void lw__turns_timer(void *arg)
     }
 }
 
-/* ---- local hand-over, re-acquiring, releasing ---- */
+/* ---- local hand-over, releasing ---- */
 
 /* The server that drew the fencing tokens may have lost its state since, and others may
  * have got larger ones from it, unless its connection is still the same. */
@@ -566,30 +564,24 @@ static void hand_over_locally(struct lw__claim *claim)
     lw__renewal_now(claim);
 }
 
-/* Returns true if the next handle may re-acquire in the script that releases. While no
- * fencing token can be drawn, or other commands wait for room on the link, the release
- * must not wait for that, nor may the request overtake theirs. In a cluster a script must
- * not delete a name and set it again: if the slot begins to migrate in between, the
- * missing key sends the second half to another node. */
-static bool may_reacquire(const struct lw__claim *claim, const struct lw_lock *next)
+/* No handle holds the claim any longer: releases or detaches its token. The request of
+ * its waiters follows, in the same write if there is room on the link. A detach's lease
+ * is then in the reply to the request. At a quorum the request goes first: the release
+ * then hands over to it for a claim window, and a client that ends in between strands no
+ * whole lease. `detaches`: the token stays in Redis, and the caller wants to know whether
+ * it is there. The step may free the claim. */
+static void release_claim(struct lw__claim *claim, bool detaches)
 {
-    struct lw__node *node = claim->name->node;
+    struct lw__input input = {.event = LW__EV_RELEASE, .release = {detaches}};
+    struct lw__claim *fresh = move_waiters(claim);
+    bool request_first = claim->extras->votes != NULL;
 
-    return claim->mode->shares_claims && lw__machine_holds(claim->machine.phase) &&
-           !lw__route_is_cluster(claim->name->route) && claim->extras->votes == NULL &&
-           lw__node_has_room(node) && lw__node_guard_left_us(node) == 0 &&
-           ((next->flags & LW_NO_FENCE) || lw__node_fence_fault(node) == NULL);
-}
-
-/* No handle holds the claim any longer. */
-static void reacquire_or_release(struct lw__claim *claim)
-{
-    if (claim->waiting != NULL && may_reacquire(claim, claim->waiting)) {
-        claim->passed_count = 0;
-        lw__claim_reacquire(claim, claim->waiting->window_ms);
-    } else {
-        requeue_waiters(claim);
-        lw__claim_event(claim, LW__EV_RELEASE);
+    if (fresh != NULL && request_first) {
+        start(fresh);
+    }
+    lw__claim_step(claim, &input);
+    if (fresh != NULL && !request_first) {
+        start(fresh);
     }
 }
 
@@ -600,20 +592,6 @@ static void leave_claim(struct lw_lock *lock, int status)
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (lock->state == LW_RELEASING) {
         lw__notify_lock(lock, LW__NOTICE_RELEASED, status);
-    }
-}
-
-/* No handle holds the claim any longer, and its token stays in Redis. `detaches`: the
- * caller wants to know whether it is there. The waiters' request follows the detach, so
- * that its reply has the lease that the detach has set. The step may free the claim. */
-static void detach(struct lw__claim *claim, bool detaches)
-{
-    struct lw__input input = {.event = LW__EV_RELEASE, .release = {detaches}};
-    struct lw__claim *fresh = move_waiters(claim);
-
-    lw__claim_step(claim, &input);
-    if (fresh != NULL) {
-        start(fresh);
     }
 }
 
@@ -638,11 +616,7 @@ static void release(struct lw_lock *lock, bool detaches)
     if (silent) {
         lock->claim = NULL;
     }
-    if (stays) {
-        detach(claim, detaches);
-    } else {
-        reacquire_or_release(claim);
-    }
+    release_claim(claim, stays && detaches);
 }
 
 void lw__turns_release(struct lw_lock *lock)
@@ -801,7 +775,7 @@ static void note_place(struct lw__claim *claim)
 
     if (claim->asking.place > 0) {
         lock->queue_limit = 0;
-    } else if (claim->full && !lw__machine_is_acquiring(claim->machine.phase)) {
+    } else if (claim->full && claim->machine.phase != LW__ACQUIRING) {
         lw__handle_stop_waiting(claim, lock);
         end_full(claim, lock);
         lock->retry_ms = claim->asking.remaining_ms;
@@ -926,7 +900,7 @@ static void renewed_for_next(struct lw__claim *claim, bool sure)
         return;
     }
     lw__renewal_forget(claim);
-    reacquire_or_release(claim);
+    release_claim(claim, false);
 }
 
 static void renewed(struct lw__claim *claim, bool sure)

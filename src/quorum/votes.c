@@ -127,7 +127,6 @@ static void report_refused(struct lw__votes *votes)
     struct lw__input input = {.event = LW__EV_QUEUED, .sent_us = lw__now_us()};
 
     note_place(votes);
-    input.queued.asked_to_join = claim->asked_to_join;
     input.queued.remaining_ms = claim->asking.remaining_ms;
     input.queued.position = (int64_t)claim->asking.place - 1;
     lw__claim_step(claim, &input);
@@ -178,7 +177,7 @@ static bool grant(struct lw__votes *votes)
     if (deadline - lw__now_us() <= least) {
         return false; /* votes are being renewed */
     }
-    if (lw__machine_is_queued(claim->machine.phase)) {
+    if (claim->machine.phase == LW__QUEUED) {
         lw__claim_event(claim, LW__EV_RETRY_NOW);
     }
     last = last - fence < LW__QUORUM_FENCES ? last - fence + 1 : LW__QUORUM_FENCES;
@@ -222,8 +221,7 @@ static void count_asking(struct lw__votes *votes)
     }
     if (count.held + count.open < lw__votes_majority(votes) &&
         (count.refused > 0 || count.open == 0) && /* else an answer may say more */
-        lw__now_us() >= votes->paused_until_us &&
-        lw__machine_is_acquiring(claim->machine.phase)) {
+        lw__now_us() >= votes->paused_until_us && claim->machine.phase == LW__ACQUIRING) {
         report_none(votes, &count);
     }
 }

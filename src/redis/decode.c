@@ -82,17 +82,12 @@ static bool read_queued(const struct lw__reply *reply, int64_t least_position,
     return count == 6;
 }
 
-/* The fencing token, -1 for a deadlock, or a reply for read_queued. No script releases a
- * previous token. */
-bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
-                            struct lw__acquired *ret)
+/* The fencing token, -1 for a deadlock, or a reply for read_queued. */
+bool lw__decode_rw_acquired(const struct lw__reply *reply, struct lw__acquired *ret)
 {
     int64_t number = lw__reply_integer(reply);
 
     *ret = (struct lw__acquired){0};
-    if (turn) {
-        return false;
-    }
     if (lw__reply_type(reply) != LW__REPLY_INTEGER) {
         return read_queued(reply, FULL, ret);
     }
@@ -101,15 +96,13 @@ bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
     return number == -1 || (number > 0 && number <= LUA_MAX);
 }
 
-/* {1, 0}, or a reply for read_queued. There are no fencing tokens, and no script releases
- * a previous token. */
-bool lw__decode_redisson_acquired(const struct lw__reply *reply, bool turn,
-                                  struct lw__acquired *ret)
+/* {1, 0}, or a reply for read_queued. There are no fencing tokens. */
+bool lw__decode_redisson_acquired(const struct lw__reply *reply, struct lw__acquired *ret)
 {
     int64_t granted, fence;
 
     *ret = (struct lw__acquired){0};
-    if (turn || !integer_at(reply, 0, 0, 1, &granted)) {
+    if (!integer_at(reply, 0, 0, 1, &granted)) {
         return false;
     }
     if (granted == 0) {
@@ -167,8 +160,7 @@ static bool read_ticket(const char *at, struct lw__acquired *ret)
 }
 
 /* See mutex_acquire.lua for the format. */
-static bool read_refused(const struct lw__reply *reply, bool turn,
-                         struct lw__acquired *ret)
+static bool read_refused(const struct lw__reply *reply, struct lw__acquired *ret)
 {
     size_t length;
     const char *text = lw__reply_text(reply, &length), *at = text;
@@ -176,7 +168,6 @@ static bool read_refused(const struct lw__reply *reply, bool turn,
 
     ret->kind = LW__ANSWER_QUEUED;
     if (lw__reply_type(reply) != LW__REPLY_STRING || strlen(text) != length ||
-        (turn && !read_flag(&at, &ret->released)) ||
         !read_integer(&at, LW__NOT_TOLD, LUA_MAX, &ret->remaining_ms) ||
         !read_integer(&at, FULL, LUA_MAX, &position)) {
         return false;
@@ -186,20 +177,15 @@ static bool read_refused(const struct lw__reply *reply, bool turn,
            text[length - 1] != ' ';
 }
 
-bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
-                         struct lw__acquired *ret)
+bool lw__decode_acquired(const struct lw__reply *reply, struct lw__acquired *ret)
 {
     int64_t number = lw__reply_integer(reply);
 
     *ret = (struct lw__acquired){0};
     if (lw__reply_type(reply) != LW__REPLY_INTEGER) {
-        return read_refused(reply, turn, ret);
+        return read_refused(reply, ret);
     }
     ret->kind = LW__ANSWER_GRANTED;
-    ret->released = turn && number >= 0;
-    if (turn && number < 0) {
-        number = -1 - number;
-    }
     ret->fence = (uint64_t)number;
     return number >= 0 && number <= LUA_MAX;
 }

@@ -25,19 +25,15 @@ struct lw__acquired {
     bool full;            /* max_waiting others are queued; the position is -1 */
     bool again;           /* the script is to be sent again: it left dead waiters */
     const char *stranger; /* the TYPE of a key that is not a lock of ours, or NULL */
-    bool released;        /* the same script has released the previous token */
 };
 struct lw__released {
     bool released, again;
     int64_t holds_left;
     int64_t subscribers; /* Redisson's: as many received the message of the release */
 };
-/* `turn`: the script also releases a previous token. */
-bool lw__decode_acquired(const struct lw__reply *reply, bool turn,
-                         struct lw__acquired *ret);
-bool lw__decode_rw_acquired(const struct lw__reply *reply, bool turn,
-                            struct lw__acquired *ret);
-bool lw__decode_redisson_acquired(const struct lw__reply *reply, bool turn,
+bool lw__decode_acquired(const struct lw__reply *reply, struct lw__acquired *ret);
+bool lw__decode_rw_acquired(const struct lw__reply *reply, struct lw__acquired *ret);
+bool lw__decode_redisson_acquired(const struct lw__reply *reply,
                                   struct lw__acquired *ret);
 /* The reply to lw__encode_fast_release. `again`: lw__encode_release has to look at the
  * queue. */

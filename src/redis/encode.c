@@ -93,33 +93,27 @@ static void put_rw_acquire(struct lw__buffer *out, bool eval,
     put_waiting(out, args);
 }
 
-/* The argument `how` of mutex_acquire.lua and, without a lease in it, of mutex_turn.lua.
- */
+/* The argument `how` of mutex_acquire.lua. */
 static void put_how(struct lw__buffer *out, const struct lw__acquire_args *args)
 {
     const char *joins = !args->wait ? "n" : args->keep ? "k" : "j";
     char ticket[LW__DIGITS], limit[LW__DIGITS + 1], lease[LW__DIGITS];
-    size_t digits = 0, lease_length = 0, numbers = strlen(args->site.numbers);
+    size_t digits = 0, numbers = strlen(args->site.numbers);
+    size_t lease_length = lw__resp_digits(args->lease_ms, lease);
     size_t limit_length = format_limit(args, limit);
 
     if (args->ticket >= 0) {
         digits = lw__resp_digits((uint64_t)args->ticket, ticket);
     }
-    if (args->previous == NULL) {
-        lease_length = lw__resp_digits(args->lease_ms, lease);
-    }
-    lw__resp_begin(out, 2 + digits + limit_length + 1 + numbers +
-                            (lease_length > 0 ? 1 + lease_length : 0));
+    lw__resp_begin(out, 2 + digits + limit_length + 1 + numbers + 1 + lease_length);
     lw__buffer_put(out, joins, 1);
     lw__buffer_put(out, args->fence ? "f" : "-", 1);
     lw__buffer_put(out, ticket, digits);
     lw__buffer_put(out, limit, limit_length);
     lw__buffer_put(out, " ", 1);
     lw__buffer_put(out, args->site.numbers, numbers);
-    if (lease_length > 0) {
-        lw__buffer_put(out, " ", 1);
-        lw__buffer_put(out, lease, lease_length);
-    }
+    lw__buffer_put(out, " ", 1);
+    lw__buffer_put(out, lease, lease_length);
     lw__resp_end(out);
 }
 
@@ -130,17 +124,9 @@ void lw__encode_acquire(struct lw__buffer *out, bool eval,
         put_rw_acquire(out, eval, args);
         return;
     }
-    if (args->previous != NULL) {
-        put_script(out, eval, LW__SCRIPT_MUTEX_TURN, 3, 4);
-        put_keys(out, args->name, false, args->site.fence);
-        lw__format_put_token(out, args->previous);
-        lw__format_put_token(out, &args->token);
-        lw__resp_number(out, args->lease_ms);
-    } else {
-        put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 2);
-        put_keys(out, args->name, false, args->site.fence);
-        lw__format_put_token(out, &args->token);
-    }
+    put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 2);
+    put_keys(out, args->name, false, args->site.fence);
+    lw__format_put_token(out, &args->token);
     put_how(out, args);
 }
 

@@ -25,8 +25,7 @@ void lw__encode_try(struct lw__buffer *out, const char *name,
 struct lw__acquire_args {
     const char *name;
     struct lw__token token;
-    const struct lw__token *previous; /* released in the same script; or NULL */
-    const struct lw__rw *rw;          /* NULL for a mutex */
+    const struct lw__rw *rw; /* NULL for a mutex */
     struct lw__script_env site;
     uint32_t lease_ms;
     int64_t ticket;       /* -1 if not known yet */

@@ -217,8 +217,6 @@ void lw__node_send_redirected(struct lw__node *node, struct lw__command *command
                               bool asking);
 /* Fails a redirected command that no node can execute. */
 void lw__node_reject_command(struct lw__command *command, const char *why);
-/* Returns true if a command would be sent at once; also if the node is down. */
-bool lw__node_has_room(const struct lw__node *node);
 /* Returns true if no command waits or is outstanding. */
 bool lw__node_is_idle(const struct lw__node *node);
 /* Returns true if the command waits and has not been written. */

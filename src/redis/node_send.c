@@ -404,11 +404,6 @@ void lw__node_forget(struct lw__command *command)
     }
 }
 
-bool lw__node_has_room(const struct lw__node *node)
-{
-    return !node->up || (node->backlog.count == 0 && has_room(node));
-}
-
 bool lw__node_is_idle(const struct lw__node *node)
 {
     return node->backlog.count == 0 &&

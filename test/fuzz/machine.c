@@ -48,8 +48,7 @@ static void fill_in_queued(struct input *in, uint64_t flags, struct lw__input *s
     step->queued.position = (int64_t)input_number(in, 1) - 1;
     step->queued.ticket = step->queued.position;
     step->queued.server_us = step->sent_us + AHEAD_US + (int64_t)input_number(in, 2);
-    step->queued.asked_to_join = flags & 16;
-    step->queued.again = step->queued.released = flags & 32;
+    step->queued.again = flags & 32;
 }
 
 static void fill_in_handed(struct run *run, struct input *in, uint64_t flags,
@@ -74,7 +73,6 @@ static void fill_in_answer(struct input *in, uint64_t flags, struct lw__input *s
     switch (step->event) {
     case LW__EV_GRANTED:
         step->granted.fence = input_number(in, 1);
-        step->granted.released = flags & 32;
         break;
     case LW__EV_NOT_GRANTED:
         step->not_granted.set_done = flags & 16;
@@ -82,9 +80,6 @@ static void fill_in_answer(struct input *in, uint64_t flags, struct lw__input *s
         break;
     case LW__EV_QUEUED:
         fill_in_queued(in, flags, step);
-        break;
-    case LW__EV_DEADLOCK:
-        step->deadlock.released = flags & 32;
         break;
     case LW__EV_NOT_ADOPTED:
         step->not_adopted.status = flags & 32 ? LW_ENOTHELD : LW_EINVAL;
@@ -125,9 +120,6 @@ static void fill_in(struct run *run, struct input *in, uint64_t flags,
         break;
     case LW__EV_STANDBY:
         step->standby.window_us = run->machine.window_us;
-        break;
-    case LW__EV_REACQUIRE:
-        step->reacquire.window_us = run->machine.window_us;
         break;
     case LW__EV_RELEASE:
         step->release.detaches = flags & 16;
@@ -215,11 +207,10 @@ static void check_belief(const struct lw__machine *was, const struct lw__machine
 }
 
 static void check_releases(struct run *run, const struct lw__machine *was,
-                           const struct lw__input *step, const struct lw__output *out)
+                           const struct lw__output *out)
 {
     const struct lw__machine *is = &run->machine;
 
-    run->releases += step->event == LW__EV_REACQUIRE && lw__machine_holds(was->phase);
     run->releases += !lw__machine_releases(was->phase) && lw__machine_releases(is->phase);
     if (out->actions & LW__DO_RELEASED) {
         CHECK(run->releases > 0);
@@ -246,10 +237,9 @@ static void check(struct run *run, const struct lw__machine *was,
     CHECK(!(out->actions & LW__DO_GRANT) ==
           !(lw__machine_holds(is->phase) && !lw__machine_holds(was->phase)));
     CHECK(!(out->actions & LW__DO_LOST) || lw__machine_holds(was->phase));
-    CHECK(!(out->actions & LW__DO_GRANT) || !was->unwanted ||
-          lw__machine_reacquires(was->phase));
+    CHECK(!(out->actions & LW__DO_GRANT) || !was->unwanted);
     CHECK(!(out->actions & (LW__SEND_TRY | LW__SEND_ACQUIRE)) ||
-          lw__machine_is_acquiring(is->phase));
+          is->phase == LW__ACQUIRING);
     CHECK(!(out->actions & LW__SEND_RELEASE) || is->phase == LW__RELEASING);
     if (was->phase == LW__ENDED) {
         CHECK(out->actions == 0 && memcmp(was, is, sizeof(*is)) == 0);
@@ -261,7 +251,7 @@ static void check(struct run *run, const struct lw__machine *was,
         CHECK(is->due_us != LW__NEVER); /* it ends, with or without a link */
     }
     check_belief(was, is, step);
-    check_releases(run, was, step, out);
+    check_releases(run, was, out);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -25,15 +25,13 @@
 
 static const char uuid[] = "6ba7b810-9dad-41d1-80b4-00c04fd430c8";
 
-typedef bool acquired_decoder(const struct lw__reply *reply, bool turn,
-                              struct lw__acquired *ret);
+typedef bool acquired_decoder(const struct lw__reply *reply, struct lw__acquired *ret);
 
-static void check_acquired(const struct lw__reply *reply, bool turn,
-                           acquired_decoder *decode)
+static void check_acquired(const struct lw__reply *reply, acquired_decoder *decode)
 {
     struct lw__acquired got;
 
-    if (!decode(reply, turn, &got)) {
+    if (!decode(reply, &got)) {
         return;
     }
     CHECK(lw__reply_type(reply) == LW__REPLY_ARRAY ||
@@ -49,7 +47,6 @@ static void check_acquired(const struct lw__reply *reply, bool turn,
         CHECK(got.stranger == NULL && !got.again);
     }
     CHECK(decode == lw__decode_rw_acquired || got.kind != LW__ANSWER_DEADLOCK);
-    CHECK(decode == lw__decode_acquired || !turn);
 }
 
 static void check_message(const struct lw__reply *reply)
@@ -208,11 +205,9 @@ static void check_reply(const struct lw__reply *reply)
     bool renewed[COUNT];
 
     check_tree(reply, 1);
-    for (int turn = 0; turn < 2; turn++) {
-        check_acquired(reply, turn, lw__decode_acquired);
-        check_acquired(reply, turn, lw__decode_rw_acquired);
-        check_acquired(reply, turn, lw__decode_redisson_acquired);
-    }
+    check_acquired(reply, lw__decode_acquired);
+    check_acquired(reply, lw__decode_rw_acquired);
+    check_acquired(reply, lw__decode_redisson_acquired);
     check_page(reply);
     (void)lw__decode_fast_released(reply, &released);
     if (lw__decode_released(reply, &released)) {

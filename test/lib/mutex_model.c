@@ -200,22 +200,6 @@ static void serve(struct mutex_model *mutex, struct model_answer *answer)
     }
 }
 
-static void turn(struct mutex_model *mutex, const struct model_call *call,
-                 struct model_answer *answer)
-{
-    bool known = mutex->holder == call->old || mutex->holder == call->token ||
-                 model_find(&mutex->queue, call->old) >= 0 ||
-                 model_find(&mutex->queue, call->token) >= 0;
-
-    let_go(mutex, call->old, answer);
-    if (known) {
-        take_or_join(mutex, call, answer);
-    } else {
-        answer->ticket = MODEL_NO_TICKET;
-        serve(mutex, answer);
-    }
-}
-
 void mutex_model_run(struct mutex_model *mutex, const struct model_call *call,
                      struct model_answer *answer)
 {
@@ -255,9 +239,6 @@ void mutex_model_run(struct mutex_model *mutex, const struct model_call *call,
         if (!call->closed) {
             serve(mutex, answer);
         }
-        break;
-    case MODEL_TURN:
-        turn(mutex, call, answer);
         break;
     default:
         take_or_join(mutex, call, answer);

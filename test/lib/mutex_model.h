@@ -46,14 +46,13 @@ struct model_call {
     enum model_kind {
         MODEL_TRY, /* no script, but a plain SET NX */
         MODEL_ACQUIRE,
-        MODEL_TURN,
         MODEL_RELEASE,
         MODEL_RELEASE_FAST,
         MODEL_RENEW,
         MODEL_DETACH,
         MODEL_ADOPT
     } kind;
-    int token, old; /* old: the released token of a turn, or the adopted one */
+    int token, old; /* old: the adopted token */
     bool wait;
     bool closed; /* the guard is closed, for releases and renewals: no waiter is let in */
     int limit;   /* of waiters, beyond which a request does not join; 0: none */

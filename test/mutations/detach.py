@@ -12,10 +12,8 @@ MUTATIONS = [
         "redis.call(prefix .. 'PUBLISH', channel,"))],
      'test/integration/scripts/scripts_denied', ()),
     ([("the request of a client's own waiter precedes the detach",
-       ('src/lock', '    struct lw__claim *fresh = move_waiters(claim);\n\n'
-        '    lw__claim_step(claim, &input);',
-        '    struct lw__claim *fresh = NULL;\n\n    requeue_waiters(claim);\n'
-        '    lw__claim_step(claim, &input);'))],
+       ('src/lock', 'bool request_first = claim->extras->votes != NULL;',
+        'bool request_first = true;'))],
      DETACH, ('a_waiter_of_the_same*',)),
     ([('a message to stand by counts only while no request is in flight',
        ('src/hold', 'if (standby_due < m->due_us) {', 'if (standby_due < 0) {'))],

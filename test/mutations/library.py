@@ -474,7 +474,7 @@ LIMIT_MUTATIONS = [
      ('scripts/lua/rw_acquire.lua', '        full = is_full(member, limit)\n        if',
       '        full = false\n        if'))),
     ('refuses_beyond*_mutex', ('limit: a full queue counts as a refusal like any other',
-     ('src/lock', 'claim->full && !lw__machine_is_acquiring(claim->machine.phase)',
+     ('src/lock', 'claim->full && claim->machine.phase != LW__ACQUIRING',
       'claim->full && claim->machine.phase == LW__IDLE'))),
     ('local_waiters_count*', ('limit: waiters behind a hold of the client do not count',
      ('src/lock', 'count += waiters - (waiters > 0 && lw__machine_asks(claim->machine.phase));',

@@ -64,7 +64,7 @@ static bool says_again(const struct model_script_run *run)
         return false; /* a fencing token */
     }
     look_copy(text, sizeof(text), run->reply);
-    if (*text == '$') { /* a mutex: 5 numbers, 6 by mutex_turn; perhaps a type */
+    if (*text == '$') { /* a mutex: 5 numbers; perhaps a type */
         return says_again_in(strstr(text, "\r\n") + 2);
     }
     while (count < 8 && (items[count] = look_take(&rest)) != NULL) {

@@ -184,8 +184,7 @@ static void add_keys(struct diff *diff, const struct names *of, bool rw)
     arguments_add(diff, "%s", fence);
 }
 
-/* Adds `how`, which mutex_acquire.lua describes; `end` is " <lease>" there, "" for
- * mutex_turn.lua. */
+/* Adds `how`, which mutex_acquire.lua describes. */
 static void add_how(struct diff *diff, const char *end)
 {
     char place[32] = "";
@@ -227,19 +226,6 @@ static void mutex_release_fast(struct diff *diff, const struct names *of)
     arguments_add(diff, "1");
     arguments_add(diff, "%s", of->name);
     arguments_add(diff, "%s", token);
-}
-
-static void mutex_turn(struct diff *diff, const struct names *of)
-{
-    char old[64], token[64];
-
-    likely_token(diff, of->name, old, sizeof(old));
-    token_text(rng_below(&diff->rng, TOKENS), token, sizeof(token));
-    add_keys(diff, of, false);
-    arguments_add(diff, "%s", old);
-    arguments_add(diff, "%s", token);
-    arguments_add(diff, "%lld", (long long)lease(diff));
-    add_how(diff, "");
 }
 
 /* All keys, or the name's alone as while its slot is migrating. */
@@ -438,7 +424,6 @@ static const struct {
     {"mutex_acquire", mutex_acquire, 20},
     {"mutex_release", mutex_release, 12},
     {"mutex_release_fast", mutex_release_fast, 4},
-    {"mutex_turn", mutex_turn, 8},
     {"mutex_renew", mutex_renew, 5},
     {"rw_acquire", rw_acquire, 24},
     {"rw_release", rw_release, 18},
@@ -491,7 +476,7 @@ static void spoil(struct diff *diff)
 void diff_step_lock(struct diff *diff)
 {
     const struct lw__script *script;
-    uint64_t draw = rng_below(&diff->rng, 122);
+    uint64_t draw = rng_below(&diff->rng, 114);
     size_t at = 0;
     bool by_text = rng_chance(&diff->rng, 50);
 

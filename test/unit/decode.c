@@ -128,11 +128,10 @@ static void refuses_scalars(bool (*decode)(const struct lw__reply *))
 static struct lw__acquired acquired; /* the last one decoded */
 static char stranger[32];            /* its word, which ends with the reply */
 
-static bool keep_acquired(const struct lw__reply *reply, bool turn,
-                          bool (*decode)(const struct lw__reply *, bool,
-                                         struct lw__acquired *))
+static bool keep_acquired(const struct lw__reply *reply,
+                          bool (*decode)(const struct lw__reply *, struct lw__acquired *))
 {
-    bool good = decode(reply, turn, &acquired);
+    bool good = decode(reply, &acquired);
 
     (void)snprintf(stranger, sizeof(stranger), "%s",
                    good && acquired.stranger != NULL ? acquired.stranger : "");
@@ -141,32 +140,17 @@ static bool keep_acquired(const struct lw__reply *reply, bool turn,
 
 static bool as_acquired(const struct lw__reply *reply)
 {
-    return keep_acquired(reply, false, lw__decode_acquired);
-}
-
-static bool as_turn(const struct lw__reply *reply)
-{
-    return keep_acquired(reply, true, lw__decode_acquired);
+    return keep_acquired(reply, lw__decode_acquired);
 }
 
 static bool as_rw_acquired(const struct lw__reply *reply)
 {
-    return keep_acquired(reply, false, lw__decode_rw_acquired);
+    return keep_acquired(reply, lw__decode_rw_acquired);
 }
 
 static bool as_redisson_acquired(const struct lw__reply *reply)
 {
-    return keep_acquired(reply, false, lw__decode_redisson_acquired);
-}
-
-static bool as_rw_turn(const struct lw__reply *reply)
-{
-    return keep_acquired(reply, true, lw__decode_rw_acquired);
-}
-
-static bool as_redisson_turn(const struct lw__reply *reply)
-{
-    return keep_acquired(reply, true, lw__decode_redisson_acquired);
+    return keep_acquired(reply, lw__decode_redisson_acquired);
 }
 
 static bool redisson_of(size_t count, const char *const *elements)
@@ -182,15 +166,6 @@ static void test_a_grant_of_redisson_s_has_no_number(void **state)
     assert_int_equal(acquired.kind, LW__ANSWER_GRANTED);
     assert_true(acquired.fence == 0);
     assert_false(redisson_of(2, (const char *[]){"1", "1"}));
-}
-
-static void test_who_never_turns_has_no_answer_to_a_turn(void **state)
-{
-    (void)state;
-    assert_true(decoded(as_rw_acquired, ":5\r\n"));
-    assert_false(decoded(as_rw_turn, ":5\r\n"));
-    assert_true(decoded(as_redisson_acquired, "*2\r\n:1\r\n:0\r\n"));
-    assert_false(decoded(as_redisson_turn, "*2\r\n:1\r\n:0\r\n"));
 }
 
 static void test_a_place_in_the_queue(void **state)
@@ -268,12 +243,12 @@ static void test_no_array_is_no_answer_to_redisson_s(void **state)
     refuses_scalars(as_redisson_acquired);
 }
 
-static bool mutex_text(bool turn, const char *text)
+static bool mutex_text(const char *text)
 {
     char bytes[256];
 
     (void)snprintf(bytes, sizeof(bytes), "$%zu\r\n%s\r\n", strlen(text), text);
-    return decoded(turn ? as_turn : as_acquired, bytes);
+    return decoded(as_acquired, bytes);
 }
 
 static void test_a_mutex_s_grant_is_its_number(void **state)
@@ -281,64 +256,54 @@ static void test_a_mutex_s_grant_is_its_number(void **state)
     (void)state;
     assert_true(decoded(as_acquired, ":1763690000000016\r\n"));
     assert_int_equal(acquired.kind, LW__ANSWER_GRANTED);
-    assert_true(acquired.fence == 1763690000000016 && !acquired.released);
+    assert_true(acquired.fence == 1763690000000016);
     assert_true(decoded(as_acquired, ":0\r\n"));
     assert_true(acquired.fence == 0);
     assert_false(decoded(as_acquired, ":-1\r\n"));
     assert_true(decoded(as_acquired, ":9007199254740992\r\n"));
     assert_false(decoded(as_acquired, ":9007199254740993\r\n"));
-    assert_true(decoded(as_turn, ":5\r\n"));
-    assert_true(acquired.fence == 5 && acquired.released);
-    assert_true(decoded(as_turn, ":-6\r\n"));
-    assert_true(acquired.fence == 5 && !acquired.released);
-    assert_true(decoded(as_turn, ":-1\r\n"));
-    assert_true(acquired.fence == 0 && !acquired.released);
-    assert_false(decoded(as_turn, ":-9223372036854775808\r\n"));
 }
 
 static void test_a_mutex_s_refusal_is_a_line(void **state)
 {
     (void)state;
-    assert_true(mutex_text(false, "29000 2 1763690000000002 1763690000000001 1"));
+    assert_true(mutex_text("29000 2 1763690000000002 1763690000000001 1"));
     assert_int_equal(acquired.kind, LW__ANSWER_QUEUED);
     assert_int_equal(acquired.remaining_ms, 29000);
     assert_int_equal(acquired.position, 2);
     assert_true(acquired.ticket == 1763690000000001);
     assert_true(acquired.server_us == 1763690000000002);
-    assert_true(acquired.again && acquired.stranger == NULL && !acquired.released);
-    assert_true(mutex_text(false, "-1 -1 1 -1 0"));
+    assert_true(acquired.again && acquired.stranger == NULL);
+    assert_true(mutex_text("-1 -1 1 -1 0"));
     assert_int_equal(acquired.remaining_ms, -1);
     assert_false(acquired.again);
-    assert_true(mutex_text(true, "1 0 0 11 12 0"));
-    assert_true(acquired.released);
-    assert_true(mutex_text(true, "0 0 0 11 12 0 list"));
-    assert_false(acquired.released);
+    assert_true(mutex_text("0 0 11 12 0 list"));
     assert_string_equal(stranger, "list");
 }
 
 static void test_who_joins_a_mutex_s_queue_has_the_time_as_ticket(void **state)
 {
     (void)state;
-    assert_true(mutex_text(false, "2000 0 1763690000000002"));
+    assert_true(mutex_text("2000 0 1763690000000002"));
     assert_int_equal(acquired.remaining_ms, 2000);
     assert_int_equal(acquired.position, 0);
     assert_true(acquired.ticket == 1763690000000002);
     assert_true(acquired.server_us == 1763690000000002);
-    assert_true(!acquired.again && acquired.stranger == NULL && !acquired.released);
-    assert_true(mutex_text(true, "1 -2 49 12"));
+    assert_true(!acquired.again && acquired.stranger == NULL);
+    assert_true(mutex_text("-2 49 12"));
     assert_int_equal(acquired.remaining_ms, LW__NOT_TOLD);
     assert_int_equal(acquired.position, 49);
-    assert_true(acquired.ticket == 12 && acquired.server_us == 12 && acquired.released);
+    assert_true(acquired.ticket == 12 && acquired.server_us == 12);
 }
 
 static void test_a_full_queue_is_a_position_of_minus_two(void **state)
 {
     (void)state;
-    assert_true(mutex_text(false, "29000 -2 1763690000000002"));
+    assert_true(mutex_text("29000 -2 1763690000000002"));
     assert_int_equal(acquired.kind, LW__ANSWER_QUEUED);
     assert_int_equal(acquired.position, -1);
     assert_true(acquired.full);
-    assert_true(mutex_text(false, "29000 -1 1763690000000002"));
+    assert_true(mutex_text("29000 -1 1763690000000002"));
     assert_int_equal(acquired.position, -1);
     assert_false(acquired.full);
     assert_true(array_decoded(as_rw_acquired, 6,
@@ -388,14 +353,8 @@ static void test_no_other_line_is_a_mutex_s_refusal(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
-        char turn[64];
-
-        assert_false(mutex_text(false, wrong[i]));
-        (void)snprintf(turn, sizeof(turn), "1 %s", wrong[i]);
-        assert_false(mutex_text(true, turn));
+        assert_false(mutex_text(wrong[i]));
     }
-    assert_false(mutex_text(true, "2 1 2 3 4 0"));
-    assert_false(mutex_text(true, "1 2 3 4 0"));
     assert_false(decoded(as_acquired, "+1 2 3 4 0\r\n"));
     assert_false(decoded(as_acquired, "-1 2 3 4 0\r\n"));
     assert_false(decoded(as_acquired, "$-1\r\n"));
@@ -653,7 +612,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_grant_of_redisson_s_has_no_number),
-        cmocka_unit_test(test_who_never_turns_has_no_answer_to_a_turn),
         cmocka_unit_test(test_a_place_in_the_queue),
         cmocka_unit_test(test_a_place_at_the_limits),
         cmocka_unit_test(test_a_stranger_is_named),

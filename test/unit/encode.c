@@ -211,33 +211,6 @@ static void test_a_limit_of_waiters_follows_the_ticket_or_the_permits(void **sta
            SHA(RW_ACQUIRE));
 }
 
-static void test_a_turn_names_both_tokens(void **state)
-{
-    const struct lw__token previous = {UUID, 6, 500};
-    struct lw__acquire_args args = {.name = "job",
-                                    .token = token,
-                                    .previous = &previous,
-                                    .site = site,
-                                    .lease_ms = 1000,
-                                    .ticket = -1,
-                                    .wait = true,
-                                    .fence = true};
-    struct lw__buffer out = {0};
-
-    (void)state;
-    lw__encode_acquire(&out, false, &args);
-    expect(&out,
-           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
-           ":7:2000- 1000 jf~%%d~5e1f",
-           SHA(MUTEX_TURN));
-    args.wait = args.fence = false;
-    lw__encode_acquire(&out, false, &args);
-    expect(&out,
-           "EVALSHA %s 3 job lockwire:2:queue:{job} lockwire:fence " UUID ":6:500- " UUID
-           ":7:2000- 1000 n-~%%d~5e1f",
-           SHA(MUTEX_TURN));
-}
-
 static void test_a_read_write_lock_is_asked_for(void **state)
 {
     struct lw__rw rw = {.write = true, .owner = "o"};
@@ -578,7 +551,6 @@ int main(void)
         cmocka_unit_test(test_numbers_at_their_limits),
         cmocka_unit_test(test_a_mutex_is_asked_for),
         cmocka_unit_test(test_a_limit_of_waiters_follows_the_ticket_or_the_permits),
-        cmocka_unit_test(test_a_turn_names_both_tokens),
         cmocka_unit_test(test_a_read_write_lock_is_asked_for),
         cmocka_unit_test(test_a_drop_is_a_script_or_the_server_s_own_command),
         cmocka_unit_test(test_what_is_said_while_a_slot_moves),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The life of one token as traces (machine_trace.h): granted, renewed, lost, waiting,
- * canceled. Releases and reacquiring are in machine_release.c, the claim window in
- * machine_window.c, every event in every phase in machine_cells.c.
+ * canceled. Releases are in machine_release.c, the claim window in machine_window.c,
+ * every event in every phase in machine_cells.c.
  *
  * Usual course: the first test.
  */
@@ -288,7 +288,6 @@ static const struct {
                 "9899 unknown unlinked -> queued\n"
                 "9900 retry_now -> acquire, acquiring\n",
      true},
-    {TRACE_HELD "6 reacquire -> acquire, reacquiring\n", true},
     {"0 start script -> acquire, acquiring\n"
      "5 queued left=600 pos=0 -> REFUSE, queued due=205 ticket=100\n"
      "10 handed_over t=49000 fence=32 -> acquire, acquiring ticket=100\n",

@@ -29,7 +29,6 @@ static void test_asking(void **state)
     trace_cells(
         "0 start script -> acquire, acquiring\n",
         "10 granted fence=40 -> GRANT, held D=9898 fence=40\n"
-        "10 granted released fence=40 -> GRANT, held D=9898 fence=40\n"
         "10 not_granted -> acquire, acquiring\n"
         "10 queued left=9000 pos=1 -> REFUSE, queued due=6010 ticket=100\n"
         "10 queued left=9000 pos=-1 -> REFUSE, queued due=3010\n"
@@ -53,7 +52,6 @@ static void test_asking_for_nobody(void **state)
     trace_cells("0 start script -> acquire, acquiring\n"
                 "5 cancel -> acquiring\n",
                 "10 granted fence=40 -> release, releasing\n"
-                "10 granted released fence=40 -> release, releasing\n"
                 "10 not_granted -> release, releasing\n"
                 "10 queued left=9000 pos=1 -> release, releasing ticket=100\n"
                 "10 queued left=9000 pos=-1 -> END, ended\n"
@@ -68,37 +66,6 @@ static void test_asking_for_nobody(void **state)
                 "10 handed_over t=50010 fence=32 -> acquiring\n"
                 "10 standby window=2000 -> acquiring due=2012\n"
                 "10 retry_now -> acquiring\n");
-}
-
-static void test_asking_in_a_turn(void **state)
-{
-    (void)state;
-    trace_cells(
-        TRACE_HELD "8 reacquire -> acquire, reacquiring\n",
-        "10 granted fence=40 -> RELEASED ENOTHELD, GRANT, held D=9906 fence=40\n"
-        "10 granted released fence=40 -> RELEASED OK, GRANT, held D=9906 fence=40\n"
-        "10 not_granted -> acquire, reacquiring\n"
-        "10 queued left=9000 pos=1 -> RELEASED ENOTHELD, REFUSE, queued due=6010 "
-        "ticket=100\n"
-        "10 queued left=9000 pos=-1 -> RELEASED ENOTHELD, REFUSE, queued due=3010\n"
-        "10 queued left=9000 pos=-1 joins -> RELEASED ENOTHELD, REFUSE, acquire, "
-        "acquiring\n"
-        "10 queued left=9000 pos=1 again -> RELEASED ENOTHELD, REFUSE, acquire, "
-        "acquiring "
-        "ticket=100\n"
-        "10 deadlock -> RELEASED ENOTHELD, FAIL EDEADLOCK, END, ended\n"
-        "10 not_adopted -> RELEASED ECONN, FAIL ENOTHELD, END, ended\n"
-        "10 unknown -> reacquire_due due=60\n"
-        "10 unknown unlinked -> reacquire_due\n"
-        "10 unknown unsent unlinked -> reacquire_due\n"
-        "10 refused -> RELEASED EREDIS, FAIL EREDIS, release, releasing\n"
-        "10 refused unsent -> RELEASED EREDIS, FAIL EREDIS, END, ended\n"
-        "10 queued released left=9000 pos=1 -> RELEASED OK, REFUSE, queued due=6010 "
-        "ticket=100\n"
-        "10 handed_over t=50010 fence=32 -> reacquiring\n"
-        "10 standby window=2000 -> reacquiring due=2012\n"
-        "10 retry_now -> reacquiring\n"
-        "10 cancel -> reacquiring\n");
 }
 
 static void test_queued(void **state)
@@ -125,41 +92,12 @@ static void test_queued_without_a_place(void **state)
                 "10 cancel -> END, ended\n");
 }
 
-static void test_queued_in_an_unknown_turn(void **state)
-{
-    (void)state;
-    trace_cells(TRACE_HELD "6 reacquire -> acquire, reacquiring\n"
-                           "8 unknown -> reacquire_due due=58\n",
-                "58 handed_over t=50010 fence=32 -> acquire, reacquiring\n"
-                "58 handed_over s=8 tau=50008 t=50010 fence=32 -> RELEASED OK, GRANT, "
-                "held_by_message D=1987.98 fence=32 due=510\n"
-                "58 retry_now -> acquire, reacquiring\n"
-                "58 cancel -> reacquire_due due=58\n"
-                "58 due -> acquire, reacquiring\n");
-}
-
-static void test_queued_in_a_turn_for_nobody(void **state)
-{
-    (void)state;
-    trace_cells(TRACE_HELD "6 reacquire -> acquire, reacquiring\n"
-                           "7 cancel -> reacquiring\n"
-                           "8 unknown unlinked -> reacquire_due due=9898\n",
-                "10 handed_over t=50010 fence=32 -> acquire, reacquiring\n"
-                "10 standby window=2000 -> reacquire_due due=2012\n"
-                "10 retry_now -> acquire, reacquiring\n"
-                "9898 cancel -> RELEASED EUNKNOWN, release, releasing\n"
-                "9898 retry_now -> RELEASED EUNKNOWN, release, releasing\n"
-                "9898 due -> RELEASED EUNKNOWN, release, releasing\n"
-                "9897 due -> reacquire_due due=9898\n");
-}
-
 static void test_held(void **state)
 {
     (void)state;
     trace_cells(TRACE_HELD, "10 renewed lease=10000 -> held D=9898 fence=7\n"
                             "10 lost_on_server -> LOST, END, ended\n"
                             "10 release -> release, releasing\n"
-                            "10 reacquire -> acquire, reacquiring\n"
                             "10 undelivered -> acquire, acquiring\n"
                             "10 shorten lease=5000 -> held D=4958 fence=7\n"
                             "10 voted D=5000 -> held D=5000 fence=7\n"
@@ -177,7 +115,6 @@ static void test_held_by_message(void **state)
                 "10 renewed lease=10000 -> held D=9898 fence=32\n"
                 "10 lost_on_server -> LOST, END, ended\n"
                 "10 release -> release, releasing\n"
-                "10 reacquire -> acquire, reacquiring\n"
                 "10 undelivered -> acquire, acquiring\n"
                 "10 shorten lease=1000 -> held_by_message D=998 fence=32 due=508\n"
                 "10 voted D=1000 -> held_by_message D=1000 fence=32 due=508\n"
@@ -240,11 +177,8 @@ int main(void)
         cmocka_unit_test(test_idle),
         cmocka_unit_test(test_asking),
         cmocka_unit_test(test_asking_for_nobody),
-        cmocka_unit_test(test_asking_in_a_turn),
         cmocka_unit_test(test_queued),
         cmocka_unit_test(test_queued_without_a_place),
-        cmocka_unit_test(test_queued_in_an_unknown_turn),
-        cmocka_unit_test(test_queued_in_a_turn_for_nobody),
         cmocka_unit_test(test_held),
         cmocka_unit_test(test_held_by_message),
         cmocka_unit_test(test_lapsed),

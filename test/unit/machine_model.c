@@ -146,10 +146,6 @@ void model_run(struct model *model, int64_t now_us, int64_t lease_us,
     default:
         if (answer.outcome == 0) {
             refuse(model, us, &answer, reply);
-            reply->queued.released = answer.released != 0;
-            reply->queued.asked_to_join = call->kind == MODEL_TURN && call->wait;
-        } else {
-            reply->granted.released = answer.released != 0;
         }
     }
 }

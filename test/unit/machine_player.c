@@ -105,12 +105,10 @@ static void send(struct player *p, unsigned actions)
     }
     launch(p, &p->ask,
            (struct model_call){
-               .kind = actions & LW__SEND_RELEASE                 ? MODEL_RELEASE
-                       : actions & LW__SEND_TRY                   ? MODEL_TRY
-                       : lw__machine_reacquires(p->machine.phase) ? MODEL_TURN
-                                                                  : MODEL_ACQUIRE,
+               .kind = actions & LW__SEND_RELEASE ? MODEL_RELEASE
+                       : actions & LW__SEND_TRY   ? MODEL_TRY
+                                                  : MODEL_ACQUIRE,
                .token = p->token,
-               .old = p->previous,
                .wait = !p->machine.unwanted,
                .ticket = p->machine.ticket,
            });
@@ -195,15 +193,6 @@ static void start(struct player *p)
                                .start = {.first_script = chance(50)}});
 }
 
-static void turn(struct player *p)
-{
-    world.turns++;
-    p->previous = p->token;
-    p->token = MODEL_TOKEN(p->client, ++p->number);
-    step(p, (struct lw__input){.event = LW__EV_REACQUIRE,
-                               .reacquire = {.window_us = p->machine.window_us}});
-}
-
 /* Makes the caller's next move. */
 void player_act(struct player *p)
 {
@@ -211,16 +200,11 @@ void player_act(struct player *p)
     if (p->machine.phase == LW__ENDED || p->machine.phase == LW__IDLE) {
         start(p);
     } else if (lw__machine_holds(p->machine.phase) && p->told) {
-        if (!world.calm && chance(40)) {
-            turn(p);
-        } else {
-            event(p, LW__EV_RELEASE);
-        }
+        event(p, LW__EV_RELEASE);
     } else if (p->machine.phase == LW__EXPIRED && chance(20)) {
         event(p, LW__EV_RELEASE);
     } else if (!p->wants_out && !world.calm && chance(50) &&
-               (lw__machine_is_acquiring(p->machine.phase) ||
-                lw__machine_is_queued(p->machine.phase))) {
+               (p->machine.phase == LW__ACQUIRING || p->machine.phase == LW__QUEUED)) {
         p->wants_out = true;
         event(p, LW__EV_CANCEL);
     }

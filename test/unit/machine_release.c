@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The end of a token as traces (machine_trace.h): releases whose replies are lost, late
- * or "not held"; and reacquiring, when a fresh token takes its place.
+ * or "not held".
  *
- * Usual course: machine.c's first test; here test_a_turn_is_granted_or_queued.
+ * Usual course: machine.c's first test.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -152,89 +152,6 @@ static void test_given_back_for_a_token_long_gone(void **state)
                 "2000 due -> RELEASED EUNKNOWN, END, ended\n");
 }
 
-/* ---- reacquiring ---- */
-
-static void test_a_turn_is_granted_or_queued(void **state)
-{
-    (void)state;
-    trace_check(
-        TRACE_HELD
-        "100 reacquire -> acquire, reacquiring\n"
-        "101 granted released fence=23 -> RELEASED OK, GRANT, held D=9998 fence=23\n"
-        "200 reacquire -> acquire, reacquiring\n"
-        "201 queued released left=2000 pos=3 -> RELEASED OK, REFUSE, queued due=2865 "
-        "ticket=100\n"
-        "2865 due -> acquire, acquiring ticket=100\n"
-        "2866 granted fence=55 -> GRANT, held D=12763 fence=55\n");
-    trace_check(
-        TRACE_HELD
-        "100 reacquire -> acquire, reacquiring\n"
-        "101 granted fence=23 -> RELEASED ENOTHELD, GRANT, held D=9998 fence=23\n");
-}
-
-static void test_a_turn_with_its_answer_lost(void **state)
-{
-    (void)state;
-    trace_check(TRACE_HELD
-                "100 reacquire -> acquire, reacquiring\n"
-                "5000 unknown unlinked -> reacquire_due\n"
-                "6000 retry_now -> acquire, reacquiring\n"
-                "6001 granted fence=40 -> RELEASED OK, GRANT, held D=15898 fence=40\n");
-    trace_check(
-        TRACE_HELD
-        "100 reacquire -> acquire, reacquiring\n"
-        "101 unknown unsent unlinked -> reacquire_due\n"
-        "9898 retry_now -> acquire, reacquiring\n"
-        "9899 unknown -> reacquire_due due=9949\n"
-        "9949 due -> acquire, reacquiring\n"
-        "9950 queued left=2000 pos=-1 -> RELEASED ENOTHELD, REFUSE, queued due=12614\n");
-}
-
-/* Only the reacquire script can have queued the next token, so that it has also released
- * the previous one. */
-static void test_a_turn_known_by_a_message(void **state)
-{
-    (void)state;
-    trace_check(TRACE_HELD
-                "100 reacquire -> acquire, reacquiring\n"
-                "150 unknown -> reacquire_due due=200\n"
-                "180 handed_over s=90 tau=60000 t=60080 fence=64 -> RELEASED OK, GRANT, "
-                "held_by_message D=2147.2 fence=64 due=670\n"
-                "300 release -> release, releasing\n"
-                "301 released released -> RELEASED OK, END, ended\n");
-}
-
-/* The reply still matters for the release, until the previous token's D. */
-static void test_a_turn_given_up(void **state)
-{
-    (void)state;
-    trace_check(TRACE_HELD "100 reacquire -> acquire, reacquiring\n"
-                           "120 cancel -> reacquiring\n"
-                           "150 unknown -> reacquire_due due=200\n"
-                           "200 due -> acquire, reacquiring\n"
-                           "201 granted fence=40 -> RELEASED OK, release, releasing\n"
-                           "202 released released -> RELEASED OK, END, ended\n");
-    trace_check(TRACE_HELD "100 reacquire -> acquire, reacquiring\n"
-                           "150 unknown unlinked -> reacquire_due\n"
-                           "151 cancel -> reacquire_due due=9898\n"
-                           "9898 due unlinked -> RELEASED EUNKNOWN, release, releasing\n"
-                           "9898 unknown unsent unlinked -> release_due due=19898\n"
-                           "19898 due -> RELEASED EUNKNOWN, END, ended\n");
-    trace_check(TRACE_HELD "100 reacquire -> acquire, reacquiring\n"
-                           "100 unknown unsent unlinked -> reacquire_due\n"
-                           "151 cancel -> reacquire_due due=9898\n"
-                           "9898 due -> RELEASED ECONN, END, ended\n");
-}
-
-static void test_a_turn_refused(void **state)
-{
-    (void)state;
-    trace_check(TRACE_HELD
-                "100 reacquire -> acquire, reacquiring\n"
-                "150 refused -> RELEASED EREDIS, FAIL EREDIS, release, releasing\n"
-                "151 released -> RELEASED OK, END, ended\n");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,11 +164,6 @@ int main(void)
         cmocka_unit_test(test_a_release_that_no_server_could_execute_is_no_unknown_one),
         cmocka_unit_test(test_released_but_more_to_do),
         cmocka_unit_test(test_given_back_for_a_token_long_gone),
-        cmocka_unit_test(test_a_turn_is_granted_or_queued),
-        cmocka_unit_test(test_a_turn_with_its_answer_lost),
-        cmocka_unit_test(test_a_turn_known_by_a_message),
-        cmocka_unit_test(test_a_turn_given_up),
-        cmocka_unit_test(test_a_turn_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,6 @@ static const char *const events[] = {
     [LW__EV_DUE] = "due",
     [LW__EV_CANCEL] = "cancel",
     [LW__EV_RELEASE] = "release",
-    [LW__EV_REACQUIRE] = "reacquire",
     [LW__EV_UNDELIVERED] = "undelivered",
     [LW__EV_LOST_LOCALLY] = "lost_locally",
     [LW__EV_NOT_ADOPTED] = "not_adopted",
@@ -51,10 +50,9 @@ static const char *const events[] = {
 
 const char *trace_phase(enum lw__phase phase)
 {
-    static const char *const phases[] = {
-        "idle", "acquiring",       "reacquiring", "queued",    "reacquire_due",
-        "held", "held_by_message", "expired",     "releasing", "release_due",
-        "ended"};
+    static const char *const phases[] = {"idle",      "acquiring",       "queued",
+                                         "held",      "held_by_message", "expired",
+                                         "releasing", "release_due",     "ended"};
 
     return phases[phase];
 }
@@ -116,11 +114,7 @@ static bool *flag_of(struct lw__input *in, const char *word)
         {LW__EV_START, "script", &in->start.first_script},
         {LW__EV_START, "behind", &in->start.behind},
         {LW__EV_QUEUED, "again", &in->queued.again},
-        {LW__EV_QUEUED, "joins", &in->queued.asked_to_join},
         {LW__EV_RELEASED, "again", &in->released.again},
-        {LW__EV_GRANTED, "released", &in->granted.released},
-        {LW__EV_QUEUED, "released", &in->queued.released},
-        {LW__EV_DEADLOCK, "released", &in->deadlock.released},
         {LW__EV_RELEASED, "released", &in->released.released},
         {LW__EV_NOT_GRANTED, "set", &in->not_granted.set_done},
         {LW__EV_RELEASE, "detaches", &in->release.detaches},
@@ -173,7 +167,6 @@ static void read_field(struct lw__input *in, const char *word)
         {LW__EV_HANDED_OVER, "fence", (int64_t *)&in->handed_over.fence, false},
         {LW__EV_GRANTED, "fence", (int64_t *)&in->granted.fence, false},
         {LW__EV_STANDBY, "window", &in->standby.window_us, true},
-        {LW__EV_REACQUIRE, "window", &in->reacquire.window_us, true},
         {LW__EV_RENEWED, "lease", &in->renewed.lease_us, true},
         {LW__EV_RENEWED, "wanted", &in->renewed.wanted_us, true},
         {LW__EV_SHORTEN, "lease", &in->shorten.lease_us, true},
@@ -260,9 +253,6 @@ static struct lw__input usual(const struct trace *trace, enum lw__event event)
     case LW__EV_VOTED:
         in.voted.deadline_us = m->deadline_us;
         in.voted.wanted_us = m->lease_us;
-        break;
-    case LW__EV_REACQUIRE:
-        in.reacquire.window_us = m->window_us;
         break;
     case LW__EV_LOST_LOCALLY:
         in.lost_locally.at_us = m->deadline_us;

@@ -3,7 +3,7 @@
  * A random walk: several processes, each with one token at a time, and a foreign client
  * want the same name of a model of one server (machine_model.h). Commands and messages
  * are slow, are lost before or after they ran, run late from a dead connection, come
- * twice. Processes stall. Callers give up, hold, reacquire. The server's clock runs at
+ * twice. Processes stall. Callers give up, hold. The server's clock runs at
  * another rate. Now and then the world is calm, and every player must be served.
  *
  * After every step: a token that counts as held has the name in the server at least until
@@ -286,13 +286,11 @@ static void walk(uint64_t seed)
         }
         be_calm();
     }
-    print_message("seed %llu: %lu steps, %lu grants (%lu by message), %lu turns, "
+    print_message("seed %llu: %lu steps, %lu grants (%lu by message), "
                   "%lu losses, %lu calms, %lld s\n",
                   (unsigned long long)seed, world.steps, world.grants, world.by_message,
-                  world.turns, world.losses, world.calms,
-                  (long long)(world.now_us / 1000000));
-    assert_true(world.grants > 0 && world.by_message > 0 && world.turns > 0 &&
-                world.losses > 0);
+                  world.losses, world.calms, (long long)(world.now_us / 1000000));
+    assert_true(world.grants > 0 && world.by_message > 0 && world.losses > 0);
 }
 
 static void test_random_walk(void **state)

@@ -34,11 +34,11 @@ struct command {
 struct player {
     struct lw__machine machine;
     struct command ask, renewal;
-    int client, number, token, previous;
+    int client, number, token;
     int64_t margin_us;
     bool linked, told;
     bool haunted;   /* a command of its token may still run from a dead connection */
-    bool wants_out; /* its caller has given up: it reacquires no more */
+    bool wants_out; /* its caller has given up */
     int64_t stalled_until_us, link_up_us, act_us, tell_us, renew_us;
     int64_t last_run_us; /* commands of one connection run in order */
     int64_t pair_sent_us, pair_server_us;
@@ -59,7 +59,7 @@ struct world {
     int64_t now_us, stranger_us;
     uint64_t last_fence;
     bool calm;
-    unsigned long steps, grants, by_message, turns, losses, calms;
+    unsigned long steps, grants, by_message, losses, calms;
 };
 extern struct world world;
 

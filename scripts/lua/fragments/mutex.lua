@@ -7,8 +7,8 @@
 --
 -- A fragment. It offers request(), and refuse(), hand_over(), marked() and mark_queued(),
 -- of which that consists. It expects `name`, `queue` and `fence`, the keys, `how`, which
--- mutex_acquire.lua describes, and `numbers` (mutex_hand_over.lua). mutex_acquire.lua and
--- mutex_turn.lua include it, within slow().
+-- mutex_acquire.lua describes, and `numbers` (mutex_hand_over.lua). mutex_acquire.lua
+-- includes it, within slow().
 --
 -- Happy path: request() puts the token into the queue; a later release hands over to it.
 --

@@ -2,9 +2,9 @@
 -- Statements that hand over the lock to the first live waiter, and have the next one
 -- stand by.
 --
--- A fragment, inlined where the lock is free or is being released: in mutex_release.lua,
--- in mutex_turn.lua and in a function of mutex.lua. It is no function itself, because to
--- create one at each call of a script costs as much as a command. It expects
+-- A fragment, inlined where the lock is free or is being released: in mutex_release.lua
+-- and in a function of mutex.lua. It is no function itself, because to create one at each
+-- call of a script costs as much as a command. It expects
 --   `name`, `queue`, `fence`: the keys;
 --   `numbers`: Lua's format for a fencing token in a message (%d, or %.0f if an integer
 --     of C's may be too small), a blank, and the server's short id;

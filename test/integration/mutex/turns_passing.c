@@ -51,8 +51,8 @@ static void b_holds_and_c_waits(uint32_t lease_of_B)
     C = unrenewed("C");
 }
 
-/* C would lose the lock before its renewal is answered. A re-acquire requests a whole
- * lease from Redis instead. */
+/* C would lose the lock before its renewal is answered. B's release and a request of its
+ * own give it a whole lease instead. */
 static void what_is_left_of_a_lease_is_not_passed(void **state)
 {
     uint64_t passed;
@@ -248,11 +248,11 @@ static void a_renewal_in_flight_makes_it_a_grant_of_its_own(void **state)
     assert_int_in_range(lw_lock_remaining_ms(C->lock), LEASE_MS / 2, LEASE_MS);
 }
 
-/* The reply to a re-acquire is lost, and its handle is gone when the lock is handed over
- * to it. The message does not count while there is no command link whose server could
- * have sent it. The next request finds that the release before it was done, and the lock
- * is released. */
-static void a_hand_over_to_a_turn_that_nobody_wants_is_let_go(void **state)
+/* The replies to a release and to the request behind it are lost, and that request's
+ * handle is gone when the lock is handed over to it. The message does not count while
+ * there is no command link whose server could have sent it. The next request finds that
+ * the release before it was done, and the lock is released. */
+static void a_hand_over_to_a_request_without_a_waiter_is_released(void **state)
 {
     (void)state;
     start_turning();
@@ -265,7 +265,7 @@ static void a_hand_over_to_a_turn_that_nobody_wants_is_let_go(void **state)
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     release_hold(A);
     EXPECT("X granted");
-    wait_queued("x", 1); /* the re-acquire */
+    wait_queued("x", 1); /* the request behind the release */
     proxy_refuse(proxy, true);
     proxy_cut(proxy, COMMANDS);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
@@ -279,13 +279,11 @@ static void a_hand_over_to_a_turn_that_nobody_wants_is_let_go(void **state)
     assert_int_equal(lw_lock_state(Y->lock), LW_HELD);
 }
 
-/* A reply grants the lock before the hand-over message comes. The message comes while a
- * re-acquire ends the token. The re-acquire is sent twice, since the server does not know
- * its script. */
-static void a_late_message_gives_back_nothing_that_a_turn_ends(void **state)
+/* A reply grants the lock before the hand-over message comes. The message comes while the
+ * release of the token is in flight. */
+static void a_late_message_releases_nothing_that_is_being_released(void **state)
 {
     (void)state;
-    redis_text("SCRIPT FLUSH");
     proxy = proxy_start(stage.server.path, false);
     a = peer_start_at("a", proxy->url, client_of(.local_turns = 2));
     peer_wait_ready(a);
@@ -329,8 +327,8 @@ int main(void)
         STAGE_TEST(numbers_of_a_lost_server_are_not_passed),
         STAGE_TEST(numbers_are_not_passed_while_there_is_no_server),
         STAGE_TEST(a_renewal_in_flight_makes_it_a_grant_of_its_own),
-        STAGE_TEST(a_hand_over_to_a_turn_that_nobody_wants_is_let_go),
-        STAGE_TEST(a_late_message_gives_back_nothing_that_a_turn_ends),
+        STAGE_TEST(a_hand_over_to_a_request_without_a_waiter_is_released),
+        STAGE_TEST(a_late_message_releases_nothing_that_is_being_released),
     };
 
     return STAGE_RUN(tests);

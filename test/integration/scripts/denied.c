@@ -58,7 +58,6 @@ enum { ENDS = sizeof(ends) / sizeof(ends[0]) };
 static const enum lw__script_id scripts[] = {
     LW__SCRIPT_MUTEX_ACQUIRE,    LW__SCRIPT_MUTEX_ACQUIRE,
     LW__SCRIPT_MUTEX_RELEASE,    LW__SCRIPT_MUTEX_RELEASE,
-    LW__SCRIPT_MUTEX_TURN,       LW__SCRIPT_MUTEX_TURN,
     LW__SCRIPT_MUTEX_RENEW,      LW__SCRIPT_MUTEX_RELEASE_FAST,
     LW__SCRIPT_MUTEX_DETACH,     LW__SCRIPT_MUTEX_ADOPT,
     LW__SCRIPT_MUTEX_ADOPT,      LW__SCRIPT_RW_DETACH,
@@ -181,13 +180,7 @@ static struct script_answer send_call(const struct call *call)
     switch (call->script) {
     case LW__SCRIPT_MUTEX_ACQUIRE:
         return mutex_answer(script_run(&server, call->script, 3, KEYS, token->text,
-                                       script_how_long(how, LEASE), NULL),
-                            false);
-    case LW__SCRIPT_MUTEX_TURN:
-        return mutex_answer(script_run(&server, call->script, 3, KEYS,
-                                       tokens[call->old].text, token->text, "600000", how,
-                                       NULL),
-                            true);
+                                       script_how_long(how, LEASE), NULL));
     case LW__SCRIPT_MUTEX_RELEASE:
         return script_run(&server, call->script, 3, KEYS, token->text, script_numbers,
                           NULL);
@@ -244,8 +237,7 @@ static bool is_rw(enum lw__script_id script)
 /* Returns true for a script that replaces one token by another. */
 static bool replaces(enum lw__script_id script)
 {
-    return script == LW__SCRIPT_MUTEX_TURN || script == LW__SCRIPT_MUTEX_ADOPT ||
-           script == LW__SCRIPT_RW_ADOPT;
+    return script == LW__SCRIPT_MUTEX_ADOPT || script == LW__SCRIPT_RW_ADOPT;
 }
 
 /* Chooses a call, often one whose token is a holder's. */
@@ -488,9 +480,6 @@ static bool is_true(const struct call *call, const struct script_answer *answer,
     case LW__SCRIPT_MUTEX_ACQUIRE:
     case LW__SCRIPT_RW_ACQUIRE:
         return is_true_of(n, after, token);
-    case LW__SCRIPT_MUTEX_TURN:
-        return n[0] == before->held[call->old] && !after->held[call->old] &&
-               after->place[call->old] < 0 && is_true_of(n + 1, after, token);
     case LW__SCRIPT_MUTEX_RELEASE:
         return n[0] % 2 == was && !is && after->place[token] < 0;
     case LW__SCRIPT_RW_RELEASE:

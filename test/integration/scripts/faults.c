@@ -48,7 +48,8 @@ static void who_may_not_tell_leaves_the_last_of_a_queue_its_place(const char *ru
                    script_get(&server, "ZSCORE " QUEUE " %s", t2));
     script_do(&server, "PEXPIRE " QUEUE " 60000");
     script_server_become(&server, rule);
-    assert_int_equal(turn(t1, t3, "0").n[1], 0);
+    assert_int_equal(release(t1), 1);
+    refused(acquire(t3, LEASE, 0, NO_TICKET), -1);
     assert_free();
     assert_string_equal(script_get(&server, "ZSCORE " QUEUE " %s", t2), ticket);
     assert_true(script_do(&server, "PTTL " QUEUE) <= 60000);
@@ -122,7 +123,6 @@ static void a_read_only_server_tells_nobody(void **state)
     script_do(&server, "REPLICAOF 127.0.0.1 1");
     assert_read_only(
         script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, t1, NUMBERS, NULL));
-    assert_read_only(turn(t1, t3, NULL));
     assert_read_only(rw_release(t1, "w", "A"));
     script_do(&server, "REPLICAOF NO ONE");
     script_do(&server, "DEL n rw"); /* free, with a queue */
@@ -271,12 +271,12 @@ static void without_a_command_no_hand_over_is_announced(const char *rule)
 {
     granted(acquire(t1, LEASE, 1, NO_TICKET));
     refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
+    refused(acquire(t3, LEASE, 1, NO_TICKET), 1);
     script_server_become(&server, rule);
     assert_true(
         script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 3, KEYS, t1, NUMBERS, NULL).error);
     assert_holder(t1);
-    assert_true(turn(t1, t3, NULL).error);
-    assert_free();
+    expire();
     assert_true(acquire(t4, LEASE, 0, NO_TICKET).error);
     assert_free();
     assert_string_equal(script_get(&server, "ZRANGE " QUEUE " 0 0"), t2);
@@ -284,7 +284,7 @@ static void without_a_command_no_hand_over_is_announced(const char *rule)
     script_server_become(&server, NULL);
     assert_int_equal(release(t1), 0);
     script_client_turn(&b, t2);
-    script_client_standby(&a, t3, 50000); /* the turn had queued t3 */
+    script_client_standby(&a, t3, 50000);
 }
 
 static void without_set_no_hand_over_is_announced(void **state)
@@ -391,8 +391,6 @@ static void without_incrby_nobody_is_granted_a_lock(void **state)
 /* An account that was set up for an earlier version lacks ZREVRANK. */
 static void without_zrevrank_they_queue_all_the_same(void **state)
 {
-    struct script_answer answer;
-
     (void)state;
     script_server_become(&server, "-zrevrank");
     granted(acquire(t1, LEASE, 1, NO_TICKET));
@@ -401,8 +399,8 @@ static void without_zrevrank_they_queue_all_the_same(void **state)
     refused(acquire(t2, LEASE, 1, NO_TICKET), 0); /* behind a marked holder */
     assert_true(script_do(&server, "PTTL " QUEUE) > 0);
     refused(acquire(t3, LEASE, 1, NO_TICKET), 1);
-    answer = turn(t1, t4, NULL);
-    assert_false(answer.error);
+    refused(acquire(t4, LEASE, 1, NO_TICKET), 2);
+    assert_int_equal(release(t1), 1);
     assert_marked(t2);
     assert_string_equal(script_get(&server, "ZRANGE " QUEUE " 0 0"), t3);
     assert_string_equal(script_get(&server, "ZRANGE " QUEUE " 1 1"), t4);
@@ -444,7 +442,8 @@ static void out_of_memory_nothing_is_granted_or_queued(void **state)
     assert_int_equal(script_do(&server, "EXISTS " RW_QUEUE), 0);
 }
 
-static void out_of_memory_a_mutex_is_renewed_released_passed_and_claimed(void **state)
+static void out_of_memory_a_mutex_is_renewed_handed_over_claimed_and_released(
+    void **state)
 {
     struct script_answer answer;
 
@@ -452,6 +451,7 @@ static void out_of_memory_a_mutex_is_renewed_released_passed_and_claimed(void **
     granted(acquire(t1, LEASE, 1, NO_TICKET));
     refused(acquire(t2, LEASE, 1, NO_TICKET), 0);
     refused(acquire(t4, LEASE, 1, NO_TICKET), 1);
+    refused(acquire(t3, LEASE, 1, NO_TICKET), 2);
     run_out_of_memory();
     answer = script_run(&server, LW__SCRIPT_MUTEX_RENEW, 1, "n", t1, "900000", NULL);
     assert_int_equal(answer.n[0], 1);
@@ -459,14 +459,15 @@ static void out_of_memory_a_mutex_is_renewed_released_passed_and_claimed(void **
     assert_holder(t2);
     script_client_turn(&b, t2);
     granted(acquire(t2, LEASE, 1, NO_TICKET));
-    answer = turn(t2, t3, NULL);
-    assert_int_equal(answer.n[0], 1);
+    assert_int_equal(release(t2), 1);
+    assert_oom(
+        acquire(t1, LEASE, 1, NO_TICKET)); /* as a client that follows its release */
     script_client_turn(&b, t4);
+    script_client_standby(&a, t3, 30000);
     assert_int_equal(release(t4), 1);
     script_client_turn(&a, t3);
-    answer = turn(t3, t1, NULL);
-    assert_int_equal(answer.n[0] + answer.n[1], 2);
-    assert_int_equal(release(t1), 1);
+    assert_int_equal(release(t3), 1);
+    assert_free();
 }
 
 static void out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over(
@@ -575,7 +576,7 @@ int main(void)
         TOKENS_TEST(without_incrby_nobody_is_granted_a_lock),
         TOKENS_TEST(without_zrevrank_they_queue_all_the_same),
         TOKENS_TEST(out_of_memory_nothing_is_granted_or_queued),
-        TOKENS_TEST(out_of_memory_a_mutex_is_renewed_released_passed_and_claimed),
+        TOKENS_TEST(out_of_memory_a_mutex_is_renewed_handed_over_claimed_and_released),
         TOKENS_TEST(out_of_memory_a_read_write_lock_is_renewed_released_and_handed_over),
         TOKENS_TEST(out_of_memory_a_break_that_finds_nothing_is_answered),
         TOKENS_TEST(out_of_memory_a_vanished_hold_s_renewal_serves_the_queue),

@@ -29,11 +29,9 @@ static void a_free_name_is_granted_with_a_number(void **state)
 
 static void no_number_is_drawn_where_none_is_wanted(void **state)
 {
-    struct script_answer answer = mutex_answer(
-        script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, KEYS,
-                   script_token(&a, 1, WINDOW),
-                   script_how_long(script_how(1, NO_TICKET, 0), LEASE), NULL),
-        false);
+    struct script_answer answer = mutex_answer(script_run(
+        &server, LW__SCRIPT_MUTEX_ACQUIRE, 3, KEYS, script_token(&a, 1, WINDOW),
+        script_how_long(script_how(1, NO_TICKET, 0), LEASE), NULL));
 
     (void)state;
     assert_int_equal(granted(answer), 0);

@@ -258,8 +258,7 @@ static bool choose_adopter(struct call *call, bool rw)
 /* Returns true for a script that may put the call's token into a queue. */
 static bool may_queue(enum lw__script_id script)
 {
-    return script == LW__SCRIPT_MUTEX_ACQUIRE || script == LW__SCRIPT_MUTEX_TURN ||
-           script == LW__SCRIPT_RW_ACQUIRE;
+    return script == LW__SCRIPT_MUTEX_ACQUIRE || script == LW__SCRIPT_RW_ACQUIRE;
 }
 
 /* Chooses what a client would most likely do: a holder releases, others request. */
@@ -267,7 +266,7 @@ static struct call random_call(void)
 {
     static const enum lw__script_id mutex[] = {
         LW__SCRIPT_MUTEX_ACQUIRE, LW__SCRIPT_MUTEX_ACQUIRE, LW__SCRIPT_MUTEX_RELEASE,
-        LW__SCRIPT_MUTEX_TURN,    LW__SCRIPT_MUTEX_RENEW,   LW__SCRIPT_MUTEX_RELEASE_FAST,
+        LW__SCRIPT_MUTEX_RELEASE, LW__SCRIPT_MUTEX_RENEW,   LW__SCRIPT_MUTEX_RELEASE_FAST,
         LW__SCRIPT_MUTEX_DETACH,  LW__SCRIPT_MUTEX_ADOPT,
     };
     static const enum lw__script_id rw[] = {
@@ -301,8 +300,7 @@ static struct call random_call(void)
     call.ticket = roll(3) ? world.tickets[call.token] : MODEL_NO_TICKET;
     if (((call.script == LW__SCRIPT_RW_ADOPT || call.script == LW__SCRIPT_MUTEX_ADOPT) &&
          !choose_adopter(&call, is_rw)) ||
-        (may_queue(call.script) && world.tokens[call.token].adopts) ||
-        (call.script == LW__SCRIPT_MUTEX_TURN && call.old == call.token)) {
+        (may_queue(call.script) && world.tokens[call.token].adopts)) {
         call.script = is_rw ? LW__SCRIPT_RW_RENEW : LW__SCRIPT_MUTEX_RENEW;
     }
     return call;

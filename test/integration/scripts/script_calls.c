@@ -92,7 +92,7 @@ const char *script_how_long(const char *how, long long lease)
     return text;
 }
 
-struct script_answer mutex_answer(struct script_answer answer, bool turn)
+struct script_answer mutex_answer(struct script_answer answer)
 {
     struct script_answer ret = {.error = answer.error};
     char *at = answer.text, *end;
@@ -100,15 +100,9 @@ struct script_answer mutex_answer(struct script_answer answer, bool turn)
 
     if (answer.error || answer.count > 0) {
         memcpy(ret.text, answer.text, sizeof(ret.text));
-        if (!answer.error && turn) {
-            ret.n[ret.count++] = answer.n[0] >= 0;
-        }
         ret.n[ret.count++] = 1;
-        ret.n[ret.count++] = turn && answer.n[0] < 0 ? -1 - answer.n[0] : answer.n[0];
+        ret.n[ret.count++] = answer.n[0];
         return ret;
-    }
-    if (turn) {
-        ret.n[ret.count++] = strtoll(at, &at, 10);
     }
     ret.n[ret.count++] = 0;
     for (int i = 0; i < 5 && (i < 3 || *at); i++) {
@@ -127,8 +121,7 @@ struct script_answer acquire(const char *token, int lease, int wait, long long t
 {
     return mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_ACQUIRE, 3, KEYS, token,
                                    script_how_long(script_how(wait, ticket, 1), lease),
-                                   NULL),
-                        false);
+                                   NULL));
 }
 
 long long first_of(struct script_answer answer, int count)
@@ -158,16 +151,6 @@ long long drop_anyway(const char *token)
     return first_of(
         script_run(&server, LW__SCRIPT_MUTEX_RELEASE_FAST, 1, "n", token, "anyway", NULL),
         1);
-}
-
-struct script_answer turn(const char *old, const char *token, const char *wait)
-{
-    int waits = wait == NULL || *wait != '0';
-
-    return mutex_answer(script_run(&server, LW__SCRIPT_MUTEX_TURN, 3, KEYS, old, token,
-                                   script_number(LEASE), script_how(waits, NO_TICKET, 1),
-                                   NULL),
-                        true);
 }
 
 long long detach(const char *token, long long lease)

@@ -59,16 +59,14 @@ extern int script_limit;
 #define FULL (-2)     /* the position of a token that was refused by that limit */
 #define NOT_TOLD (-2) /* the remaining ms, if the reply does not contain them */
 /* Converts a reply of mutex_acquire to numbers: {1, fence} or {0, remaining ms, position,
- * ticket, server time us, again}, and the type of a foreign key as text. A reply of
- * mutex_turn has the result of the old token's release (0, 1) in front. */
-struct script_answer mutex_answer(struct script_answer answer, bool turn);
+ * ticket, server time us, again}, and the type of a foreign key as text. */
+struct script_answer mutex_answer(struct script_answer answer);
 
 /* The mutex "n". */
 struct script_answer acquire(const char *token, int lease, int wait, long long ticket);
 long long release(const char *token);
 long long drop(const char *token);        /* a fast release, without reading the queue */
 long long drop_anyway(const char *token); /* marked or not, since its slot moves */
-struct script_answer turn(const char *old, const char *token, const char *wait);
 /* Detaches the mutex from its token; adopts it for a new token. */
 long long detach(const char *token, long long lease);
 long long detach_one_key(const char *token, long long lease); /* its slot moves */

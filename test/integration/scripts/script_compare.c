@@ -25,14 +25,7 @@ static struct script_answer send_mutex(const struct call *call)
 
     if (call->script == LW__SCRIPT_MUTEX_ACQUIRE) {
         return mutex_answer(script_run(&server, call->script, 3, KEYS, token,
-                                       script_how_long(how, LEASE), NULL),
-                            false);
-    }
-    if (call->script == LW__SCRIPT_MUTEX_TURN) {
-        return mutex_answer(script_run(&server, call->script, 3, KEYS,
-                                       world.tokens[call->old].text, token, "600000", how,
-                                       NULL),
-                            true);
+                                       script_how_long(how, LEASE), NULL));
     }
     if (call->script == LW__SCRIPT_MUTEX_RENEW) {
         return script_run(&server, call->script, 1, "n", token, "600000", NULL);
@@ -104,7 +97,6 @@ static void expect(const struct call *call, struct model_answer *answer)
 {
     static const enum model_kind kinds[LW__SCRIPT_COUNT] = {
         [LW__SCRIPT_MUTEX_ACQUIRE] = MODEL_ACQUIRE,
-        [LW__SCRIPT_MUTEX_TURN] = MODEL_TURN,
         [LW__SCRIPT_MUTEX_RELEASE] = MODEL_RELEASE,
         [LW__SCRIPT_MUTEX_RELEASE_FAST] = MODEL_RELEASE_FAST,
         [LW__SCRIPT_MUTEX_RENEW] = MODEL_RENEW,
@@ -225,10 +217,6 @@ static void check_answer(const struct call *call, const struct model_answer *exp
 {
     CHECK(!answer->error, "%s", answer->text);
     switch (call->script) {
-    case LW__SCRIPT_MUTEX_TURN:
-        CHECK(answer->n[0] == expected->released, "released %lld", answer->n[0]);
-        check_outcome(call, expected, answer, 1);
-        break;
     case LW__SCRIPT_MUTEX_ACQUIRE:
     case LW__SCRIPT_RW_ACQUIRE:
         check_outcome(call, expected, answer, 0);

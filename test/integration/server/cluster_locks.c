@@ -769,7 +769,8 @@ static void who_was_handed_the_last_place_takes_it(void **state)
     end(B);
 }
 
-/* The last handle that one grant serves releases and re-acquires in one command. */
+/* The last handle that one grant serves releases, and the next one's request follows in
+ * the same write. */
 static void turns_are_taken_on_its_way(void **state)
 {
     struct hold *held[3];

@@ -269,14 +269,15 @@ static void acquire(const char *mine, const char *how)
     run(LW__SCRIPT_MUTEX_ACQUIRE, 3, LOCK_KEYS, mine, how_long, NULL);
 }
 
-static void take_turn(const char *old, const char *next, const char *how)
-{
-    run(LW__SCRIPT_MUTEX_TURN, 3, LOCK_KEYS, old, next, LEASE, how, NULL);
-}
-
 static void release(const char *mine)
 {
     run(LW__SCRIPT_MUTEX_RELEASE, 3, LOCK_KEYS, mine, NUMBERS, NULL);
+}
+
+static void take_turn(const char *old, const char *next, const char *how)
+{
+    release(old);
+    acquire(next, how);
 }
 
 static void drop(const char *mine)

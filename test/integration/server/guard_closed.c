@@ -179,9 +179,9 @@ static void a_mutex_is_released_and_handed_to_no_waiter(void **state)
     assert_true(B->fence > A->fence);
 }
 
-/* N waits in the client of A, whose release would therefore re-acquire. While the server
- * is closed, it only releases. */
-static void handles_of_one_client_do_not_re_acquire(void **state)
+/* N waits in the client of A, so that a request would follow A's release. While the
+ * server is closed none does. */
+static void no_request_follows_the_release_of_its_own_client(void **state)
 {
     struct peer *a, *b;
     struct hold *A;
@@ -203,9 +203,9 @@ static void handles_of_one_client_do_not_re_acquire(void **state)
     assert_open();
 }
 
-/* A re-acquire was sent while the gate was open, and its reply is lost: it is not sent
- * again while closed, though it contains the release. */
-static void a_re_acquire_is_not_repeated(void **state)
+/* A release and the next handle's request were sent while the gate was open, and their
+ * replies are lost. While it is closed the release is sent again, the request is not. */
+static void a_request_behind_a_release_is_not_repeated(void **state)
 {
     struct proxy *proxy;
     struct peer *a;
@@ -806,8 +806,8 @@ int main(void)
         STAGE_TEST(heartbeats_keep_the_record),
         STAGE_TEST(a_claim_that_repeats_its_request_is_not_granted),
         STAGE_TEST(a_mutex_is_released_and_handed_to_no_waiter),
-        STAGE_TEST(handles_of_one_client_do_not_re_acquire),
-        STAGE_TEST(a_re_acquire_is_not_repeated),
+        STAGE_TEST(no_request_follows_the_release_of_its_own_client),
+        STAGE_TEST(a_request_behind_a_release_is_not_repeated),
         STAGE_TEST(a_waiter_that_leaves_serves_no_queue),
         STAGE_TEST(a_break_hands_over_to_nobody),
         STAGE_TEST(a_read_write_lock_is_released_to_no_waiter),

@@ -165,8 +165,8 @@ static void the_fence_is_seeded_before_those_who_ask(void **state)
     many_are_granted();
 }
 
-/* Handles that request the lock again as soon as they have released it. Each release may
- * become a re-acquire, a single command that also requests. */
+/* Handles that request the lock again as soon as they have released it. A request of the
+ * same client follows each release. */
 static struct {
     struct lw_client *client;
     long grants;
