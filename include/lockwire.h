@@ -202,13 +202,10 @@ enum lw_mode {
 /*
  * A lock in LW_REDISSON is the same lock as Redisson's RLock of the same name, at one
  * server or at the master that sentinels report, not in a cluster. A Java service and
- * this client exclude each other, and wake each other by Redisson's channel. The lock has
- * one owner and is re-entrant. Handles of one client with the same `owner` share one
- * hold, including handles that were requested while the first of them still waited. Redis
- * stores one hold for all of them, with the longest of their leases, and lw_release
- * completes with LW_STILLHELD for all except the last. Without an `owner` a handle holds
- * alone. An owner is known only in its own client. Redisson's format has no fencing token
- * (lw_lock_fence is 0) and no queue. lw_inspect and lw_break treat the lock as foreign.
+ * this client exclude each other, and wake each other by Redisson's channel. A thread in
+ * Redisson may hold it several times; here it is not re-entrant, and each handle holds
+ * alone. Redisson's format has no fencing token (lw_lock_fence is 0) and no queue.
+ * lw_inspect and lw_break treat the lock as foreign.
  *
  * Only the first waiter of a client sends requests; the others follow in order of
  * arrival. While a handle of the client waits, requests with wait_ms 0 end with LW_EBUSY.
@@ -447,12 +444,11 @@ struct lw_acquire_options {
      * the latency of the event loop. Must be less than half of the lease, and less than
      * max_hold_ms. */
     uint32_t margin_ms;
-    /* For LW_EXCLUSIVE, LW_SHARED and LW_REDISSON: the owner, which may acquire the lock
-     * again while it holds it. 1 to 128 printable bytes without spaces. Default: this
-     * handle alone. In LW_EXCLUSIVE and LW_SHARED all processes with the same string are
-     * the same owner. So a process that restarts with it gets the lock while its own old
-     * hold lasts, with the same fencing token. Make the string unique, and make sure that
-     * the old process is gone. (In LW_REDISSON an owner is known only in its client.) */
+    /* For LW_EXCLUSIVE and LW_SHARED: the owner, which may acquire the lock again while
+     * it holds it. 1 to 128 printable bytes without spaces. Default: this handle alone.
+     * All processes with the same string are the same owner. So a process that restarts
+     * with it gets the lock while its own old hold lasts, with the same fencing token.
+     * Make the string unique, and make sure that the old process is gone. */
     const char *owner;
     /* LW_SHARED: the request is granted only while fewer owners than this number hold the
      * lock. 0: no limit. All users of a name should pass the same number. */

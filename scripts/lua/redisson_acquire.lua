@@ -9,8 +9,8 @@
 --   or {0, remaining ms (-1: no TTL), -1, -1, server's time in us, 0[, type of a key that
 --     is no such lock]}
 --
--- Must not shorten a TTL, nor leave the key without one. Clients count their holds
--- themselves, so that the value of their fields is 1.
+-- Must not shorten a TTL, nor leave the key without one. A handle holds once, so that
+-- the value of its field is 1.
 -- Happy path: there is no such key.
 -- Sent twice, it finds its field, and extends the lease.
 

@@ -124,7 +124,7 @@ static struct lw__claim *make(struct lw_client *client, struct lw__name *name,
 static bool needs_extras(const struct lw_client *client,
                          const struct lw__claim_args *args)
 {
-    return args->mode->reentrant || client->quorum != NULL || args->adopts != NULL ||
+    return client->quorum != NULL || args->adopts != NULL ||
            (args->mode->rw && (args->owner != NULL || args->permits > 0));
 }
 

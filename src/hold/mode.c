@@ -33,6 +33,5 @@ const struct lw__mode lw__mode_table[] = {
                      .decode_acquired = lw__decode_redisson_acquired,
                      .decode_released = lw__decode_redisson_released,
                      .format_owner = lw__format_field,
-                     .reentrant = true,
                      .polls = true},
 };

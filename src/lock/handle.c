@@ -33,56 +33,12 @@ static int64_t lease_us(const struct lw_lock *lock)
     return (int64_t)lock->lease_ms * LW__MS;
 }
 
-struct lw_lock *lw__handles_co_holders(const struct lw__claim *claim)
-{
-    return claim->extras->co_holders;
-}
-
-static int64_t longest_lease_us(const struct lw__claim *claim)
-{
-    const struct lw_lock *first = claim->holder != NULL ? claim->holder : claim->waiting;
-    int64_t longest = first != NULL ? lease_us(first) : 0;
-    const struct lw_lock *lock;
-
-    DL_FOREACH2(lw__handles_co_holders(claim), lock, turn_next) {
-        longest = lease_us(lock) > longest ? lease_us(lock) : longest;
-    }
-    DL_FOREACH2(claim->waiting, lock, turn_next) {
-        if (lease_us(lock) > longest && lw__handle_is_co_owner(first, lock)) {
-            longest = lease_us(lock);
-        }
-    }
-    return longest;
-}
-
 int64_t lw__handles_lease_us(const struct lw__claim *claim)
 {
-    int64_t longest;
-
-    if (claim->mode->reentrant) {
-        longest = longest_lease_us(claim);
-        return longest > 0 ? longest : claim->machine.lease_us;
-    }
     if (claim->holder != NULL) {
         return lease_us(claim->holder);
     }
     return claim->waiting != NULL ? lease_us(claim->waiting) : claim->machine.lease_us;
-}
-
-/* Returns true if a waiter is of the holder's owner: the next renewal admits it. */
-static bool want_entry(const struct lw__claim *claim)
-{
-    const struct lw_lock *lock;
-
-    if (claim->holder == NULL) {
-        return false;
-    }
-    DL_FOREACH2(claim->waiting, lock, turn_next) {
-        if (lw__handle_is_co_owner(claim->holder, lock)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 bool lw__handles_want_fence(const struct lw__claim *claim)
@@ -136,18 +92,9 @@ void lw__handles_terms(const struct lw__claim *claim, struct lw__terms *ret)
     }
     ret->margin_us = lw__handle_margin_us(holder);
     ret->hold_until_us = holder->extras->hold_until_us;
-    ret->renews = !(holder->flags & LW_NO_RENEW) ||
-                  (claim->mode->reentrant && want_entry(claim));
+    ret->renews = !(holder->flags & LW_NO_RENEW);
     ret->queue_limit = 0;
     ret->fence = ret->place = false;
-}
-
-/* ---- its owner ---- */
-
-bool lw__handle_is_co_owner(const struct lw_lock *a, const struct lw_lock *b)
-{
-    return a == b ||
-           (a->owned && b->owned && strcmp(a->extras->owner, b->extras->owner) == 0);
 }
 
 /* ---- its error ---- */

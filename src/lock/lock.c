@@ -87,6 +87,9 @@ static bool has_invalid_option(struct lw_client *client,
         lw__options_explain(client, "max_waiting is not supported by a quorum");
     } else if (o->owner != NULL && o->mode == LW_MUTEX) {
         lw__options_explain(client, "owner is given, but LW_MUTEX is not re-entrant");
+    } else if (o->owner != NULL && o->mode == LW_REDISSON) {
+        lw__options_explain(client, "owner is given, but LW_REDISSON is not re-entrant; "
+                                    "LW_EXCLUSIVE is");
     } else if (o->mode != LW_MUTEX && client->quorum != NULL) {
         lw__options_explain(client,
                             "mode %d is not supported by a quorum, which has "
@@ -189,13 +192,11 @@ static bool needs_extras(const struct lw_client *client,
 
 /* Keeps the owner, if one is given; false if memory is short. A hold of a read-write lock
  * that is adopted has an owner already, for which there must be room. */
-static bool keep_owner(struct lw_lock *lock, struct lw__extras *extras, const char *owner,
-                       bool needs_room)
+static bool keep_owner(struct lw__extras *extras, const char *owner, bool needs_room)
 {
     size_t size = owner != NULL ? strlen(owner) + 1 : 0;
 
-    lock->owned = size > 0;
-    if (!lock->owned && !needs_room) {
+    if (owner == NULL && !needs_room) {
         return true;
     }
     extras->owner = calloc(1, needs_room ? LW__OWNER_SIZE : size);
@@ -227,7 +228,7 @@ static bool copy_extras(struct lw_lock *lock, const struct lw_acquire_options *o
     if (options->max_hold_ms < INT64_MAX / LW__MS / 2) {
         extras->max_hold_us = options->max_hold_ms * LW__MS;
     }
-    return keep_owner(lock, extras, options->owner, needs_room);
+    return keep_owner(extras, options->owner, needs_room);
 }
 
 /* Removes a handle without lw_renew calls from its client. No callback follows. */
@@ -435,10 +436,8 @@ int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done, void *ar
     if (lock->claim == NULL || !lw__machine_holds(lock->claim->machine.phase)) {
         return 0;
     }
-    if (lw__handles_co_holders(lock->claim) == NULL) { /* else they may need more */
-        input.shorten.lease_us = (int64_t)lease_ms * LW__MS - SHORTENED_MORE_US;
-        lw__claim_step(lock->claim, &input);
-    }
+    input.shorten.lease_us = (int64_t)lease_ms * LW__MS - SHORTENED_MORE_US;
+    lw__claim_step(lock->claim, &input);
     lw__handle_arm_loss(lock);
     lw__renewal_plan(lock->claim);
     return 0;

@@ -83,7 +83,6 @@ struct lw__mode {
     const struct lw__one_key_ops *one_key; /* NULL: not available in a cluster */
     bool rw;                               /* requests are those of a read-write lock */
     bool fenced;                           /* grants have fencing tokens */
-    bool reentrant; /* handles of one owner share one hold, and so one claim */
     bool polls;     /* Redis has no queue: one claim polls for all waiters of a name */
     bool plain_set; /* a plain SET NX PX may be sent before the script */
     bool shares_claims; /* waiters of one client share a claim and hand over locally */
@@ -432,8 +431,7 @@ struct lw_lock {
     };
 
     /* turns.c and handle.c */
-    struct lw_lock *turn_next,
-        *turn_prev; /* the waiters, or the co-holders, of one claim */
+    struct lw_lock *turn_next, *turn_prev; /* the waiters of one claim */
     /* Written by lock.c and ending.c, too. NULL: the handle has no claim. */
     struct lw__claim *claim;
     /* The end of the wait, of the hold or of the release; or lw__lock_call_later. */
@@ -456,7 +454,6 @@ struct lw_lock {
     uint8_t flags;
     bool once;    /* wait_ms is 0 */
     bool limited; /* max_waiting was given: it shares no claim */
-    bool owned;   /* the caller gave an owner */
     bool freed;
 
     bool delivered; /* handle.c: the callback of its grant was called */
@@ -495,8 +492,6 @@ struct lw__claim_extras {
     char *owner;  /* of a read-write lock: a copy of the handle's; or NULL */
     char *adopts; /* the token that it adopts, or has adopted; NULL: it acquires */
     struct lw__votes *votes; /* votes.c; NULL without a quorum */
-    /* turns.c: that share the hold with `holder`; NULL without a holder */
-    struct lw_lock *co_holders;
     uint32_t permits;
 };
 
@@ -554,9 +549,9 @@ struct lw__claim {
         struct {
             struct lw__batch
                 *batch; /* renewal.c: the renewal in flight that it is part of */
-            /* turns.c: its lease must be renewed because a handle entered then; 0: it was
-             * (renewal.c) */
-            int64_t entered_us;
+            /* turns.c: the lease of the grant is too short for a holder that does not
+             * renew; until one renewal has extended it (renewal.c) */
+            bool lease_short;
             /* handle.c, turns.c, claim.c: the earliest time at which the token may be
              * removed from Redis. A release before it sends a detach instead. LW__NEVER:
              * the token stays until its lease expires; 0: there is no such time. */
@@ -731,7 +726,7 @@ void lw__identity_withdraw(struct lw_client *client); /* the client closes */
 /* ---- turns.c ---- */
 
 extern const struct lw__claim_events lw__turns_events;
-/* Has a new handle wait, or share a hold of its owner. Returns 0 or LW_ENOMEM. */
+/* Has a new handle wait. Returns 0 or LW_ENOMEM. */
 int lw__turns_join(struct lw_lock *lock);
 /* Has a new handle adopt the hold of this token. Returns 0 or LW_ENOMEM. */
 int lw__turns_adopt(struct lw_lock *lock, const char *token);
@@ -953,8 +948,6 @@ static inline int64_t lw__handle_margin_us(const struct lw_lock *lock)
 {
     return (int64_t)lock->margin_ms * LW__MS;
 }
-/* Returns true if both are of one owner, or the same handle. */
-bool lw__handle_is_co_owner(const struct lw_lock *a, const struct lw_lock *b);
 /* Returns what must be left before the deadline; with less the hold is lost, and a grant
  * is unusable. */
 int64_t lw__handle_least_us(const struct lw_lock *lock);
@@ -965,13 +958,9 @@ void lw__handle_free(struct lw_lock *lock);
 
 /* ---- handle.c: all handles of a claim ---- */
 
-/* Returns the lease to request: the holder's, else the first waiter's; if handles of one
- * owner share the hold, the longest of these. For a claim without handles, the previous
- * value. */
+/* Returns the lease to request: the holder's, else the first waiter's; for a claim
+ * without handles, the previous value. */
 int64_t lw__handles_lease_us(const struct lw__claim *claim);
-/* Returns the handles that share the hold with claim->holder, linked by turn_next, or
- * NULL. */
-struct lw_lock *lw__handles_co_holders(const struct lw__claim *claim);
 /* Returns true if a waiter wants a fencing token. */
 bool lw__handles_want_fence(const struct lw__claim *claim);
 /* Returns true if a waiter may wait in the queue. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Which handle of a claim waits, holds, is handed the lock locally or releases it.
  * Several handles share a claim, and so one token in Redis, in two cases: mutexes without
- * max_waiting if local_turns is above 1, which hold one after another, in order of
- * arrival; and LW_REDISSON, where handles of one owner also hold together. Any other
- * handle has a claim of its own. This file is independent of commands and replies.
+ * max_waiting if local_turns is above 1; and LW_REDISSON. They hold one after another, in
+ * order of arrival. Any other handle has a claim of its own. This file is independent of
+ * commands and replies.
  *
  * Usual course: lw__turns_join finds or makes a claim; `granted` makes its first waiter
  * the holder; lw__turns_release hands over to the next handle, without a command while
@@ -23,73 +23,7 @@
 #include <string.h>
 #include <utlist.h>
 
-/* ---- handles of one owner that share a hold ---- */
-
-static bool needs_it_longer(const struct lw_lock *a, const struct lw_lock *b)
-{
-    bool renews = !(a->flags & LW_NO_RENEW);
-
-    if (renews != !(b->flags & LW_NO_RENEW)) {
-        return renews;
-    }
-    return a->extras->hold_until_us > b->extras->hold_until_us;
-}
-
-/* Renewals follow `holder`: of all handles that hold, the one that needs the lock
- * longest. */
-static void choose_holder(struct lw__claim *claim)
-{
-    struct lw__claim_extras *own = lw__claim_own_extras(claim);
-    struct lw_lock *lock, *first = claim->holder;
-
-    DL_FOREACH2(own->co_holders, lock, turn_next) {
-        if (first == NULL || needs_it_longer(lock, first)) {
-            first = lock;
-        }
-    }
-    if (first != claim->holder) {
-        DL_DELETE2(own->co_holders, first, turn_prev, turn_next);
-        if (claim->holder != NULL) {
-            DL_APPEND2(own->co_holders, claim->holder, turn_prev, turn_next);
-        }
-        claim->holder = first;
-    }
-    lw__renewal_plan(claim);
-}
-
-static bool is_held_by_owner(const struct lw__claim *claim, const struct lw_lock *lock)
-{
-    return lw__machine_holds(claim->machine.phase) && claim->holder != NULL &&
-           lw__handle_is_co_owner(claim->holder, lock);
-}
-
-/* A handle that comes too near to the end of its owner's hold waits for the next renewal.
- */
-static bool may_enter(const struct lw__claim *claim, const struct lw_lock *lock)
-{
-    return is_held_by_owner(claim, lock) &&
-           claim->machine.deadline_us - lw__handle_margin_us(lock) > lw__now_us();
-}
-
-/* The lease of the handle begins now. With LW_NO_RENEW one renewal gives it its lease,
- * unless the grant that admits it had a lease as long: the handle that requested it may
- * have left since. */
-static void begin_lease(struct lw__claim *claim, const struct lw_lock *lock,
-                        bool by_grant)
-{
-    if ((lock->flags & LW_NO_RENEW) &&
-        (!by_grant || claim->machine.lease_us < (int64_t)lock->lease_ms * LW__MS)) {
-        claim->held.entered_us = lw__now_us();
-    }
-}
-
-static void enter(struct lw__claim *claim, struct lw_lock *lock, bool by_grant)
-{
-    begin_lease(claim, lock, by_grant);
-    DL_APPEND2(lw__claim_own_extras(claim)->co_holders, lock, turn_prev, turn_next);
-    lw__handle_hold(claim, lock);
-    choose_holder(claim);
-}
+/* ---- joining ---- */
 
 static bool is_held(const struct lw__claim *claim)
 {
@@ -127,42 +61,6 @@ static void end_full(struct lw__claim *claim, struct lw_lock *lock)
     end_busy(claim, lock);
     lw__handle_set_error(lock, LW_EBUSY, LW__FULL);
 }
-
-/* Waiters of the holder's owner enter; others that try once end. */
-static void admit_co_holders(struct lw__claim *claim)
-{
-    struct lw_lock *lock, *next;
-
-    DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
-        if (may_enter(claim, lock)) {
-            lw__handle_stop_waiting(claim, lock);
-            enter(claim, lock, true);
-        } else if (lock->once && !is_held_by_owner(claim, lock)) {
-            lw__handle_stop_waiting(claim, lock);
-            end_busy(claim, lock);
-        }
-    }
-}
-
-/* Removes a handle from the holders of its claim, without a callback. */
-static void leave_hold(struct lw_lock *lock)
-{
-    struct lw__claim *claim = lock->claim;
-    struct lw__claim_extras *own = lw__claim_own_extras(claim);
-
-    if (own->co_holders == NULL) {
-        claim->holder = NULL;
-        return;
-    }
-    if (claim->holder == lock) {
-        claim->holder = NULL;
-    } else {
-        DL_DELETE2(own->co_holders, lock, turn_prev, turn_next);
-    }
-    choose_holder(claim);
-}
-
-/* ---- joining ---- */
 
 /* Returns a claim for the handle, or NULL if memory is short. `adopts` is the token whose
  * hold it adopts; NULL: it acquires. */
@@ -220,34 +118,22 @@ static struct lw__claim *find_joinable(const struct lw_lock *lock)
     return claim;
 }
 
-/* Returns true if others hold, or wait ahead of, a handle that tries once. Those of one
- * owner share the reply to a request in flight. */
-static bool is_busy(const struct lw__claim *claim, const struct lw_lock *lock)
+/* Returns true if another handle holds, or waits ahead of one that tries once. */
+static bool is_busy(const struct lw__claim *claim)
 {
-    enum lw__phase phase = claim->machine.phase;
-
-    if (!claim->mode->polls) {
-        return true;
-    }
-    if (is_held(claim)) {
-        return !is_held_by_owner(claim, lock);
-    }
-    return claim->waiting != NULL && lw__node_is_up(claim->name->node) &&
-           !(phase == LW__ACQUIRING && lw__handle_is_co_owner(claim->waiting, lock));
+    return !claim->mode->polls || is_held(claim) ||
+           (claim->waiting != NULL && lw__node_is_up(claim->name->node));
 }
 
 static void join_claim(struct lw__claim *claim, struct lw_lock *lock)
 {
-    bool holds = lw__machine_holds(claim->machine.phase);
-
     lw__handle_wait(claim, lock);
-    if (is_held_by_owner(claim, lock)) {
-        lw__renewal_now(claim); /* its reply admits the handle */
-    } else if (holds && claim->mode->polls) {
+    if (!claim->mode->polls) {
+        if (claim->machine.phase == LW__ACQUIRING && !claim->asked_to_join) {
+            lw__claim_event(claim, LW__EV_RETRY_NOW);
+        }
+    } else if (lw__machine_holds(claim->machine.phase)) {
         lw__redisson_refused(claim);
-    } else if (claim->machine.phase == LW__ACQUIRING && !claim->asked_to_join &&
-               !claim->mode->polls) {
-        lw__claim_event(claim, LW__EV_RETRY_NOW);
     }
 }
 
@@ -262,11 +148,7 @@ int lw__turns_join(struct lw_lock *lock)
     bool shares = shares_claim(lock);
     struct lw__claim *claim = shares ? find_joinable(lock) : NULL;
 
-    if (claim != NULL && may_enter(claim, lock)) {
-        enter(claim, lock, false);
-        return 0;
-    }
-    if (claim != NULL && lock->once && is_busy(claim, lock)) {
+    if (claim != NULL && lock->once && is_busy(claim)) {
         end_busy(claim, lock);
         return 0;
     }
@@ -379,7 +261,7 @@ static void requeue_undelivered(struct lw_lock *lock)
 {
     struct lw__claim *claim = lock->claim;
 
-    leave_hold(lock);
+    claim->holder = NULL;
     lock->granted = false;
     lw__notify_cancel(lock->client, &lock->notice);
     lw__handle_wait_first(claim, lock);
@@ -401,12 +283,6 @@ static void lose_by_clock(struct lw_lock *lock)
     lw__handle_lose(lock, lock->extras->hold_until_us != LW__NEVER && capped ? LW_ETIMEOUT
                                                                              : LW_ELOST);
     lw__renew_call_end_all(lock, LW_ELOST);
-    if (lw__handles_co_holders(claim) !=
-        NULL) { /* they hold, each up to its own margin */
-        leave_hold(lock);
-        lock->claim = NULL;
-        return;
-    }
     lw__renewal_forget(claim);
     input.lost_locally.at_us = lock->held.lost_at_us;
     lw__claim_step(claim, &input);
@@ -501,10 +377,6 @@ void lw__turns_timer(void *arg)
         lw__handle_arm_loss(lock);
     } else if (lock->granted) {
         requeue_undelivered(lock);
-        if (claim->holder != NULL) {
-            lw__renewal_now(claim);
-            return;
-        }
         lw__renewal_forget(claim);
         lw__claim_event(claim, LW__EV_UNDELIVERED);
     } else {
@@ -586,12 +458,12 @@ static void release_claim(struct lw__claim *claim, bool detaches)
 }
 
 /* The handle leaves a claim that stays held: no command is sent. */
-static void leave_claim(struct lw_lock *lock, int status)
+static void leave_claim(struct lw_lock *lock)
 {
     lock->claim = NULL;
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (lock->state == LW_RELEASING) {
-        lw__notify_lock(lock, LW__NOTICE_RELEASED, status);
+        lw__notify_lock(lock, LW__NOTICE_RELEASED, LW_OK);
     }
 }
 
@@ -600,14 +472,10 @@ static void release(struct lw_lock *lock, bool detaches)
     struct lw__claim *claim = lock->claim;
     bool silent = lock->state != LW_RELEASING, stays = lw__claim_stays(claim);
 
-    leave_hold(lock);
-    if (claim->holder != NULL) {
-        leave_claim(lock, LW_STILLHELD);
-        return;
-    }
+    claim->holder = NULL;
     if (!stays && claim->waiting != NULL &&
         may_hand_over_locally(claim, claim->waiting)) {
-        leave_claim(lock, LW_OK);
+        leave_claim(lock);
         hand_over_locally(claim);
         return;
     }
@@ -694,9 +562,6 @@ static void on_error(struct lw__claim *claim, int status, const char *text)
     DL_FOREACH2(claim->waiting, lock, turn_next) {
         lw__handle_set_error(lock, status, text);
     }
-    DL_FOREACH2(lw__handles_co_holders(claim), lock, turn_next) {
-        lw__handle_set_error(lock, status, text);
-    }
     if (claim->holder != NULL) {
         lw__handle_set_error(claim->holder, status, text);
     }
@@ -715,14 +580,26 @@ static void clear_error(struct lw__claim *claim)
     on_error(claim, LW_OK, "");
 }
 
-static void admit_others(struct lw__claim *claim)
+/* Ends the waiters that try once behind a handle that was granted the lock: there are
+ * some only if the mode polls (is_busy). */
+static void end_tries_behind(struct lw__claim *claim)
 {
-    if (claim->mode->polls) {
-        lw__redisson_warn_of_cluster(claim);
+    struct lw_lock *lock, *next;
+
+    DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
+        if (lock->once) {
+            lw__handle_stop_waiting(claim, lock);
+            end_busy(claim, lock);
+        }
     }
-    if (claim->mode->reentrant) {
-        admit_co_holders(claim);
-    }
+}
+
+/* The request may have been for another handle, which has left. With LW_NO_RENEW one
+ * renewal gives the holder its own lease, unless that of the grant is as long. */
+static bool needs_own_lease(const struct lw__claim *claim, const struct lw_lock *holder)
+{
+    return (holder->flags & LW_NO_RENEW) &&
+           claim->machine.lease_us < (int64_t)holder->lease_ms * LW__MS;
 }
 
 static void granted(struct lw__claim *claim)
@@ -737,9 +614,12 @@ static void granted(struct lw__claim *claim)
         /* the handle that requested it wanted no fencing token, and has left */
         lw__claim_event(claim, LW__EV_UNDELIVERED);
     } else {
-        begin_lease(claim, claim->waiting, true);
+        claim->held.lease_short = needs_own_lease(claim, claim->waiting);
         begin_hold(claim, claim->waiting);
-        admit_others(claim);
+        if (claim->mode->polls) {
+            lw__redisson_warn_of_cluster(claim);
+            end_tries_behind(claim);
+        }
     }
 }
 
@@ -855,36 +735,20 @@ static void released(struct lw__claim *claim, int status)
 
 static void lost(struct lw__claim *claim)
 {
-    struct lw_lock *lock;
+    struct lw_lock *lock = claim->holder;
 
     clear_error(claim);
     lw__renewal_forget(claim);
-    while ((lock = claim->holder) != NULL) {
-        if (lock->granted) {
-            requeue_undelivered(lock);
-            continue;
-        }
-        leave_hold(lock);
+    if (lock != NULL && lock->granted) {
+        requeue_undelivered(lock);
+    } else if (lock != NULL) {
+        claim->holder = NULL;
         lock->claim = NULL;
         lw__handle_lose(lock, LW_ENOTHELD);
         lw__renew_call_end_all(lock, LW_ELOST);
         lock->held.lost_at_us = 0;
     }
     requeue_waiters(claim);
-}
-
-/* The timers of co-holders find the new deadline when they fire. A handle with `at_risk`
- * needs it now, to end or to move its warning. */
-static void arm_losses(struct lw__claim *claim)
-{
-    struct lw_lock *lock;
-
-    lw__handle_arm_loss(claim->holder);
-    DL_FOREACH2(lw__handles_co_holders(claim), lock, turn_next) {
-        if (lock->extras->at_risk != NULL) {
-            lw__handle_arm_loss(lock);
-        }
-    }
 }
 
 /* The renewal that precedes a local hand-over was answered. If the handle for which it
@@ -912,9 +776,8 @@ static void renewed(struct lw__claim *claim, bool sure)
         clear_error(claim);
     }
     if (claim->holder != NULL && sure) {
-        arm_losses(claim);
+        lw__handle_arm_loss(claim->holder);
         lw__renewal_plan(claim);
-        admit_others(claim);
     } else if (claim->next_renewal != LW__NEXT_NONE) {
         renewed_for_next(claim, sure);
     }

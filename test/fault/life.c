@@ -202,21 +202,17 @@ static void pass_by_tokens(void)
 
 static void be_redisson(void)
 {
-    struct player *first = step_ask(0, "j", OWNED(LW_REDISSON, "one")), *again, *other;
+    struct player *first = step_ask(0, "j", OWNED(LW_REDISSON, NULL)), *other;
 
-    again = step_ask(0, "j", OWNED(LW_REDISSON, "one"));
     step_await_result(first);
-    step_await_result(again);
     other = step_ask(1, "j", OWNED(LW_REDISSON, NULL));
     step_await_listener(other, "redisson_lock__channel:{j}");
     step_renew(first);
-    step_release(again);
     step_release(first);
     step_await_result(other);
     step_lose(other, "j");
     step_release(other);
     step_drop(first);
-    step_drop(again);
     step_drop(other);
 }
 

@@ -77,13 +77,8 @@ void check_link(struct host *host, const struct lw_client *client, bool up)
     host->up_us = world.now_us;
 }
 
-/* Returns true if both have the same owner. Redisson's format does not store our owners:
- * each client knows only its own. */
 static bool same_owner(const struct op *a, const struct op *b)
 {
-    if (a != b && a->options.mode == LW_REDISSON && a->host != b->host) {
-        return false;
-    }
     return a == b || (*a->owner && strcmp(a->owner, b->owner) == 0);
 }
 

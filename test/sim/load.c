@@ -507,7 +507,7 @@ static void draw_mode(struct op *op)
         break;
     case KIND_REDISSON:
         options->mode = LW_REDISSON;
-        break;
+        return;
     }
     if (chance(world.plan.owned)) {
         (void)snprintf(op->owner, sizeof(op->owner), "o%d",

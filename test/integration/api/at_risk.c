@@ -251,27 +251,6 @@ static void risk_with_a_lease_made_shorter(void **state)
     EXPECT("A safe");
 }
 
-/* ---- several handles that share a hold ---- */
-
-static void risk_of_each_that_holds_together(void **state)
-{
-    struct hold *A = held(
-        asking(.mode = LW_REDISSON, .owner = "o", .lease_ms = LEASE, .at_risk = on_risk));
-    struct hold *B = acquire_hold_with(A->peer, "B", "x",
-                                       asking(.mode = LW_REDISSON, .owner = "o",
-                                              .lease_ms = LEASE / 2, .at_risk = on_risk));
-
-    (void)state;
-    EXPECT("B granted");
-    mute(true);
-    EXPECT("A at risk");
-    assert_told_at(A, A_THIRD);
-    EXPECT("B at risk");
-    assert_told_at(B, A_THIRD / 2);
-    mute(false);
-    EXPECT_SET("A safe; B safe");
-}
-
 /* ---- calls inside the warning ---- */
 
 static void let_it_go(struct hold *hold, enum moment moment)
@@ -457,7 +436,6 @@ int main(void)
         STAGE_TEST(risk_is_none_where_max_hold_ends_it),
         STAGE_TEST(risk_before_max_hold_where_the_lease_ends_first),
         STAGE_TEST(risk_with_a_lease_made_shorter),
-        STAGE_TEST(risk_of_each_that_holds_together),
         STAGE_TEST(rule4_release_when_at_risk),
         STAGE_TEST(rule4_free_when_at_risk),
         STAGE_TEST(rule4_free_the_client_when_at_risk),

@@ -226,6 +226,8 @@ static void owner_and_permits_out_of_place(void **state)
     (void)state;
     a = peer_ready("a", NULL);
     refused_option(asking(.owner = "me"), "owner");
+    refused_option(asking(.mode = LW_REDISSON, .owner = "me"),
+                   "LW_REDISSON is not re-entrant; LW_EXCLUSIVE is");
     refused_option(asking(.permits = 2), "permits");
     refused_option(asking(.mode = LW_EXCLUSIVE, .permits = 2), "permits");
     refused_option(asking(.mode = LW_EXCLUSIVE, .owner = ""), "owner");

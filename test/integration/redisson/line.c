@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* LW_REDISSON with many waiters: one handle requests the lock for all handles of its
  * client, they are granted it in order of arrival, and when that handle leaves, the next
- * one requests. Also tests the leases of handles of one owner that enter together.
+ * one requests.
  *
  * Usual course: fifty handles wait, Redisson unlocks, and each handle that is granted the
  * lock releases it: two commands for each. */
@@ -10,84 +10,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- leases of handles that enter together ---- */
-
-static struct hold *anna(const char *label, uint32_t lease_ms, int64_t wait_ms)
-{
-    return want(a, label,
-                asking(.owner = "anna", .lease_ms = lease_ms, .wait_ms = wait_ms,
-                       .flags = LW_NO_RENEW));
-}
-
-static void both_have_the_long_lease(struct hold *A, struct hold *B)
-{
-    UNTIL(redis_int("PTTL x") > 20000);
-    UNTIL(lw_lock_remaining_ms(A->lock) > 20000);
-    assert_true(lw_lock_remaining_ms(B->lock) > 20000);
-    release_hold(A);
-    EXPECT("A released STILLHELD");
-    release_hold(B);
-    EXPECT("B released OK");
-}
-
-static void who_joins_and_does_not_renew_has_its_lease(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    struct hold *A = anna("A", 1000, 0);
-    EXPECT("A granted");
-    struct hold *B = anna("B", 30000, 0);
-    EXPECT("B granted");
-    both_have_the_long_lease(A, B);
-}
-
-static void who_joins_with_less_shortens_nothing(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    struct hold *B = anna("B", 30000, 0);
-    EXPECT("B granted");
-    struct hold *A = anna("A", 1000, 0);
-    EXPECT("A granted");
-    UNTIL(peer_stats(a).renewed == 1);
-    stage_expect_nothing(100);
-    assert_int_equal(peer_stats(a).renewed, 1); /* only one request */
-    both_have_the_long_lease(A, B);
-}
-
-static void who_comes_while_the_first_one_asks_has_its_lease(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    struct hold *A = anna("A", 1000, 0);
-    EXPECT("A granted"); /* the server knows the script: later requests are sent once */
-    release_hold(A);
-    EXPECT("A released OK");
-    A = anna("A", 1000, 0);
-    struct hold *B = anna("B", 30000, 0);
-    EXPECT("A granted; B granted");
-    both_have_the_long_lease(A, B);
-}
-
-static void those_who_wait_ask_for_the_longest_lease(void **state)
-{
-    (void)state;
-    a = peer_ready("a", NULL);
-    java_holds("x", 1, HOUR_MS);
-    struct hold *A = anna("A", 1000, -1), *B = anna("B", 30000, -1);
-    UNTIL(listeners(CHANNEL) == 1);
-    stage_expect_nothing(200);
-    monitor_start();
-    java_unlocks("x", "0");
-    EXPECT("A granted; B granted");
-    assert_true(redis_int("PTTL x") > 20000);
-    assert_int_equal(scripts_sent(), 1); /* the lease of the grant was long enough */
-    monitor_stop();
-    both_have_the_long_lease(A, B);
-}
-
-/* ---- one handle requests for all ---- */
 
 static void release_at_once(struct hold *hold, enum moment moment)
 {
@@ -126,11 +48,9 @@ static void a_try_does_not_overtake_who_waits(void **state)
 
     (void)state;
     line_behind_java(line, 1);
-    struct hold *B = want(a, "B", asking(.owner = "bert"));
-    struct hold *C = want(a, "C", asking(.wait_ms = 0));
-    EXPECT("B EBUSY; C EBUSY");
+    struct hold *B = try_once(a, "B");
+    EXPECT("B EBUSY");
     assert_int_in_range(lw_lock_retry_ms(B->lock), 1, HOUR_MS);
-    assert_int_in_range(lw_lock_retry_ms(C->lock), 1, HOUR_MS);
     assert_int_equal(scripts_sent(), 0);
     monitor_stop();
     java_unlocks("x", "0");
@@ -148,7 +68,7 @@ static void a_try_is_told_what_is_left_of_the_lease(void **state)
     UNTIL(listeners(CHANNEL) == 1);
     stage_expect_nothing(300);
     int64_t left_ms = redis_int("PTTL x");
-    struct hold *B = want(a, "B", asking(.wait_ms = 0));
+    struct hold *B = try_once(a, "B");
     EXPECT("B EBUSY");
     assert_int_in_range(lw_lock_retry_ms(B->lock), left_ms - 10000, left_ms + 2);
     redis_ok("DEL x");
@@ -221,7 +141,7 @@ static void who_follows_one_who_left_while_asking_has_its_own_lease(void **state
 {
     (void)state;
     a = peer_ready("a", NULL);
-    release_hold(take_as(a, "A", NULL)); /* the server knows the script from now on */
+    release_hold(take(a, "A")); /* the server knows the script from now on */
     EXPECT("A released OK");
     redis_ok("CLIENT PAUSE 200 ALL");
     struct hold *A = want(a, "A", asking(.lease_ms = 1000, .wait_ms = -1));
@@ -235,31 +155,32 @@ static void who_follows_one_who_left_while_asking_has_its_own_lease(void **state
     EXPECT("B released OK");
 }
 
-/* All three request before the link is up. */
-static void a_try_beside_one_that_is_granted_is_busy(void **state)
+/* All request before the link is up. */
+static void a_try_behind_one_that_is_granted_is_busy(void **state)
 {
     (void)state;
     a = peer_start("a", NULL);
-    struct hold *A = want(a, "A", asking(.owner = "bert", .wait_ms = -1));
-    want(a, "B", asking(.owner = "anna"));
-    want(a, "C", asking(.owner = "bert"));
-    EXPECT_SET("A granted; B EBUSY; C granted");
+    struct hold *A = join_line(a, "A"), *B = try_once(a, "B"), *C = join_line(a, "C");
+    EXPECT_SET("A granted; B EBUSY");
+    assert_int_in_range(lw_lock_retry_ms(B->lock), 1, 20000);
     assert_int_equal(redis_int("HLEN x"), 1);
     release_hold(A);
-    EXPECT("A released STILLHELD");
+    EXPECT_SET("A released OK; C granted");
+    release_hold(C);
+    EXPECT("C released OK");
 }
 
-/* C's owner anna sleeps behind another owner, and the link is not up yet. The try ends
- * when the link comes up, and anna's waiter sends no request for it. */
+/* The link is not up yet. The try ends when the link comes up, and no waiter sends a
+ * request for it. */
 static void a_try_that_joins_a_sleeper_has_it_sleep_on(void **state)
 {
     (void)state;
     java_holds("x", 1, HOUR_MS);
     monitor_start();
     a = peer_start("a", NULL);
-    struct hold *A = want(a, "A", asking(.owner = "bert", .wait_ms = -1));
-    want(a, "B", asking(.owner = "anna", .wait_ms = -1));
-    want(a, "C", asking(.owner = "anna"));
+    struct hold *A = join_line(a, "A");
+    join_line(a, "B");
+    try_once(a, "C");
     EXPECT("C EBUSY");
     UNTIL(listeners(CHANNEL) == 1);
     stage_expect_nothing(300);
@@ -279,7 +200,7 @@ static void a_sibling_whose_release_never_comes_is_outlived(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    struct hold *A = anna("A", 1000, 0);
+    struct hold *A = want(a, "A", asking(.lease_ms = 1000, .flags = LW_NO_RENEW));
     struct hold *B = join_line(a, "B"), *C = join_line(a, "C");
     EXPECT("A granted; A lost ELOST; B granted");
     release_hold(B);
@@ -292,10 +213,6 @@ static void a_sibling_whose_release_never_comes_is_outlived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STAGE_TEST(who_joins_and_does_not_renew_has_its_lease),
-        STAGE_TEST(who_joins_with_less_shortens_nothing),
-        STAGE_TEST(who_comes_while_the_first_one_asks_has_its_lease),
-        STAGE_TEST(those_who_wait_ask_for_the_longest_lease),
         STAGE_TEST(each_grant_costs_two_commands_in_order_of_arrival),
         STAGE_TEST(a_try_does_not_overtake_who_waits),
         STAGE_TEST(a_try_is_told_what_is_left_of_the_lease),
@@ -303,7 +220,7 @@ int main(void)
         STAGE_TEST(who_gives_up_hands_the_asking_on),
         STAGE_TEST(who_leaves_while_asking_hands_the_asking_on),
         STAGE_TEST(who_follows_one_who_left_while_asking_has_its_own_lease),
-        STAGE_TEST(a_try_beside_one_that_is_granted_is_busy),
+        STAGE_TEST(a_try_behind_one_that_is_granted_is_busy),
         STAGE_TEST(a_try_that_joins_a_sleeper_has_it_sleep_on),
         STAGE_TEST(a_sibling_whose_release_never_comes_is_outlived),
     };

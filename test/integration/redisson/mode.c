@@ -21,7 +21,7 @@ static void one_field_of_value_1_with_the_lease_as_ttl(void **state)
 
     (void)state;
     two_clients();
-    struct hold *A = take_as(a, "A", NULL);
+    struct hold *A = take(a, "A");
     const char *owner = lw_lock_owner(A->lock);
     int parts = 0;
     for (const char *at = owner; *at; at++) {
@@ -72,7 +72,7 @@ static void a_foreign_holder_is_busy_and_untouched(void **state)
     (void)state;
     a = peer_ready("a", NULL);
     java_holds("x", 2, 15000);
-    struct hold *A = want_as(a, "A", NULL, 0);
+    struct hold *A = try_once(a, "A");
     EXPECT("A EBUSY");
     assert_int_in_range(lw_lock_retry_ms(A->lock), 1, 15000);
     assert_string_equal(fields(), "4a0fc1f8-0000-4000-8000-1c6f654f1aaa:52 2");
@@ -80,7 +80,7 @@ static void a_foreign_holder_is_busy_and_untouched(void **state)
     assert_int_equal(listeners(CHANNEL), 0);
     assert_false(peer_logged(a, "held by another program"));
     redis_ok("PERSIST x");
-    struct hold *B = want_as(a, "B", NULL, 0);
+    struct hold *B = try_once(a, "B");
     EXPECT("B EBUSY");
     assert_int_equal(lw_lock_retry_ms(B->lock), -1);
     redis_ok("DEL x");
@@ -89,7 +89,7 @@ static void a_foreign_holder_is_busy_and_untouched(void **state)
 static void wakes_on(const char *message)
 {
     java_holds("x", 1, 3600000);
-    struct hold *A = want_as(a, "A", NULL, -1);
+    struct hold *A = join_line(a, "A");
     UNTIL(listeners(CHANNEL) == 1);
     monitor_start();
     stage_run_for(
@@ -117,7 +117,7 @@ static void other_messages_do_not_wake(void **state)
     (void)state;
     a = peer_ready("a", NULL);
     java_holds("x", 1, 3600000);
-    want_as(a, "A", NULL, -1);
+    join_line(a, "A");
     UNTIL(listeners(CHANNEL) == 1);
     stage_run_for(300);
     monitor_start();
@@ -161,7 +161,7 @@ static void a_lease_that_ends_is_found_by_its_ttl(void **state)
     (void)state;
     a = peer_ready("a", NULL);
     java_holds("x", 1, 400);
-    want_as(a, "A", NULL, -1);
+    join_line(a, "A");
     EXPECT("A granted");
 }
 
@@ -171,9 +171,8 @@ static void clients_exclude_and_wake_each_other(void **state)
 {
     (void)state;
     two_clients();
-    struct hold *A = take_as(a, "A", "anna");
-    /* An owner is known only to its client. */
-    struct hold *B = want_as(b, "B", "anna", -1);
+    struct hold *A = take(a, "A");
+    struct hold *B = join_line(b, "B");
     UNTIL(listeners(CHANNEL) == 1);
     stage_expect_nothing(200);
     release_hold(A);
@@ -183,19 +182,72 @@ static void clients_exclude_and_wake_each_other(void **state)
     assert_string_equal(fields(), "");
 }
 
-static void handles_without_an_owner_are_not_re_entrant(void **state)
+static void handles_of_one_client_exclude_each_other(void **state)
 {
     (void)state;
     a = peer_ready("a", NULL);
-    struct hold *A = take_as(a, "A", NULL);
-    want_as(a, "B", NULL, 0);
+    struct hold *A = take(a, "A");
+    try_once(a, "B");
     EXPECT("B EBUSY");
-    struct hold *C = want_as(a, "C", NULL, -1);
+    struct hold *C = join_line(a, "C");
     UNTIL(listeners(CHANNEL) == 1);
     release_hold(A);
     EXPECT_SET("A released OK; C granted");
     release_hold(C);
     EXPECT("C released OK");
+}
+
+static void it_is_renewed_until_released(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    struct hold *A =
+        acquire_hold_with(a, "A", "x", asking(.mode = LW_REDISSON, .lease_ms = 3000));
+    EXPECT("A granted");
+    UNTIL(peer_stats(a).renewed >= 2);
+    assert_string_equal(stage.trace, "");
+    renew_hold(A, 50000);
+    EXPECT("A renewed OK");
+    assert_int_in_range(redis_int("PTTL x"), 40000, 50000);
+    release_hold(A);
+    EXPECT("A released OK");
+}
+
+static void a_deleted_lock_is_lost(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    struct hold *A = take(a, "A");
+    redis_ok("DEL x");
+    renew_hold(A, 0);
+    EXPECT_SET("A lost ENOTHELD; A renewed ELOST");
+    release_refused(A, LW_ENOTHELD);
+}
+
+static void a_stolen_lock_is_not_released(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    struct hold *A = take(a, "A");
+    redis_ok("DEL x");
+    java_holds("x", 1, 20000);
+    release_hold(A);
+    EXPECT("A released ENOTHELD");
+    assert_string_equal(fields(), "4a0fc1f8-0000-4000-8000-1c6f654f1aaa:52 1");
+    redis_ok("DEL x");
+}
+
+static void a_renewal_that_is_refused_has_an_error_text(void **state)
+{
+    (void)state;
+    a = peer_ready("a", NULL);
+    struct hold *A = want(a, "A", asking(.lease_ms = 1200));
+    EXPECT("A granted");
+    redis_ok("ACL SETUSER default -evalsha -eval");
+    EXPECT("A lost ELOST");
+    assert_non_null(strstr(lw_lock_errstr(A->lock), "NOPERM"));
+    redis_ok("ACL SETUSER default +@all");
+    stage.keys_may_stay = true;
 }
 
 static void many_names_wait_on_one_link(void **state)
@@ -234,7 +286,7 @@ static void the_link_comes_back_and_is_closed_when_idle(void **state)
     (void)state;
     a = peer_ready("a", NULL);
     java_holds("x", 1, 3600000);
-    struct hold *A = want_as(a, "A", NULL, -1);
+    struct hold *A = join_line(a, "A");
     UNTIL(listeners(CHANNEL) == 1);
     redis_ok("CLIENT KILL TYPE pubsub");
     UNTIL(listeners(CHANNEL) == 0);
@@ -243,7 +295,7 @@ static void the_link_comes_back_and_is_closed_when_idle(void **state)
     EXPECT("A granted");
     UNTIL(listeners(CHANNEL) == 0); /* after 10 to 15 s without waiters */
     assert_int_equal(lw_lock_state(A->lock), LW_HELD);
-    struct hold *B = want_as(a, "B", NULL, -1);
+    struct hold *B = join_line(a, "B");
     UNTIL(listeners(CHANNEL) == 1); /* and opened again */
     release_hold(A);
     EXPECT_SET("A released OK; B granted");
@@ -257,7 +309,7 @@ static void who_may_not_subscribe_polls(void **state)
     redis_ok("ACL SETUSER default resetchannels &lockwire:*");
     a = peer_ready("a", NULL);
     java_holds("x", 1, 600);
-    struct hold *A = want_as(a, "A", NULL, -1);
+    struct hold *A = join_line(a, "A");
     EXPECT("A granted");
     assert_true(peer_logged(a, "refused SUBSCRIBE"));
     release_hold(A); /* a client that may not publish can release all the same */
@@ -282,7 +334,7 @@ static void keys_of_other_kinds_are_strangers(void **state)
         redis_ok(kinds[i].command);
         redis_ok("PEXPIRE x 60000");
         struct peer *peer = peer_ready(label, NULL);
-        want_as(peer, "A", NULL, 0);
+        try_once(peer, "A");
         EXPECT("A EBUSY");
         (void)snprintf(told, sizeof(told), "contains a %s", kinds[i].type);
         assert_true(peer_logged(peer, told));
@@ -302,7 +354,7 @@ static void our_read_write_lock_is_a_stranger(void **state)
         struct hold *A = acquire_hold_with(peer, "A", "x", asking(.mode = modes[i]));
 
         EXPECT("A granted");
-        want_as(peer, "B", NULL, 0);
+        try_once(peer, "B");
         EXPECT("B EBUSY");
         assert_true(peer_logged(peer, "contains a hash"));
         release_hold(A);
@@ -314,7 +366,7 @@ static void a_mutex_takes_it_for_a_stranger(void **state)
 {
     (void)state;
     two_clients();
-    struct hold *A = take_as(a, "A", NULL);
+    struct hold *A = take(a, "A");
     acquire_hold(b, "B", "x", 0);
     EXPECT("B EBUSY");
     assert_true(peer_logged(b, "contains a hash"));
@@ -395,7 +447,11 @@ int main(void)
         STAGE_TEST(what_was_freed_before_the_subscription_is_found_by_trying_again),
         STAGE_TEST(a_lease_that_ends_is_found_by_its_ttl),
         STAGE_TEST(clients_exclude_and_wake_each_other),
-        STAGE_TEST(handles_without_an_owner_are_not_re_entrant),
+        STAGE_TEST(handles_of_one_client_exclude_each_other),
+        STAGE_TEST(it_is_renewed_until_released),
+        STAGE_TEST(a_deleted_lock_is_lost),
+        STAGE_TEST(a_stolen_lock_is_not_released),
+        STAGE_TEST(a_renewal_that_is_refused_has_an_error_text),
         STAGE_TEST(many_names_wait_on_one_link),
         STAGE_TEST(the_link_comes_back_and_is_closed_when_idle),
         STAGE_TEST(who_may_not_subscribe_polls),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* LW_REDISSON at random: several clients acquire, release, free and renew, also inside
- * callbacks, while an RLock comes and goes and links are cut. Checks that only one owner
+ * callbacks, while an RLock comes and goes and links are cut. Checks that only one handle
  * at a time believes that it holds the lock; that the first waiter of each client's queue
  * requests, or knows when it will; that no waiter behind it requests; and that in the end
  * no handle still waits or holds. LOCKWIRE_SEED sets another seed.
@@ -16,14 +16,9 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { PEERS = 3, LIVE = 30, STEPS = 1200, NAMES = 2, OWNERS = 4 };
+enum { PEERS = 3, LIVE = 30, STEPS = 1200, NAMES = 2 };
 
 static const char *const names[NAMES] = {"x", "y"};
-
-/* The name and owner of a hold; without an owner each handle holds alone. */
-static struct want {
-    const char *name, *owner;
-} wants[NAMES][OWNERS];
 
 static struct peer *all[PEERS];
 static struct hold *live[LIVE];
@@ -46,20 +41,12 @@ static bool believes(const struct hold *hold)
            lw_lock_remaining_ms(hold->lock) > 0;
 }
 
-static bool may_hold_beside(const struct hold *a, const struct hold *b)
-{
-    return a->peer == b->peer && a->aim == b->aim &&
-           ((struct want *)a->aim)->owner != NULL;
-}
-
-static void one_owner_holds(const struct hold *hold)
+static void one_handle_holds(const struct hold *hold)
 {
     for (int i = 0; i < LIVE; i++) {
         const struct hold *other = live[i];
 
-        if (other != hold && believes(other) &&
-            ((struct want *)other->aim)->name == ((struct want *)hold->aim)->name &&
-            !may_hold_beside(hold, other)) {
+        if (other != hold && believes(other) && other->aim == hold->aim) {
             stage_complain("%s and %s hold at once", hold->label, other->label);
         }
     }
@@ -115,7 +102,7 @@ static struct hold *any(bool held)
 static void any_moment(struct hold *hold, enum moment moment)
 {
     if (moment == AT_RESULT && hold->result == LW_OK) {
-        one_owner_holds(hold);
+        one_handle_holds(hold);
         if (settling || below(3) == 0) {
             release_hold(hold);
         } else if (below(6) == 0) {
@@ -151,7 +138,7 @@ static void ask_for_any(void)
 {
     static const uint32_t leases[] = {150, 1000, 20000};
     static const int64_t waits[] = {0, 0, 20, 300, -1, -1};
-    struct want *want = &wants[below(NAMES)][below(OWNERS)];
+    unsigned name = below(NAMES);
     struct hold **place = room();
     unsigned who = below(PEERS);
     char label[24];
@@ -162,11 +149,11 @@ static void ask_for_any(void)
     *place = NULL;
     (void)snprintf(label, sizeof(label), "%c%td", "abc"[who], place - live);
     struct hold *hold = acquire_hold_with(
-        all[who], label, want->name,
-        asking(.mode = LW_REDISSON, .owner = want->owner, .lease_ms = leases[below(3)],
+        all[who], label, names[name],
+        asking(.mode = LW_REDISSON, .lease_ms = leases[below(3)],
                .wait_ms = waits[below(6)], .margin_ms = below(4) ? 0 : 40,
                .max_hold_ms = below(6) ? 0 : 200, .flags = below(3) ? 0 : LW_NO_RENEW));
-    hold->aim = want;
+    hold->aim = (void *)names[name];
     hold->then = any_moment;
     *place = hold;
 }
@@ -249,12 +236,6 @@ static void play(uint64_t seed)
     state = seed * 0x9e3779b97f4a7c15u + 1;
     settling = false;
     memset(live, 0, sizeof(live));
-    for (int i = 0; i < NAMES; i++) {
-        for (int owner = 0; owner < OWNERS; owner++) {
-            wants[i][owner] = (struct want){
-                names[i], (const char *[]){NULL, NULL, "anna", "bert"}[owner]};
-        }
-    }
     for (int i = 0; i < PEERS; i++) {
         all[i] = peer_start(labels[i], NULL);
     }

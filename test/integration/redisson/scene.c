@@ -19,15 +19,14 @@ struct hold *want(struct peer *peer, const char *label,
     return acquire_hold_with(peer, label, "x", &his);
 }
 
-struct hold *want_as(struct peer *peer, const char *label, const char *owner,
-                     int64_t wait_ms)
+struct hold *try_once(struct peer *peer, const char *label)
 {
-    return want(peer, label, asking(.owner = owner, .wait_ms = wait_ms));
+    return want(peer, label, asking(.wait_ms = 0));
 }
 
-struct hold *take_as(struct peer *peer, const char *label, const char *owner)
+struct hold *take(struct peer *peer, const char *label)
 {
-    struct hold *hold = want_as(peer, label, owner, 0);
+    struct hold *hold = try_once(peer, label);
 
     UNTIL(hold->result != PENDING);
     assert_int_equal(hold->result, LW_OK);

@@ -14,12 +14,10 @@
 /* Requests "x" with these options in mode LW_REDISSON; lease_ms 0 stands for 20 s. */
 struct hold *want(struct peer *peer, const char *label,
                   const struct lw_acquire_options *options);
-/* Requests "x" for an owner, or for none (NULL). take_as also waits for the grant, and
- * clears the trace. */
-struct hold *want_as(struct peer *peer, const char *label, const char *owner,
-                     int64_t wait_ms);
-struct hold *take_as(struct peer *peer, const char *label, const char *owner);
-/* Requests "x" without an owner and without a time limit. */
+/* Requests "x" without waiting. `take` waits for the grant, and clears the trace. */
+struct hold *try_once(struct peer *peer, const char *label);
+struct hold *take(struct peer *peer, const char *label);
+/* Requests "x" without a time limit. */
 struct hold *join_line(struct peer *peer, const char *label);
 /* Returns all fields and values of "x" in one line. */
 const char *fields(void);
