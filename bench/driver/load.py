@@ -57,7 +57,7 @@ def run(case, subject, unix):
         gateway = subprocess.Popen(
             subject.command + ["--ledger", os.path.join(folder, "ledger"), "--listen",
                                "127.0.0.1:0", "--port-file", port_file, "--redis",
-                               server.url(unix), "--work", "0ms"],
+                               server.url(unix), "--work", "0"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             port = _port(port_file, gateway)

@@ -19,7 +19,6 @@
 #include "options.h"
 
 #include "lockwire.h"
-#include "password.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -205,29 +204,11 @@ static int open_files(struct gateway *gateway, const struct options *options)
                : 0;
 }
 
-/* Sets `ret` to the password, or to NULL if no file was given. Returns 0, or an
- * exit code after it has reported the reason. */
-static int read_password(const char *option, const char *file,
-                         char password[PASSWORD_MAX + 1], const char **ret)
-{
-    int code = file != NULL ? password_read(option, file, password) : 0;
-
-    *ret = file != NULL ? password : NULL;
-    return code;
-}
-
 static int connect_to_redis(struct gateway *gateway, const struct options *options)
 {
     struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
-    char password[PASSWORD_MAX + 1] = "", sentinel_password[PASSWORD_MAX + 1] = "";
     int error;
 
-    if (read_password("--password-file", options->password_file, password,
-                      &client.password) != 0 ||
-        read_password("--sentinel-password-file", options->sentinel_password_file,
-                      sentinel_password, &client.sentinel_password) != 0) {
-        return -1;
-    }
     (void)snprintf(gateway->why_down, sizeof(gateway->why_down), "not connected yet");
     client.client_name = "gateway";
     client.link = on_link;
@@ -235,12 +216,9 @@ static int connect_to_redis(struct gateway *gateway, const struct options *optio
     client.arg = gateway;
     client.errbuf = gateway->error;
     client.errbuf_size = sizeof(gateway->error);
-    client.sentinel_username = options->sentinel_user;
     client.guard_ms = (uint32_t)options->guard_ms;
-    client.address_map = *options->map ? options->map + 1 : NULL;
+    client.address_map = options->map;
     error = lw_client_new(gateway->base, options->url, &client, &gateway->client);
-    password_wipe(password);
-    password_wipe(sentinel_password);
     if (error < 0) {
         report("%s", *gateway->error ? gateway->error : lw_strerror(error));
     }

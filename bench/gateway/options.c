@@ -4,9 +4,9 @@
  */
 #include "options.h"
 
-#include "base/duration.h"
 #include "gateway.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,27 +22,18 @@ static const char usage[] =
     "  --grants FILE       where every grant of a lock is noted, for checking\n"
     "  --listen HOST:PORT  numeric (127.0.0.1:8080); port 0: any free one\n"
     "  --port-file FILE    where the port is written once connections are accepted\n"
-    "  --redis URL         ($LOCKWIRE_URL, else redis://localhost); or sentinels:\n"
-    "                      redis-sentinel://host[:port][,host[:port]...]/service\n"
-    "                      or a quorum: redis-quorum://host[:port],host[:port]...\n"
-    "                      (valkey, valkeys and so on are the same as redis, rediss)\n"
-    "  --password-file FILE\n"
-    "                      whose first line is the server's password\n"
-    "  --sentinel-user NAME, --sentinel-password-file FILE\n"
-    "                      what the sentinels themselves are logged in to with\n"
-    "  --map FROM=TO       connect to TO in place of the address FROM that sentinels or\n"
+    "  --redis URL         redis://, redis-sentinel://, redis-quorum:// and so on\n"
+    "                      ($LOCKWIRE_URL, else redis://localhost)\n"
+    "  --map FROM=TO[,FROM=TO]...\n"
+    "                      connect to TO in place of the address FROM that sentinels or\n"
     "                      cluster nodes announce: HOST:PORT=HOST:PORT, or HOST=HOST\n"
-    "                      for all ports of a host. May be repeated. Not for hosts in\n"
-    "                      the URL\n"
-    "  --work TIME         how long giving a gift takes (20ms)\n"
-    "  --lease TIME        of the locks (30s)\n"
-    "  --guard TIME        after the server was restarted or promoted, no gift is given\n"
-    "                      for this time (a quorum: 45s); see GUARD in lockwire(7)\n"
-    "  --idle TIME         after which a connection without a request ends (60s)\n"
+    "  --work MS           how long giving a gift takes (20)\n"
+    "  --lease MS          of the locks (30000)\n"
+    "  --guard MS          after the server was restarted or promoted, no gift is given\n"
+    "                      for this time (a quorum: 45000); see GUARD in lockwire(7)\n"
+    "  --idle MS           after which a connection without a request ends (60000)\n"
     "  --unlocked          without any lock, to measure what the lock costs: gifts are\n"
-    "                      given twice then\n"
-    "\n"
-    "TIME is like 500ms, 30s, 5m, 1h; a plain number is seconds.\n";
+    "                      given twice then\n";
 
 /* Parses HOST:PORT; an IPv6 address is in brackets. */
 static bool parse_listen(const char *text, struct options *options)
@@ -70,27 +61,16 @@ static bool parse_listen(const char *text, struct options *options)
     return true;
 }
 
-static bool parse_time(const char *option, const char *text, int64_t *ms)
+static bool parse_ms(const char *option, int64_t *ms)
 {
-    char why[200];
+    char *rest;
 
-    if (lw__duration_parse(text, ms, why, sizeof(why)) == 0 && *ms <= INT32_MAX) {
+    errno = 0;
+    *ms = strtoll(optarg, &rest, 10);
+    if (errno == 0 && rest != optarg && *rest == '\0' && *ms >= 0 && *ms <= INT32_MAX) {
         return true;
     }
-    report("--%s %s", option, *ms > INT32_MAX ? "is too long" : why);
-    return false;
-}
-
-/* Appends the pairs. Returns false, after a report, if there is no room. */
-static bool add_map(const char *pairs, struct options *options)
-{
-    size_t length = strlen(options->map), room = sizeof(options->map) - length;
-
-    if ((size_t)snprintf(options->map + length, room, ",%s", pairs) < room) {
-        return true;
-    }
-    report("--map '%.40s': more than %zu bytes together", pairs,
-           sizeof(options->map) - 2);
+    report("--%s '%s': a number of milliseconds was expected", option, optarg);
     return false;
 }
 
@@ -112,25 +92,17 @@ static bool parse_option(int option, struct options *options)
     case 'r':
         options->url = optarg;
         return true;
-    case 'P':
-        options->password_file = optarg;
-        return true;
-    case 'u':
-        options->sentinel_user = optarg;
-        return true;
-    case 'R':
-        options->sentinel_password_file = optarg;
-        return true;
     case 'm':
-        return add_map(optarg, options);
+        options->map = optarg;
+        return true;
     case 'w':
-        return parse_time("work", optarg, &options->work_ms);
+        return parse_ms("work", &options->work_ms);
     case 'e':
-        return parse_time("lease", optarg, &options->lease_ms);
+        return parse_ms("lease", &options->lease_ms);
     case 'G':
-        return parse_time("guard", optarg, &options->guard_ms);
+        return parse_ms("guard", &options->guard_ms);
     case 'i':
-        return parse_time("idle", optarg, &options->idle_ms);
+        return parse_ms("idle", &options->idle_ms);
     case 'a':
         if (parse_listen(optarg, options)) {
             return true;
@@ -144,23 +116,19 @@ static bool parse_option(int option, struct options *options)
 
 int options_parse(int argc, char **argv, struct options *options)
 {
-    static const struct option known[] = {
-        {"ledger", required_argument, NULL, 'l'},
-        {"grants", required_argument, NULL, 'g'},
-        {"listen", required_argument, NULL, 'a'},
-        {"port-file", required_argument, NULL, 'p'},
-        {"redis", required_argument, NULL, 'r'},
-        {"password-file", required_argument, NULL, 'P'},
-        {"sentinel-user", required_argument, NULL, 'u'},
-        {"sentinel-password-file", required_argument, NULL, 'R'},
-        {"map", required_argument, NULL, 'm'},
-        {"work", required_argument, NULL, 'w'},
-        {"lease", required_argument, NULL, 'e'},
-        {"guard", required_argument, NULL, 'G'},
-        {"idle", required_argument, NULL, 'i'},
-        {"unlocked", no_argument, NULL, 'U'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
+    static const struct option known[] = {{"ledger", required_argument, NULL, 'l'},
+                                          {"grants", required_argument, NULL, 'g'},
+                                          {"listen", required_argument, NULL, 'a'},
+                                          {"port-file", required_argument, NULL, 'p'},
+                                          {"redis", required_argument, NULL, 'r'},
+                                          {"map", required_argument, NULL, 'm'},
+                                          {"work", required_argument, NULL, 'w'},
+                                          {"lease", required_argument, NULL, 'e'},
+                                          {"guard", required_argument, NULL, 'G'},
+                                          {"idle", required_argument, NULL, 'i'},
+                                          {"unlocked", no_argument, NULL, 'U'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     const char *url = getenv("LOCKWIRE_URL");
     int option;
 

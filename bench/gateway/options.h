@@ -10,9 +10,7 @@
 
 struct options {
     const char *ledger, *grants, *port_file, *url;
-    const char *password_file;                          /* or NULL */
-    const char *sentinel_user, *sentinel_password_file; /* the sentinels' own, or NULL */
-    char map[8192]; /* the pairs of each --map, each preceded by a comma, or "" */
+    const char *map; /* or NULL */
     char host[64];
     uint16_t port;
     int64_t work_ms, lease_ms, idle_ms;

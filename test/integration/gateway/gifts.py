@@ -83,7 +83,7 @@ class GatewayTest(ToolTest):
 
 class Guarded(GatewayTest):
     def test_a_request_that_meets_a_closed_guard_gets_the_reason(self):
-        _, port = self.start("--guard", "15s", "--lease", "3s")
+        _, port = self.start("--guard", "15000", "--lease", "3000")
         for path in ("/gift/anna", "/gift/anna?wait=500"):
             answer = self.ask(port, "POST", path)
             self.assertEqual(answer.code, 503)
@@ -111,7 +111,7 @@ class Gifts(GatewayTest):
         self.assertEqual(len(self.lines()), 1)
 
     def test_a_copy_meanwhile_is_refused_by_both_gateways(self):
-        _, port = self.start("--work", "60s", "--lease", "30s")
+        _, port = self.start("--work", "60000", "--lease", "30000")
         _, other = self.start(name="other")
         self.send(port, "/gift/anna")
         self.until_held("anna")
@@ -121,7 +121,7 @@ class Gifts(GatewayTest):
             self.assertIn(int(answer.headers["Retry-After"]), range(1, 31))
 
     def test_a_copy_may_wait_for_its_turn_at_both_gateways(self):
-        _, port = self.start("--work", "1s")
+        _, port = self.start("--work", "1000")
         _, other = self.start(name="other")
         first = self.send(port, "/gift/anna")
         self.until_held("anna")
@@ -135,7 +135,7 @@ class Gifts(GatewayTest):
         self.assertEqual(len(self.lines()), 1)
 
     def test_a_wait_that_ends_is_refused(self):
-        _, port = self.start("--work", "60s")
+        _, port = self.start("--work", "60000")
         self.send(port, "/gift/anna")
         self.until_held("anna")
         begin = time.monotonic()
@@ -145,7 +145,7 @@ class Gifts(GatewayTest):
         self.assertGreaterEqual(time.monotonic() - begin, 0.2)
 
     def test_exactly_once_over_two_gateways(self):
-        ports = [self.start("--work", "5ms", name=name)[1] for name in ("a", "b")]
+        ports = [self.start("--work", "5", name=name)[1] for name in ("a", "b")]
         users, copies, answers = 30, 8, []
 
         def client(number):
@@ -195,7 +195,7 @@ class Gifts(GatewayTest):
 
 class Accidents(GatewayTest):
     def test_a_client_that_goes_while_its_gift_is_in_work(self):
-        _, port = self.start("--work", "60s")
+        _, port = self.start("--work", "60000")
         _, other = self.start(name="other")
         gone = self.send(port, "/gift/anna")
         self.until_held("anna")
@@ -206,7 +206,7 @@ class Accidents(GatewayTest):
         self.assertEqual(self.ask(port, "GET", "/healthz").code, 200)
 
     def test_clients_that_go_while_they_wait(self):
-        _, port = self.start("--work", "60s")
+        _, port = self.start("--work", "60000")
         _, other = self.start(name="other")
         first = self.send(port, "/gift/anna")
         self.until_held("anna")
@@ -222,7 +222,7 @@ class Accidents(GatewayTest):
         self.assertEqual(self.ask(other, "GET", "/healthz").code, 200)
 
     def test_requests_sent_ahead_on_one_connection(self):
-        _, port = self.start("--work", "50ms")
+        _, port = self.start("--work", "50")
         with socket.create_connection(("127.0.0.1", port), timeout=LIMIT) as link:
             request = b"POST /gift/%s HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
             link.sendall(request % b"a" + request % b"b" + request % b"a")
@@ -234,7 +234,7 @@ class Accidents(GatewayTest):
         self.assertEqual(sorted(line[0] for line in self.lines()), ["a", "b"])
 
     def test_the_lock_lost_during_the_work(self):
-        _, port = self.start("--work", "60s", "--lease", "600ms")
+        _, port = self.start("--work", "60000", "--lease", "600")
         first = self.send(port, "/gift/anna")
         self.until_held("anna")
         self.server("SET", "gift:anna", "somebody else")
@@ -258,8 +258,8 @@ class Accidents(GatewayTest):
         self.assertEqual(self.ask(port, "POST", "/gift/anna").code, 200)
 
     def test_sigterm_finishes_what_is_in_work_and_sends_away_what_waits(self):
-        process, port = self.start("--work", "500ms")
-        _, other = self.start("--work", "60s", name="other")
+        process, port = self.start("--work", "500")
+        _, other = self.start("--work", "60000", name="other")
         self.send(other, "/gift/berta")
         self.until_held("berta")
         waits = self.send(port, "/gift/berta?wait=60000")
@@ -282,7 +282,7 @@ class Accidents(GatewayTest):
         self.assertEqual(self.end_of(process)[0], 0)
 
     def test_bad_options(self):
-        for words, said in (((), "usage"), (("--ledger", "x", "--work", "5x"), "--work"),
+        for words, said in (((), "usage"), (("--ledger", "x", "--work", "5ms"), "--work"),
                             (("--ledger", "x", "--listen", "nowhere"), "--listen"),
                             (("--ledger", "x", "--listen", "127.0.0.1:65536"), "--listen"),
                             (("--ledger", "x", "--what"), "usage")):
@@ -392,7 +392,7 @@ class Bounds(GatewayTest):
         self.assertEqual([line[0] for line in self.lines()], ["a"])
 
     def test_an_idle_connection_ends_and_a_busy_one_does_not(self):
-        _, port = self.start("--idle", "200ms", "--work", "1s")
+        _, port = self.start("--idle", "200", "--work", "1000")
         silent, slow = self.dial(port), self.dial(port)
         slow.sendall(b"POST /gift/anna HTTP/1.1\r\nHost:")
         for link in (silent, slow):
@@ -443,7 +443,7 @@ class Metrics(GatewayTest):
             self.assertEqual(samples[name, value], number, (name, value))
 
     def test_they_tell_what_is_going_on(self):
-        _, port = self.start("--work", "60s")
+        _, port = self.start("--work", "60000")
         first = self.send(port, "/gift/anna")
         self.until_held("anna")
         self.assertEqual(self.ask(port, "POST", "/gift/anna").code, 409)
@@ -469,7 +469,7 @@ class Metrics(GatewayTest):
         self.assertNotIn("lockwire_master", self.ask(port, "GET", "/metrics").text)
 
     def test_the_histogram_is_one(self):
-        _, port = self.start("--work", "20ms")
+        _, port = self.start("--work", "20")
         links = [self.send(port, "/gift/anna?wait=60000") for _ in range(6)]
         for link in links:
             self.assertEqual(link.getresponse().status, 200)

@@ -34,7 +34,7 @@ class QuorumTest(gifts.GatewayTest):
 
 class Gifts(QuorumTest):
     def test_one_server_dies_and_returns_while_gifts_are_given(self):
-        ports = [self.start("--work", "5ms", name=name)[1] for name in ("a", "b")]
+        ports = [self.start("--work", "5", name=name)[1] for name in ("a", "b")]
         users, answers = 150, []
 
         def client(number):
@@ -94,7 +94,7 @@ class Health(QuorumTest):
 
     def test_statistics(self):
         """Commands count at every server; locks count once."""
-        _, port = self.start("--work", "60s")
+        _, port = self.start("--work", "60000")
         until(lambda: self.metric(port, "subscription_up") == 1, "messages arrive")
         commands = self.metric(port, "commands_total")
         first = self.send(port, "/gift/anna")
