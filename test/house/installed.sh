@@ -59,7 +59,8 @@ by() { # WHAT FOLDER COMMAND...: builds all examples, and runs one with its own 
         cat "$root/log"
         exit 1
     }
-    for program in gateway leader order readme worker; do
+    [ -f "$programs/gateway" ] || [ -x "$programs/gateway/gateway" ] # make builds it in its folder
+    for program in leader order readme worker; do
         [ -x "$programs/$program" ]
     done
     LD_LIBRARY_PATH=$library "$root$prefix/bin/lockwire" run readme --redis embedded: \

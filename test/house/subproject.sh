@@ -13,7 +13,7 @@ trap 'rm -rf "$root"' EXIT
 trap 'exit 1' HUP INT TERM
 mkdir "$root/subprojects"
 ln -s "$1" "$root/subprojects/lockwire"
-cp "$1/src/examples/"* "$root"
+cp -R "$1/src/examples/"* "$root"
 cp "$2" "$root/consumer.c"
 echo "executable('consumer', 'consumer.c', dependencies: lockwire)" >>"$root/meson.build"
 run() {

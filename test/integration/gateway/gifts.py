@@ -221,6 +221,19 @@ class Accidents(GatewayTest):
         self.assertEqual(self.lines(), [])
         self.assertEqual(self.ask(other, "GET", "/healthz").code, 200)
 
+    def test_clients_that_come_and_go(self):
+        """A leak, or an answer to a freed connection, would end a sanitized gateway."""
+        process, port = self.start("--work", "5")
+        for i in range(300):
+            link = self.send(port, f"/gift/u{i // 6}?wait=60000")
+            if i % 3:
+                link.close()
+            else:
+                self.assertEqual(link.getresponse().status, 200)
+        until(lambda: not self.server("KEYS", "gift:*"), "all is released")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(self.end_of(process)[0], 0)
+
     def test_requests_sent_ahead_on_one_connection(self):
         _, port = self.start("--work", "50")
         with socket.create_connection(("127.0.0.1", port), timeout=LIMIT) as link:

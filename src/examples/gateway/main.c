@@ -3,6 +3,9 @@
  * A network daemon that embeds lockwire: an HTTP gateway in front of work that must not
  * be done twice. Owns the routes and the process's life; see gateway.h for the rest.
  *
+ *     cc *.c $(pkg-config --cflags --libs lockwire) -levent_extra -o gateway
+ *     LOCKWIRE_URL=redis://localhost ./gateway --ledger FILE [OPTION...]
+ *
  *     POST /gift/<user>[?wait=ms]   200, 409 with Retry-After, 503
  *     GET  /healthz                 200, or 503 and why
  *     GET  /metrics                 Prometheus' text format
