@@ -20,6 +20,7 @@
 #include "redis/link_private.h"
 
 #include "base/address.h"
+#include "base/asserts.h"
 #include "base/buffer.h"
 #include "base/container_of.h"
 #include "lockwire.h"
@@ -77,6 +78,7 @@ static void pending_push(struct lw__pending_list *pending, struct lw__request *r
 {
     struct lw__pending *record = pending->spare;
 
+    LW__ASSERT(record != NULL && (replies == 1 || replies == 2));
     pending->spare = record->next;
     *record = (struct lw__pending){NULL, request, sent_us, replies, 0};
     if (request != NULL) {
@@ -91,6 +93,7 @@ static void pending_push(struct lw__pending_list *pending, struct lw__request *r
 /* Returns the newest one, which must exist. */
 static struct lw__pending *pending_last(struct lw__pending_list *pending)
 {
+    LW__ASSERT(pending->first != NULL);
     return LW__CONTAINER_OF(struct lw__pending, next, pending->end);
 }
 
@@ -100,6 +103,7 @@ static struct lw__request *pending_pop(struct lw__pending_list *pending)
     struct lw__pending *record = pending->first;
     struct lw__request *request = record->request;
 
+    LW__ASSERT(pending->replies >= record->remaining);
     pending->first = record->next;
     if (pending->first == NULL) {
         pending->end = &pending->first;
@@ -137,12 +141,19 @@ static void pending_clear(struct lw__pending_list *pending)
 
 /* ---- ending ---- */
 
+/* Returns true unless it has failed or was closed. */
+static bool is_open(const struct lw__link *link)
+{
+    return link->state == LW__LINK_CONNECTING || link->state == LW__LINK_UP;
+}
+
 /* Frees the connection and what belongs to it, and cancels the timers of the link. Its
  * pending requests stay: on_end reports them, not hiredis. */
 static void close_connection(struct lw__link *link)
 {
     redisAsyncContext *context = link->context;
 
+    LW__ASSERT(is_open(link));
     lw__timer_cancel(link->loop, &link->timer);
     lw__timer_unreserve(link->loop, 1);
     lw__defer_cancel(link->loop, &link->came_up);
@@ -157,12 +168,6 @@ static void close_connection(struct lw__link *link)
     }
 }
 
-/* Returns true unless it has failed or was closed. */
-static bool is_open(const struct lw__link *link)
-{
-    return link->state == LW__LINK_CONNECTING || link->state == LW__LINK_UP;
-}
-
 static void forget_channels(struct lw__link *link)
 {
     struct lw__link_channel *channel;
@@ -175,6 +180,7 @@ static void forget_channels(struct lw__link *link)
 
 static void destroy(struct lw__link *link)
 {
+    LW__ASSERT(link->refs == 0 && link->context == NULL);
     pending_clear(&link->pending);
     lw__reader_clear(&link->reader);
     lw__tls_free(link->tls);
@@ -184,6 +190,7 @@ static void destroy(struct lw__link *link)
 
 void lw__link_unref(struct lw__link *link)
 {
+    LW__ASSERT(link->refs > 0);
     link->refs--;
     if (link->refs == 0 && link->state == LW__LINK_CLOSED) {
         destroy(link);
@@ -237,6 +244,7 @@ static void on_end(void *arg)
 {
     struct lw__link *link = arg;
 
+    LW__ASSERT(link->state == LW__LINK_FAILED && link->context == NULL);
     link->refs++;
     while (link->state == LW__LINK_FAILED && link->pending.first != NULL) {
         struct lw__request *request = pending_pop(&link->pending);
@@ -281,6 +289,7 @@ static bool has_arrived(const struct lw__link *link)
 {
     char byte;
 
+    LW__ASSERT(link->context != NULL);
     return (link->tls != NULL && lw__tls_has_more(link->tls)) ||
            recv(link->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
            errno != EAGAIN;
@@ -332,6 +341,7 @@ static void on_timer(void *arg)
 {
     struct lw__link *link = arg;
 
+    LW__ASSERT(is_open(link));
     link->refs++;
     if (link->state == LW__LINK_CONNECTING) {
         if (is_decided(link->context->c.fd)) {
@@ -356,6 +366,7 @@ static void on_broken(void *arg)
     int error = link->wire.error;
     char why[64];
 
+    LW__ASSERT(is_open(link) && error != 0);
     link->refs++;
     if (error == EMSGSIZE) {
         (void)snprintf(why, sizeof(why), "longer than %zu bytes", link->reader.max);
@@ -423,6 +434,7 @@ static void pass_on_reply(struct lw__link *link, const struct lw__reply *reply)
     struct lw__pending *oldest = link->pending.first;
     struct lw__request *request = oldest->request;
 
+    LW__ASSERT(oldest->remaining > 0 && (request == NULL || request->expected > 0));
     link->answered = true;
     oldest->remaining--;
     link->pending.replies--;
@@ -481,6 +493,7 @@ int lw__link_send(struct lw__link *link, struct lw__request *request, const char
     if (!is_open(link) || link->subscribing || request->expected == 0) {
         return LW_ECONN;
     }
+    LW__ASSERT(request->expected <= 2 && first <= length);
     record = pending_reserve(&link->pending);
     status = record != NULL
                  ? lw__reader_send(link->context, on_reply, record, bytes, first)
@@ -622,6 +635,7 @@ static void on_push(redisAsyncContext *context, void *reply, void *data)
     if (link == NULL) {
         return;
     }
+    LW__ASSERT(link->subscribing);
     if (link->state == LW__LINK_UP && lw__reader_listen(context, on_push, data) != 0) {
         lw__link_fail(link, lw_strerror(LW_ENOMEM));
     }
@@ -750,6 +764,7 @@ static void on_connect(const redisAsyncContext *context, int status)
     if (link == NULL) {
         return;
     }
+    LW__ASSERT(link->state == LW__LINK_CONNECTING);
     if (status != REDIS_OK) {
         link->context = NULL;
         fail_doing(link, "connecting to", context->c.errstr);
@@ -776,6 +791,7 @@ static void on_disconnect(const redisAsyncContext *context, int status)
 
 void lw__link_connected(struct lw__link *link)
 {
+    LW__ASSERT(link->state == LW__LINK_CONNECTING);
     link->state = LW__LINK_UP;
     link->connected = true;
     link->up_us = lw__now_us();
@@ -788,6 +804,7 @@ static void on_came_up(void *arg)
 {
     struct lw__link *link = arg;
 
+    LW__ASSERT(link->state == LW__LINK_UP && !link->reported_up);
     link->refs++;
     report_up(link);
     lw__link_unref(link);

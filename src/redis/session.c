@@ -9,6 +9,7 @@
  * sentinel whose id is expected must prove it before anything else is sent. */
 #include "redis/session.h"
 
+#include "base/asserts.h"
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/container_of.h"
@@ -131,6 +132,8 @@ static void back_off(struct lw__session *s)
     const struct lw__session_config *config = s->config;
     int64_t now = lw__now_us(), most;
 
+    LW__ASSERT(s->state != LW__SESSION_STOPPED && s->state != LW__SESSION_BACKOFF);
+    LW__ASSERT(s->lookup == NULL && !s->login.needed && *s->failure.why != '\0');
     if (s->state == LW__SESSION_READY &&
         now - s->ready_us > (int64_t)s->backoff_ms * LW__MS) {
         s->backoff_ms = 0;
@@ -175,6 +178,8 @@ static void attempt_failed(struct lw__session *s, enum lw__stage stage, int stat
 {
     bool was_ready = s->state == LW__SESSION_READY;
 
+    LW__ASSERT(was_ready || lw__session_is_connecting(s));
+    LW__ASSERT(s->state != LW__SESSION_RESOLVING && s->state != LW__SESSION_LOOKING_UP);
     s->link = NULL;
     if (was_ready) {
         s->failure.why[0] = '\0'; /* of the attempts before it was ready */
@@ -207,6 +212,7 @@ static const char *unanswered_step(const struct lw__session *s)
 
 static enum lw__stage stage_of(const struct lw__session *s)
 {
+    LW__ASSERT(s->link != NULL && s->state >= LW__SESSION_CONNECTING);
     if (s->state != LW__SESSION_CONNECTING) {
         return LW__STAGE_HANDSHAKE;
     }
@@ -251,6 +257,8 @@ static void became_ready(struct lw__session *s)
 {
     bool same_server = *s->new_run_id && strcmp(s->new_run_id, s->run_id) == 0;
 
+    LW__ASSERT(s->state == LW__SESSION_HANDSHAKING && !s->login.needed);
+    LW__ASSERT(s->steps_sent == s->steps_answered);
     lw__timer_cancel(s->config->loop, &s->timer);
     s->previous_id = same_server ? s->id : 0;
     s->id = s->new_id;
@@ -307,6 +315,7 @@ static void note_replication(struct lw__session *s, const char *info)
 bool lw__session_note_replication(struct lw__session *session,
                                   const struct lw__reply *reply)
 {
+    LW__ASSERT(session->state == LW__SESSION_READY);
     if (lw__reply_type(reply) != LW__REPLY_STRING) {
         return false;
     }
@@ -515,6 +524,8 @@ static void step_answered(struct lw__request *request, const struct lw__reply *r
     bool is_error = lw__reply_type(reply) == LW__REPLY_ERROR;
     const char *text = lw__reply_text(reply, NULL);
 
+    LW__ASSERT(s->state == LW__SESSION_HANDSHAKING && s->steps_pending > 0);
+    LW__ASSERT(s->steps_sent >> step->kind & 1);
     *s->handshake_error = '\0';
     s->steps_answered |= 1U << step->kind;
     if (!(is_error ? step_refused(s, step->kind, text)
@@ -542,6 +553,7 @@ void lw__session_request(struct lw__session *session, struct lw__request *reques
 {
     struct lw__buffer out = {0};
 
+    LW__ASSERT(session->link != NULL && session->state >= LW__SESSION_HANDSHAKING);
     *request = (struct lw__request){.expected = 1, .type = type};
     lw__resp_words(&out, words, text);
     lw__buffer_put(&out, "", 1); /* behind one word alone hiredis reads one byte more */
@@ -577,6 +589,7 @@ static void send_step(struct lw__session *s, enum lw__handshake kind, size_t wor
     static const struct lw__request_type type = {step_answered, NULL};
     struct lw__handshake_step *step = &s->steps[kind];
 
+    LW__ASSERT(s->state == LW__SESSION_HANDSHAKING);
     step->session = s;
     step->kind = kind;
     s->steps_pending++;
@@ -643,6 +656,7 @@ void lw__session_log_in(struct lw__login *login, const char *username,
 {
     struct lw__session *s = LW__CONTAINER_OF(struct lw__session, login, login);
 
+    LW__ASSERT(login->needed && s->state == LW__SESSION_HANDSHAKING);
     cancel_login(s);
     send_auth(s, *username != '\0' ? username : NULL, password);
     send_questions(s);
@@ -652,6 +666,7 @@ void lw__session_refuse(struct lw__login *login, const char *why)
 {
     struct lw__session *s = LW__CONTAINER_OF(struct lw__session, login, login);
 
+    LW__ASSERT(login->needed && s->state == LW__SESSION_HANDSHAKING);
     cancel_login(s);
     s->address = s->addresses.count;
     lw__session_fail(s, why);
@@ -684,6 +699,7 @@ static void link_up(void *arg)
     struct lw__session *s = arg;
     const struct lw__session_config *config = s->config;
 
+    LW__ASSERT(s->state == LW__SESSION_CONNECTING && s->link != NULL);
     lw__timer_set(config->loop, &s->timer, s->attempt_deadline_us);
     s->state = LW__SESSION_HANDSHAKING;
     s->steps_pending = s->steps_sent = s->steps_answered = 0;
@@ -703,6 +719,7 @@ static void link_push(void *arg, const struct lw__reply *reply)
     struct lw__session *s = arg;
     const char *text = lw__reply_text(reply, NULL);
 
+    LW__ASSERT(s->link != NULL);
     if (lw__reply_type(reply) != LW__REPLY_ERROR) {
         s->events->push(s->arg, reply);
     } else if (s->events->refused == NULL || !s->events->refused(s->arg, text)) {
@@ -742,6 +759,7 @@ static void connect_next(struct lw__session *s)
     char why[LW_WHY_SIZE] = "out of memory";
     int status;
 
+    LW__ASSERT(s->link == NULL && (config->path != NULL || left > 0));
     if (tls.server_name == NULL) {
         tls.server_name = host_of(s);
     }
@@ -767,6 +785,7 @@ static void looked_up(void *arg, const struct lw__addresses *addresses, int stat
 {
     struct lw__session *s = arg;
 
+    LW__ASSERT(s->state == LW__SESSION_LOOKING_UP && s->address == 0);
     s->lookup = NULL;
     s->addresses = *addresses;
     if (addresses->count == 0) {
@@ -780,6 +799,7 @@ static void look_up(struct lw__session *s)
 {
     struct lw__endpoint target = target_of(s);
 
+    LW__ASSERT(s->lookup == NULL && *target.host != '\0');
     s->state = LW__SESSION_LOOKING_UP;
     (void)snprintf(s->pending, sizeof(s->pending), "no address for \"%.100s\" yet",
                    target.host);
@@ -793,6 +813,7 @@ static void begin(struct lw__session *s)
 {
     const struct lw__session_config *config = s->config;
 
+    LW__ASSERT(s->state == LW__SESSION_BACKOFF && s->link == NULL);
     s->connect_deadline_us = lw__now_us() + (int64_t)config->connect_timeout_ms * LW__MS;
     s->address = s->addresses.count = 0;
     s->end = LW__END_FAULT;
@@ -815,12 +836,14 @@ static void begin(struct lw__session *s)
 void lw__session_resolved(struct lw__session *session,
                           const struct lw__endpoint *endpoint)
 {
+    LW__ASSERT(session->state == LW__SESSION_RESOLVING);
     session->endpoint = *endpoint;
     look_up(session);
 }
 
 void lw__session_unresolved(struct lw__session *session, int status, const char *why)
 {
+    LW__ASSERT(session->state == LW__SESSION_RESOLVING && status != 0);
     back_off_for(session, LW__STAGE_RESOLVE, status, why);
 }
 
@@ -832,6 +855,7 @@ static void stop_lookup(struct lw__session *s)
 
 void lw__session_retarget(struct lw__session *session, const char *why)
 {
+    LW__ASSERT(session->state != LW__SESSION_STOPPED && session->config->resolve != NULL);
     session->backoff_ms = 0;
     if (session->link != NULL) {
         end_with(session, LW__END_RETARGETED, why);
@@ -857,6 +881,7 @@ static void look_up_late(struct lw__session *s)
 {
     char why[LW_WHY_SIZE];
 
+    LW__ASSERT(s->lookup != NULL);
     stop_lookup(s);
     (void)snprintf(why, sizeof(why), "timed out looking up \"%.100s\"",
                    target_of(s).host);
