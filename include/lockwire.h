@@ -552,11 +552,14 @@ struct lw_stats {
      * each connection and heartbeat; 0 without a record or a connection, and with
      * LW_GUARD_NONE. With a quorum, the longest of its servers. */
     uint64_t server_guard_ms;
+    /* Of `waiting`: handles that wait without a limit (wait_ms -1), as a keep's do. They
+     * may wait for days while all is well: the others are late. */
+    uint64_t standby;
 };
 #define LW_STATS_INIT                                                                    \
     {                                                                                    \
         sizeof(struct lw_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            {0}, 0, 0, 0, 0, 0, 0, 0, 0                                                  \
+            {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0                                               \
     }
 
 /* The master that a client follows. The arrays never change their sizes. */

@@ -82,7 +82,7 @@ static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int
     case LW__NOTICE_DONE:
         lock->state = status == LW_OK ? LW_HELD : LW_DONE;
         lock->granted = false;
-        stats->waiting--;
+        lw__handle_count_wait(lock, -1);
         if (status == LW_OK) {
             count_granted(lock);
             lw__handle_delivered(lock);

@@ -149,6 +149,14 @@ void lw__handle_set_link_error(struct lw_lock *lock)
 
 /* ---- waiting ---- */
 
+void lw__handle_count_wait(const struct lw_lock *lock, int change)
+{
+    struct lw_stats *stats = &lock->client->stats;
+
+    stats->waiting += (uint64_t)(int64_t)change;
+    stats->standby += lock->standby ? (uint64_t)(int64_t)change : 0;
+}
+
 /* The wait ends at give_up_us; a try-once ends after request_timeout_ms, too. */
 static void arm_time_out(struct lw_lock *lock)
 {

@@ -172,6 +172,7 @@ static void copy_options(struct lw_lock *lock, const struct lw_acquire_options *
     lock->margin_ms = options->margin_ms;
     lock->lost = options->lost;
     lock->once = options->wait_ms == 0;
+    lock->standby = options->wait_ms == -1;
     lock->queue_limit = lock->once ? 0 : options->max_waiting;
     lock->limited = lock->queue_limit > 0;
     lock->asking.asked_us = lw__now_us();
@@ -280,10 +281,10 @@ static int request(struct lw_client *client, const char *name, const char *token
     if (lock->name == NULL || !copy_extras(lock, options, ticket, token != NULL)) {
         goto fail;
     }
-    client->stats.waiting++;
+    lw__handle_count_wait(lock, 1);
     lw__identity_publish(client, lock->asking.asked_us);
     if ((token != NULL ? lw__turns_adopt(lock, token) : lw__turns_join(lock)) != 0) {
-        client->stats.waiting--;
+        lw__handle_count_wait(lock, -1);
         goto fail;
     }
     *ret = lock;
@@ -454,7 +455,7 @@ static void leave_or_release(struct lw_lock *lock)
         stats->held--;
         stats->released++;
     } else if (lock->state == LW_WAITING) {
-        stats->waiting--;
+        lw__handle_count_wait(lock, -1);
     }
     lw__notify_cancel(lock->client, &lock->notice);
     if (lock->claim == NULL) {

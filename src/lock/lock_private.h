@@ -453,6 +453,7 @@ struct lw_lock {
     /* lock.c: the caller's arguments */
     uint8_t flags;
     bool once;    /* wait_ms is 0 */
+    bool standby; /* wait_ms is -1 */
     bool limited; /* max_waiting was given: it shares no claim */
     bool freed;
 
@@ -911,6 +912,9 @@ bool lw__claim_detached(struct lw__claim *claim, const struct lw__reply *reply);
 
 /* ---- handle.c: one handle ---- */
 
+/* Counts a handle that begins to wait (1), or no longer waits (-1). Called by lock.c and
+ * deliver.c. */
+void lw__handle_count_wait(const struct lw_lock *lock, int change);
 /* The handle waits for the claim, behind all others or ahead of them. */
 void lw__handle_wait(struct lw__claim *claim, struct lw_lock *lock);
 void lw__handle_wait_first(struct lw__claim *claim, struct lw_lock *lock);

@@ -20,14 +20,20 @@
 
 #define WAIT "lockwire_wait_seconds"
 
-/* `help` is NULL for a further sample of the same family. */
+/* `help` is NULL for a further sample of the same family. Prometheus has seconds: a time
+ * in ms is written as such. */
 static const struct row {
     const char *name, *type, *help, *label;
     size_t offset;
+    bool is_ms;
 } rows[] = {
 #define ROW(name, type, help, label, field)                                              \
     {                                                                                    \
-        "lockwire_" name, type, help, label, offsetof(struct lw_stats, field)            \
+        "lockwire_" name, type, help, label, offsetof(struct lw_stats, field), false     \
+    }
+#define SECONDS(name, field, help)                                                       \
+    {                                                                                    \
+        "lockwire_" name, "gauge", help, "", offsetof(struct lw_stats, field), true      \
     }
 #define GAUGE(field, help) ROW(#field, "gauge", help, "", field)
 #define COUNTER(field, help) ROW(#field "_total", "counter", help, "", field)
@@ -35,6 +41,7 @@ static const struct row {
     ROW("lost_total", "counter", help, "reason=\"" reason "\"", field)
     GAUGE(held, "Handles that hold a lock."),
     GAUGE(waiting, "Handles that wait for a lock."),
+    GAUGE(standby, "Of these, handles that wait without a limit."),
     GAUGE(link_up, "Reachability: 1 if the server can be reached, else 0."),
     GAUGE(subscription_up,
           "Messages: 1 if they arrive; if 0, waiters poll and may starve."),
@@ -59,12 +66,15 @@ static const struct row {
     COUNTER(failovers, "Changes of the master reported by sentinels."),
     COUNTER(redirects, "Commands redirected to another node of the cluster."),
     COUNTER(refreshes, "Requests for the slot map of a cluster."),
-    GAUGE(guard_left_ms, "For how long the server grants no locks because of a guard."),
-    GAUGE(server_guard_ms, "Guard time in the server's record; 0: none."),
+    SECONDS("guard_left_seconds", guard_left_ms,
+            "For how long the server grants no locks because of a guard."),
+    SECONDS("server_guard_seconds", server_guard_ms,
+            "Guard time in the server's record; 0: none."),
     COUNTER(guarded, "Requests not sent because of a guard."),
 #undef LOST
 #undef COUNTER
 #undef GAUGE
+#undef SECONDS
 #undef ROW
 };
 
@@ -202,7 +212,11 @@ static void print_row(struct text *text, const struct row *row)
 
             memcpy(&value, (const char *)text->stats[i] + row->offset, sizeof(value));
             print_name(text, row->name, i, row->label);
-            print(text, "%" PRIu64 "\n", value);
+            if (row->is_ms) {
+                print(text, "%" PRIu64 ".%03" PRIu64 "\n", value / 1000, value % 1000);
+            } else {
+                print(text, "%" PRIu64 "\n", value);
+            }
         }
     }
 }

@@ -683,7 +683,15 @@ MERGE_GUARD_MUTATIONS = [
       'else if (url_ms != 0 && o->guard_ms == 0) {')),
 ]
 
+STANDBY_MUTATIONS = [
+    ('a wait without a limit is no standby',
+     ('src/lock/lock.c', 'lock->standby = options->wait_ms == -1;', 'lock->standby = false;')),
+    ('every wait is a standby',
+     ('src/lock/lock.c', 'lock->standby = options->wait_ms == -1;', 'lock->standby = true;')),
+]
+
 MUTATIONS = [ # lists.py explains the groups
+    (STANDBY_MUTATIONS, 'test/integration/api/statistics', ('waits_without*',)),
     (URL_UNIT_MUTATIONS, 'test/unit/unit_url', ()),
     (MERGE_GUARD_MUTATIONS, 'test/integration/api/bad_client', ('client_guard',)),
     (RAISE_SCRIPT_MUTATIONS, RAISE_SCRIPT, ()),

@@ -51,12 +51,14 @@ static void assert_value(const char *name, const char *value)
 
 static bool is_number(const char *value)
 {
-    size_t whole = strspn(value, "0123456789");
+    size_t whole = strspn(value, "0123456789"), decimals;
 
-    return whole > 0 &&
-           (value[whole] == '\0' ||
-            (value[whole] == '.' && strspn(value + whole + 1, "0123456789") == 6 &&
-             value[whole + 7] == '\0'));
+    if (whole == 0 || value[whole] == '\0') {
+        return whole > 0;
+    }
+    decimals = strspn(value + whole + 1, "0123456789");
+    return value[whole] == '.' && (decimals == 3 || decimals == 6) &&
+           value[whole + 1 + decimals] == '\0';
 }
 
 /* Reads a sample of the family `name`, right after its head. */
@@ -161,7 +163,13 @@ static void test_every_field_is_there(void **state)
         size_t found = 0;
 
         memcpy(&number, (char *)&stats + at, sizeof(number));
-        (void)snprintf(value, sizeof(value), "%" PRIu64, number);
+        if (at == offsetof(struct lw_stats, guard_left_ms) ||
+            at == offsetof(struct lw_stats, server_guard_ms)) { /* in seconds */
+            (void)snprintf(value, sizeof(value), "%" PRIu64 ".%03" PRIu64, number / 1000,
+                           number % 1000);
+        } else {
+            (void)snprintf(value, sizeof(value), "%" PRIu64, number);
+        }
         for (size_t i = 0; i < sample_count; i++) {
             found += strcmp(samples[i].value, value) == 0 &&
                      strncmp(samples[i].name, "lockwire_wait_s", 15) != 0;
@@ -211,10 +219,13 @@ static void test_the_largest_numbers(void **state)
     stats.size = sizeof(stats);
     make(&one, NULL, 1);
     for (size_t i = 0; i < sample_count; i++) {
-        assert_string_equal(samples[i].value,
-                            strcmp(samples[i].name, "lockwire_wait_seconds_sum") == 0
-                                ? "18446744073709.551615"
-                                : "18446744073709551615");
+        const char *name = samples[i].name;
+        bool sum = strcmp(name, "lockwire_wait_seconds_sum") == 0;
+        bool seconds = strcmp(name + strlen(name) - 8, "_seconds") == 0;
+
+        assert_string_equal(samples[i].value, sum       ? "18446744073709.551615"
+                                              : seconds ? "18446744073709551.615"
+                                                        : "18446744073709551615");
     }
 }
 

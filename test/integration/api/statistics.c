@@ -55,6 +55,41 @@ static void waiting_busy_timed_out_and_failed(void **state)
     assert_int_equal(stats.granted, 0);
 }
 
+/* A keep and a wait without a limit are standbys until they hold, or end in any way. */
+static void waits_without_a_limit_are_standbys(void **state)
+{
+    struct peer *a = peer_ready("a", NULL), *b = peer_ready("b", NULL);
+    struct hold *B = acquire_and_wait(b, "B", "x");
+    struct lw_keep *keep;
+
+    (void)state;
+    struct hold *L = acquire_hold(a, "L", "x", 60000);
+    struct hold *S = acquire_hold(a, "S", "x", -1);
+    assert_int_equal(lw_keep_new(a->client, "x", NULL, NULL, NULL, NULL, &keep), LW_OK);
+    struct lw_stats stats = peer_stats(a);
+    assert_int_equal(stats.waiting, 3);
+    assert_int_equal(stats.standby, 2);
+    free_hold(S);
+    stats = peer_stats(a);
+    assert_int_equal(stats.waiting, 2);
+    assert_int_equal(stats.standby, 1);
+    release_hold(B);
+    EXPECT_SET("B granted; B released OK; L granted");
+    assert_int_equal(peer_stats(a).waiting, 1);
+    assert_int_equal(peer_stats(a).standby, 1);
+    release_hold(L);
+    EXPECT("L released OK");
+    UNTIL(peer_stats(a).held == 1);
+    assert_int_equal(peer_stats(a).waiting, 0);
+    assert_int_equal(peer_stats(a).standby, 0);
+    acquire_hold(b, "E", "x", -1);
+    assert_int_equal(peer_stats(b).standby, 1);
+    peer_close(b);
+    EXPECT("E ECLOSED; b closed");
+    assert_int_equal(peer_stats(b).standby, 0);
+    lw_keep_free(keep);
+}
+
 static void lost_by_reason(void **state)
 {
     struct peer *a = peer_ready("a", NULL);
@@ -210,6 +245,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(granted_held_and_released),
         STAGE_TEST(waiting_busy_timed_out_and_failed),
+        STAGE_TEST(waits_without_a_limit_are_standbys),
         STAGE_TEST(lost_by_reason),
         STAGE_TEST(handed_over_and_passed),
         STAGE_TEST(renewed),
