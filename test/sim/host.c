@@ -218,7 +218,7 @@ void world_run_until(int64_t us)
     }
 }
 
-static void begin(uint64_t seed)
+void world_begin(uint64_t seed)
 {
     world = (struct world){.seed = seed, .now_us = BEGIN_US};
     world.calm_us = NEVER;
@@ -243,7 +243,7 @@ static void begin(uint64_t seed)
     }
 }
 
-static void end(void)
+void world_end(void)
 {
     load_end();
     for (unsigned i = 0; i < world.plan.hosts; i++) {
@@ -279,7 +279,7 @@ void world_run(uint64_t seed)
 {
     int64_t end_us;
 
-    begin(seed);
+    world_begin(seed);
     load_begin();
     faults_begin();
     end_us = world.now_us + world.plan.faults_us;
@@ -296,5 +296,5 @@ void world_run(uint64_t seed)
     check_healed();
     inquire_end();
     wind_up();
-    end();
+    world_end();
 }

@@ -17,7 +17,7 @@
 #define KEPT 4      /* one seed in so many has keeps */
 
 bool plan_watches_all, plan_clusters_all, plan_sets_all, plan_guards_all;
-bool plan_detaches_all, plan_quorums_all;
+bool plan_detaches_all, plan_quorums_all, plan_uneventful;
 const char *plan_option = "";
 
 static bool chance(unsigned in_thousand)
@@ -591,10 +591,28 @@ static void add_sets(struct plan *plan)
     plan->quiet = false; /* a refused try is one command more than a quiet world has */
 }
 
+/* One server, three hosts, a fast network. */
+static void make_uneventful(struct plan *plan)
+{
+    plan->hosts = 3;
+    plan->names = 1;
+    plan->servers = 1;
+    plan->latency_us = plan->jitter_us = 200;
+    plan->name_lag_us = 1;
+    plan->request_timeout_ms = 5000;
+    plan->claim_ms = 2000;
+    plan->local_turns = 1;
+    plan->tame = true;
+}
+
 void plan_draw(void)
 {
     struct plan *plan = &world.plan;
 
+    if (plan_uneventful) {
+        make_uneventful(plan);
+        return;
+    }
     plan->servers = 1;
     plan->ops = 600;
     plan->faults_us = rng_between(&world.rng, 5, 30) * SECOND;

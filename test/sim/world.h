@@ -6,6 +6,7 @@
  * choices from one generator.
  *
  *   sim.c         the command line; one process per seed
+ *   hour.c        another program: an hour without faults, minute by minute
  *   plan.c        what a seed makes likely
  *   trace.c       the trace of a run, and violations
  *   virtual.c     the clock, timerfd and epoll_wait that the library and libevent use
@@ -99,6 +100,7 @@ extern bool plan_sets_all;      /* calls of lw_acquire_all in all worlds */
 extern bool plan_guards_all;    /* clients use the guard in all worlds */
 extern bool plan_detaches_all;  /* locks are detached and adopted in all worlds */
 extern bool plan_quorums_all;   /* a quorum in all worlds */
+extern bool plan_uneventful;    /* no faults and no load: hour.c has its own */
 extern const char *plan_option; /* of the program, that set one of these; "" if none */
 void plan_draw(void);
 
@@ -303,6 +305,9 @@ void host_take_time(int64_t us); /* the current host's callback takes that long 
 bool host_can_run(const struct host *host);
 void world_run_until(int64_t us);
 void world_run(uint64_t seed);
+/* The first and the last part of world_run, for hour.c. */
+void world_begin(uint64_t seed);
+void world_end(void);
 
 /* ---- load.c ---- */
 
