@@ -45,6 +45,16 @@ static inline int64_t lw__now_us(void)
     return (int64_t)now.tv_sec * 1000000 + (uint32_t)now.tv_nsec / 1000;
 }
 
+/* Returns the time of day, in us since 1970, which may be set at any moment: to be shown
+ * only. */
+static inline int64_t lw__now_wall_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + (uint32_t)now.tv_nsec / 1000;
+}
+
 /* ---- timers ---- */
 
 /* A point in time at which a function is called. Embedded in its owner; must not be

@@ -885,6 +885,9 @@ static void map_believed(struct lw__cluster *cluster, struct lw__slot_map *map)
     log_state(cluster, map, gaps, why);
     if (memcmp(before, cluster->owners, sizeof(before)) != 0) {
         cluster->trouble_us = 0;
+        lw__log(cluster->options.node.config.log, LOG_INFO,
+                "the slot map of %s:%u has %zu masters", map->by.host,
+                (unsigned)map->by.port, map->count);
     }
     note_in_use(&cluster->survey, map);
     note_link(cluster, gaps, why);

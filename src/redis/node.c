@@ -29,6 +29,7 @@
 #include "redis/node_private.h"
 #include "redis/reply.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -378,6 +379,8 @@ static void policy_replied(struct lw__request *request, const struct lw__reply *
                       "the server's maxmemory-policy is %s; the server may evict held "
                       "locks, only noeviction is safe",
                       policy);
+    } else if (policy != NULL) {
+        lw__log(log_of(node), LOG_INFO, "the server's maxmemory-policy is %s", policy);
     }
 }
 
@@ -406,9 +409,10 @@ static void replicas_replied(struct lw__request *request, const struct lw__reply
 {
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, replicas, request);
     int64_t lag_s = setting(reply, "min-replicas-max-lag");
+    int64_t least = setting(reply, "min-replicas-to-write");
 
     lw__node_make_room(node);
-    if (setting(reply, "min-replicas-to-write") == 0 || lag_s == 0) {
+    if (least == 0 || lag_s == 0) {
         lw__log_once(log_of(node), &node->replicas_logged, LOG_WARNING,
                      "min-replicas-to-write or min-replicas-max-lag is 0 on the master; "
                      "after a failover an old master that still runs keeps granting "
@@ -416,6 +420,11 @@ static void replicas_replied(struct lw__request *request, const struct lw__reply
                      "seconds");
     } else if (lw__node_uses_guard(node) && lag_s > GUARD_LAG_S) {
         warn_of_lag(node, lag_s);
+    } else if (least > 0 && lag_s > 0) {
+        lw__log(log_of(node), LOG_INFO,
+                "min-replicas-to-write is %" PRId64
+                " and min-replicas-max-lag is %" PRId64 " on the master",
+                least, lag_s);
     }
 }
 
@@ -536,12 +545,39 @@ int lw__node_master(const struct lw__node *node, struct lw_master *ret)
 
 /* ---- the command connection ---- */
 
+/* A difference that no network causes: one of the two clocks is not synchronized. */
+#define CLOCK_FAR_US ((int64_t)2 * 1000000)
+
+/* Logs which server this is. This host's clock is not used; but if it is right the
+ * server's is wrong, from which fencing tokens start. */
+static void log_server(const struct lw__node *node)
+{
+    const struct lw__session *s = &node->commands;
+    int64_t ahead_us = s->clock_ahead_us, ahead_ms = ahead_us / LW__MS;
+    bool far = ahead_us > CLOCK_FAR_US || ahead_us < -CLOCK_FAR_US;
+    char endpoint[LW__TEXT_MAX];
+
+    lw__session_endpoint(s, endpoint);
+    if (*s->software != '\0') {
+        lw__log(log_of(node), LOG_INFO, "%.200s is %s", endpoint, s->software);
+    }
+    if (s->server_us > 0) {
+        lw__log(log_of(node), far ? LOG_NOTICE : LOG_INFO,
+                "the clock of %.200s is %" PRId64 " ms %s this host's%s", endpoint,
+                ahead_ms < 0 ? -ahead_ms : ahead_ms, ahead_ms < 0 ? "behind" : "ahead of",
+                far ? "; fencing tokens may become smaller when a server whose clock is "
+                      "behind takes over"
+                    : "");
+    }
+}
+
 static void commands_ready(void *arg)
 {
     static const struct lw__request_type abilities = {abilities_replied, NULL};
     struct lw__node *node = arg;
 
     note_replication_id(node);
+    log_server(node);
     if (node->connection++ > 0) {
         node->options.stats->reconnects++;
     }

@@ -79,6 +79,7 @@ struct sentinel {
     bool stale;   /* the next reply answers an earlier question */
     bool useful; /* `answer` is its last one, which is usable; otherwise `why` says why */
     bool logged; /* that it is not, since it was useful last */
+    enum { NOT_NOTED, NOTED_USEFUL, NOTED_USELESS } noted; /* in the log, last */
     bool discovered;
     unsigned number;   /* of a configured one: its place in the URL */
     unsigned named_by; /* of a discovered one: a bit for each configured one */
@@ -275,6 +276,29 @@ static void log_useless(struct sentinel *sentinel, const char *why)
     lw__log_once(sentinel->config.log, &sentinel->logged, LOG_WARNING,
                  "sentinel %s:%u: %s", sentinel->endpoint.host,
                  (unsigned)sentinel->endpoint.port, why);
+}
+
+/* Logs each change between a sentinel that answers and one that does not. It is no
+ * warning, because the others have reported the master. */
+static void note_answer(struct sentinel *sentinel)
+{
+    const struct lw__endpoint *master = &sentinel->answer.endpoint;
+    bool useful = !sentinel->pending && sentinel->useful;
+
+    if (sentinel->noted == (useful ? NOTED_USEFUL : NOTED_USELESS)) {
+        return;
+    }
+    sentinel->noted = useful ? NOTED_USEFUL : NOTED_USELESS;
+    if (useful) {
+        lw__log(sentinel->config.log, LOG_INFO,
+                "sentinel %.100s:%u reports %.100s:%u as the master%s",
+                sentinel->endpoint.host, (unsigned)sentinel->endpoint.port, master->host,
+                (unsigned)master->port, sentinel->answer.down ? ", and as down" : "");
+    } else {
+        lw__log(sentinel->config.log, LOG_INFO, "sentinel %s:%u: %s",
+                sentinel->endpoint.host, (unsigned)sentinel->endpoint.port,
+                useless_why(sentinel));
+    }
 }
 
 /* Those that wait fail, with the reason of each sentinel. */
@@ -722,6 +746,11 @@ static void end_round(struct lw__sentinels *set)
         }
     }
     best = choose_master(set);
+    if (best != NULL && !best->answer.down) { /* else resolve_none has logged them all */
+        for (struct sentinel *one = set->all; one != NULL; one = one->next) {
+            note_answer(one);
+        }
+    }
     if (best != NULL && !all_ready(set)) {
         set_heartbeat(set, RESTLESS_US);
     }
@@ -757,10 +786,13 @@ static void choose_at_last(struct lw__sentinels *set)
 }
 
 /* An answer to a round that has ended. */
-static void on_late_answer(struct lw__sentinels *set, const struct sentinel *sentinel)
+static void on_late_answer(struct lw__sentinels *set, struct sentinel *sentinel)
 {
     const struct lw__sentinel_answer *answer = &sentinel->answer;
 
+    if (is_known(&set->master)) {
+        note_answer(sentinel);
+    }
     if (sentinel->useful && !sentinel->discovered && is_known(&set->master) &&
         is_later(answer, &set->master.answer) && !answer->down &&
         !is_master(&set->master, &answer->endpoint)) {

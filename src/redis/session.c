@@ -332,12 +332,30 @@ static bool has_mode(const char *info, const char *mode)
            strncmp(info_field(info, "server_mode:"), mode, length) == 0;
 }
 
+/* Valkey also reports the version of Redis that it is compatible with. */
+static void note_software(struct lw__session *s, const char *info)
+{
+    bool valkey = *info_field(info, "valkey_version:") != '\0';
+    char version[32];
+
+    read_field(info, valkey ? "valkey_version:" : "redis_version:", version,
+               sizeof(version));
+    (void)snprintf(s->software, sizeof(s->software), "%s%s",
+                   *version == '\0' ? ""
+                   : valkey         ? "Valkey "
+                                    : "Redis ",
+                   version);
+}
+
 static void note_info(struct lw__session *s, const char *info, int64_t sent_us)
 {
     int64_t server_us = read_number(info, "server_time_usec:", INT64_MAX);
+    int64_t round_trip_us = lw__now_us() - sent_us;
 
     s->server_us = server_us > 0 ? server_us : 0;
     s->server_asked_us = sent_us;
+    s->clock_ahead_us = s->server_us - (lw__now_wall_us() - round_trip_us / 2);
+    note_software(s, info);
     read_id(info, "run_id:", s->new_run_id);
     s->wide = strncmp(info_field(info, "arch_bits:"), "64", 2) == 0;
     s->clustered = has_mode(info, "cluster");
@@ -770,6 +788,7 @@ static void connect_next(struct lw__session *s)
     *s->replication_id = *s->former_replication_id = *s->former_offset = '\0';
     s->replicas = -1;
     s->server_us = 0;
+    s->software[0] = '\0';
     s->authenticated = false;
     s->end = LW__END_FAULT;
     s->state = LW__SESSION_CONNECTING;

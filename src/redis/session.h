@@ -202,6 +202,8 @@ struct lw__session {
     int64_t replicas;                   /* connected to it then; -1 if unknown */
     /* By INFO: the server's clock, and when it was asked for; 0 if unknown. */
     int64_t server_us, server_asked_us;
+    int64_t clock_ahead_us; /* of this host's, if server_us is known; may be negative */
+    char software[48];      /* by INFO: "Redis 7.0.15", "Valkey 8.0.1"; "" if unknown */
     /* These belong to the handshake in progress. */
     int64_t new_id;
     char new_run_id[LW__RUN_ID_SIZE];
