@@ -8,6 +8,7 @@
 #include "lockwire.h"
 #include "options.h"
 #include "query.h"
+#include "quorum_url.h"
 #include "report.h"
 #include "status_format.h"
 #include "subcommands.h"
@@ -20,14 +21,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST 7                 /* servers of a quorum */
-#define DEFAULT_GUARD_MS 45000 /* of a quorum's clients */
-
 /* What one server has replied. */
 struct vote {
     struct query query;
-    char *url;
-    char server[300];
+    struct quorum_member at;
     char what[COLUMNS_CELL_MAX]; /* the holder, "free", or why there is no reply */
     char lease[40];
     size_t waiters;
@@ -35,50 +32,6 @@ struct vote {
     struct query_guard guard;
     char *json; /* NULL without --json, or without a reply */
 };
-
-/* ---- the URL ---- */
-
-/* The parts of "rediss-quorum://user:password@host:1,host:2,host:3/0". */
-struct parts {
-    const char *scheme, *user, *hosts, *rest;
-    size_t scheme_length; /* without "-quorum" */
-    size_t user_length;   /* with its "@" */
-};
-
-static struct parts split(const char *url)
-{
-    const char *authority = strstr(url, "://") + 3;
-    struct parts parts = {.scheme = url,
-                          .scheme_length = strcspn(url, "-"),
-                          .user = authority,
-                          .hosts = authority,
-                          .rest = authority + strcspn(authority, "/?#")};
-
-    for (const char *at = authority; at < parts.rest; at++) {
-        if (*at == '@') {
-            parts.hosts = at + 1;
-        }
-    }
-    parts.user_length = (size_t)(parts.hosts - authority);
-    return parts;
-}
-
-/* Takes the next host of the list. Returns false if memory is short. */
-static bool take_host(struct parts *parts, struct vote *vote)
-{
-    size_t left = (size_t)(parts->rest - parts->hosts);
-    const char *comma = memchr(parts->hosts, ',', left);
-    size_t length = comma != NULL ? (size_t)(comma - parts->hosts) : left;
-
-    (void)snprintf(vote->server, sizeof(vote->server), "%.*s", (int)length, parts->hosts);
-    if (asprintf(&vote->url, "%.*s://%.*s%.*s%s", (int)parts->scheme_length,
-                 parts->scheme, (int)parts->user_length, parts->user, (int)length,
-                 parts->hosts, parts->rest) < 0) {
-        vote->url = NULL;
-    }
-    parts->hosts += length + (comma != NULL);
-    return vote->url != NULL;
-}
 
 /* ---- one server ---- */
 
@@ -147,7 +100,7 @@ static bool ask(struct vote *vote, const struct options *options)
     struct options own = *options;
     int code;
 
-    own.url = vote->url;
+    own.url = vote->at.url;
     own.quorum = false;
     own.password = options->password != NULL ? strdup(options->password) : NULL;
     if (options->password != NULL && own.password == NULL) {
@@ -157,7 +110,7 @@ static bool ask(struct vote *vote, const struct options *options)
                                  .events = &events,
                                  .arg = vote,
                                  .tolerant = true,
-                                 .default_guard_ms = DEFAULT_GUARD_MS};
+                                 .default_guard_ms = QUORUM_GUARD_MS};
     code = query(&vote->query, "lockwire-status");
     free(own.password);
     if (code != EXIT_SUCCESS && !*vote->what) {
@@ -177,7 +130,7 @@ static void write_cell(const void *rows, size_t index, int field, char *text, si
 
     switch ((enum field)field) {
     case SERVER:
-        (void)snprintf(text, size, "%s", vote->server);
+        (void)snprintf(text, size, "%s", vote->at.host);
         break;
     case VOTE:
         (void)snprintf(text, size, "%s", vote->what);
@@ -206,7 +159,7 @@ static int by_left(const void *one, const void *other)
 static struct query_guard join_guards(const struct vote *votes, unsigned count)
 {
     struct query_guard ret = {0};
-    int64_t left[MOST];
+    int64_t left[QUORUM_MOST];
     unsigned granting = 0;
 
     for (unsigned i = 0; i < count; i++) {
@@ -255,7 +208,7 @@ static void write_json(const struct options *options, const struct vote *votes,
                            : NULL;
 
         (void)printf("%s\n  {\"server\": \"%s\", \"status\": %s}", i > 0 ? "," : "",
-                     votes[i].server,
+                     votes[i].at.host,
                      votes[i].json != NULL ? votes[i].json
                      : outage != NULL      ? outage
                                            : "null");
@@ -304,15 +257,16 @@ static int check(const struct options *options)
 
 int status_quorum(const struct options *options)
 {
-    struct vote *votes = calloc(MOST, sizeof(*votes));
+    struct vote *votes = calloc(QUORUM_MOST, sizeof(*votes));
     unsigned count = 0;
     int code = votes != NULL ? check(options) : EXIT_SYSTEM;
 
     if (code == 0) {
-        struct parts parts = split(options->url);
+        struct quorum_url parts = quorum_url_split(options->url);
 
-        while (code == 0 && count < MOST && parts.hosts < parts.rest) {
-            code = take_host(&parts, &votes[count]) && ask(&votes[count], options)
+        while (code == 0 && count < QUORUM_MOST && quorum_url_has_more(&parts)) {
+            code = quorum_url_take(&parts, &votes[count].at) == 0 &&
+                           ask(&votes[count], options)
                        ? 0
                        : EXIT_SYSTEM;
             count++;
@@ -324,7 +278,7 @@ int status_quorum(const struct options *options)
         }
     }
     for (unsigned i = 0; i < count; i++) {
-        free(votes[i].url);
+        free(votes[i].at.url);
         free(votes[i].json);
     }
     free(votes);

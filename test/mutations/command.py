@@ -96,7 +96,7 @@ COMMAND_MUTATIONS = [
       ('src/tool/status_quorum.c', '            ret = votes[i].guard;\n', '            continue;\n'))),
     ('command_guard_status', 'Quorum.test_new_servers_grant_nothing_for_the_whole_time',
      ('tool: new servers of a quorum look open',
-      ('src/tool/status_quorum.c', '#define DEFAULT_GUARD_MS 45000', '#define DEFAULT_GUARD_MS 0'))),
+      ('src/tool/quorum_url.h', '#define QUORUM_GUARD_MS 45000', '#define QUORUM_GUARD_MS 0'))),
     ('command_guard_text', 'Quorum.test_an_invalid_command_connects_to_no_server',
      ('tool: list and break of a quorum are refused only by the library',
       ('src/tool/options.c', 'if (needs_single(options->subcommand) && options->quorum) {',
