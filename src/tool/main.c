@@ -34,8 +34,8 @@ static bool open_standard_descriptors(void)
 static int dispatch(const struct options *options, struct embedded *server)
 {
     static int (*const functions[SUBCOMMANDS])(const struct options *options) = {
-        [HOLD] = hold,   [TAKE] = take, [RELEASE] = release, [STATUS] = status,
-        [WATCH] = watch, [LIST] = list, [BREAK] = break_lock};
+        [HOLD] = hold,   [TAKE] = take, [RELEASE] = release,  [STATUS] = status,
+        [WATCH] = watch, [LIST] = list, [BREAK] = break_lock, [DOCTOR] = doctor};
 
     return functions[options->subcommand] != NULL
                ? functions[options->subcommand](options)

@@ -634,6 +634,9 @@ static int check_names(const struct options *options)
     for (int i = -1; options->subcommand != LIST && i < options->more_count; i++) {
         const char *name = i < 0 ? options->name : options->more_names[i];
 
+        if (name == NULL) { /* of doctor */
+            continue;
+        }
         if (lw__check_name(name, why, sizeof(why)) != NULL) {
             report("%s%s", i < 0 ? "" : "--and: ", why);
             return EXIT_USAGE;
@@ -704,7 +707,8 @@ static const struct spec {
     {"verbose", 'v', TAKERS, FLAG(verbose)},
     {"direct", 'd', IN(RUN) | IN(LEAD), FLAG(direct)},
     {"at-least", 'a', IN(RUN) | IN(LEAD), PARSED(parse_at_least)},
-    {"json", 'j', IN(TAKE) | IN(STATUS) | IN(WATCH) | IN(LIST), FLAG(json)},
+    {"json", 'j', IN(TAKE) | IN(STATUS) | IN(WATCH) | IN(LIST) | IN(DOCTOR),
+     FLAG(json)},
     {"wide", 'W', IN(STATUS) | IN(LIST), FLAG(wide)},
     {"token", 't', IN(RUN) | IN(TAKE) | IN(BREAK), PARSED(parse_token)},
     {"foreign", 'f', IN(BREAK), FLAG(foreign)},
@@ -854,7 +858,7 @@ static int parse(int argc, char **argv, struct options *options)
             return result;
         }
     }
-    if (options->name == NULL && subcommand != LIST) {
+    if (options->name == NULL && subcommand != LIST && subcommand != DOCTOR) {
         return refuse(subcommand, "%s: the lock's NAME is missing",
                       usage_names[subcommand]);
     }
@@ -901,10 +905,14 @@ static bool needs_guard(const struct options *options)
     return (IN(options->subcommand) & TAKERS) != 0 || options->quorum;
 }
 
-/* Returns the guard_ms of a client that acquires nothing: with 0 it reads the record. */
+/* Returns the guard_ms of a client that must not write the record: with 0 it reads it.
+ * (doctor acquires locks of its own, and reads the record before.) */
 static uint32_t unused_guard(const struct options *options)
 {
-    return options->subcommand == STATUS ? 0 : LW_GUARD_NONE;
+    bool reads = options->subcommand == STATUS ||
+                 (options->subcommand == DOCTOR && options->guard_ms != LW_GUARD_NONE);
+
+    return reads ? 0 : LW_GUARD_NONE;
 }
 
 int options_new_client(const struct options *options, struct event_base *base,

@@ -22,6 +22,7 @@ enum subcommand {
     WATCH,
     LIST,
     BREAK,
+    DOCTOR,
     SUBCOMMANDS
 };
 
@@ -32,7 +33,7 @@ struct event_base;
 
 struct options {
     enum subcommand subcommand;
-    const char *name; /* list: a pattern, or NULL */
+    const char *name; /* list: a pattern, or NULL; doctor: NULL unless given */
     const char *url;
     const char *password_file; /* or NULL */
     char *password;            /* read from it by main, or NULL */
@@ -69,7 +70,7 @@ struct options {
     int64_t at_least_ms; /* 0: no minimum */
     bool direct;         /* a single process, no process group */
     char **command;      /* NULL-terminated */
-    bool json;           /* take, status, watch, list */
+    bool json;           /* take, status, watch, list, doctor */
     bool wide;           /* status, list: nothing is cut */
     /* break */
     bool foreign;

@@ -125,8 +125,9 @@ static void on_log(int level, const char *message, void *arg)
 {
     struct query *query = arg;
 
-    (void)level;
-    if (!report_is_no_connection(message)) { /* `down` or on_link reports it */
+    if (query->events->log != NULL) {
+        query->events->log(query, level, message);
+    } else if (!report_is_no_connection(message)) { /* `down` or on_link reports it */
         query->warned = true;
         report_later(query->base, message);
     }
@@ -162,7 +163,9 @@ int query_open(struct query *query, const char *client_name)
     client.client_name = client_name;
     client.link = on_link;
     client.log = on_log;
-    client.log_level = query->show_warnings ? LOG_WARNING : LOG_ERR;
+    client.log_level = query->events->log != NULL ? LOG_INFO
+                       : query->show_warnings     ? LOG_WARNING
+                                                  : LOG_ERR;
     client.arg = query;
     client.errbuf = query->error;
     client.errbuf_size = sizeof(query->error);

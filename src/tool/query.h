@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The common part of status, list, break and watch: a client with an event loop of its
- * own, a question when the link is up, an exit code. Independent of the question.
+/* The common part of status, list, break, doctor and watch: a client with an event loop
+ * of its own, a question when the link is up, an exit code. Independent of the question.
  *
  * query() calls `up`, whose callback calls query_end; query() returns the exit code. A
  * first connection that the server refuses ends it; later failures call `down`. */
@@ -19,6 +19,8 @@ struct query_events {
     /* The link went down, or an attempt to connect failed. NULL if that ends the query.
      */
     void (*down)(struct query *query, const char *why);
+    /* Gets the library's log, up to LOG_INFO. NULL if it is reported. */
+    void (*log)(struct query *query, int level, const char *message);
 };
 
 struct query {

@@ -41,7 +41,7 @@ static void on_up(struct query *query)
 
 int release(const struct options *options)
 {
-    static const struct query_events events = {on_up, NULL};
+    static const struct query_events events = {.up = on_up};
     struct query release = {.options = options, .events = &events};
 
     return query(&release, "lockwire-release");

@@ -2,7 +2,7 @@
 /* The subcommands. Each returns the exit code of lockwire, and has reported everything.
  * -SIGINT means that this process is to end by that signal, because a key of the terminal
  * sent it, so that a calling script ends as well. signals_catch must have been called,
- * except for release, status, break and list. */
+ * except for release, status, break, doctor and list. */
 #ifndef LW_TOOL_SUBCOMMANDS_H
 #define LW_TOOL_SUBCOMMANDS_H
 struct embedded;
@@ -19,5 +19,6 @@ int status_quorum(const struct options *options);
 int watch(const struct options *options);
 int list(const struct options *options);
 int break_lock(const struct options *options);
+int doctor(const struct options *options);
 
 #endif

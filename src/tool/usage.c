@@ -10,9 +10,9 @@
 #include "options.h"
 
 const char *const usage_names[SUBCOMMANDS] = {
-    [RUN] = "run",       [LEAD] = "lead",   [HOLD] = "hold",
-    [STATUS] = "status", [TAKE] = "take",   [RELEASE] = "release",
-    [BREAK] = "break",   [WATCH] = "watch", [LIST] = "list"};
+    [RUN] = "run",   [LEAD] = "lead",       [HOLD] = "hold",   [STATUS] = "status",
+    [TAKE] = "take", [RELEASE] = "release", [BREAK] = "break", [WATCH] = "watch",
+    [LIST] = "list", [DOCTOR] = "doctor"};
 
 static const char *const synopses[SUBCOMMANDS] = {
     [RUN] = "lockwire run NAME [OPTION...] -- COMMAND [ARG...]",
@@ -24,6 +24,7 @@ static const char *const synopses[SUBCOMMANDS] = {
     [WATCH] = "lockwire watch NAME [--interval TIME] [--json] [OPTION...]",
     [LIST] = "lockwire list [PATTERN] [--json] [--wide] [OPTION...]",
     [BREAK] = "lockwire break NAME [--token TOKEN] [--foreign] [OPTION...]",
+    [DOCTOR] = "lockwire doctor [NAME] [--json] [OPTION...]",
 };
 
 static const char about[] =
@@ -40,6 +41,8 @@ static const char about[] =
     "  watch      follow the holders and the waiters of a lock\n"
     "  list       list the held locks\n"
     "  break      force-release a lock whose holder is stuck\n"
+    "  doctor     check that a server, its configuration and an account are fit for\n"
+    "             locks\n"
     "\n"
     "Options:\n"
     "  -h, --help     show this text; `lockwire SUBCOMMAND --help` has the options\n"
@@ -186,6 +189,31 @@ static const char break_intro[] =
     "holder is stuck. The holder's client is sent a message to verify its hold. If\n"
     "the message is lost, the holder relies on the lock until its next renewal. In\n"
     "the meantime, only a resource that checks fencing tokens is safe.\n";
+
+static const char doctor_intro[] =
+    "Checks that locks work with this URL and account, and what endangers them: the\n"
+    "server, its role, version and clock, each sentinel, the cluster's slots, each\n"
+    "server of a quorum, the guard, maxmemory-policy, min-replicas, the rights of the\n"
+    "account. Each line is ok, a warning (locks work, but slower, or not in every\n"
+    "situation) or fails, and says what to do.\n"
+    "\n"
+    "Then it tries: it acquires a lock, waits for it with a second request, hands it\n"
+    "over, renews and releases it, as a mutex and as a read-write lock; in a cluster\n"
+    "at each master. The name of that lock is NAME, or lockwire-doctor, and a suffix\n"
+    "that no one else uses, so no other client is disturbed. Give a NAME if the\n"
+    "account may use some names only. What stays at the server is what each client\n"
+    "leaves there, and expires: fence counters and the client's identity. It never\n"
+    "begins or changes a guard.\n";
+
+static const char doctor_output[] =
+    "Output:\n"
+    "  --json         an object with exit_code and findings (level, server, text,\n"
+    "                 remedy)\n";
+
+static const char doctor_codes[] =
+    "Exit codes:\n"
+    "  The exit code is 0 if all of that works, also with warnings, or, as for\n"
+    "  `lockwire run` of a lock that is free:\n";
 
 #define WAITING                                                                          \
     "Waiting:\n"                                                                         \
@@ -505,6 +533,8 @@ static const char *const sections[SUBCOMMANDS + 1][21] = {
     [LIST] = {list_intro, list_output, server, list_codes, server_codes, now_codes, environment},
     [BREAK] = {break_intro, break_options, server, break_codes, server_codes, now_codes,
                environment},
+    [DOCTOR] = {doctor_intro, doctor_output, server, doctor_codes, server_codes, now_codes,
+                environment},
     [SUBCOMMANDS] = {about},
 };
 /* clang-format on */

@@ -18,7 +18,8 @@ import re
 import subprocess
 import sys
 
-SUBCOMMANDS = ("run", "lead", "hold", "take", "release", "status", "watch", "list", "break")
+SUBCOMMANDS = ("run", "lead", "hold", "take", "release", "status", "watch", "list", "break",
+               "doctor")
 # What --help says of an exit code, by outcome.
 HELP = {
     "INVALID": r"usage error",

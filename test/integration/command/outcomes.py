@@ -49,6 +49,7 @@ USE = {
     "list": ("list",),
     "release": ("release", "v", "TOKEN"),
     "break": ("break", "w"),
+    "doctor": ("doctor", "x"),
 }
 
 
