@@ -17,6 +17,7 @@
 #include "base/heap.h"
 #include "base/random.h"
 #include "loop/loop.h"
+#include "quorum/quorum_private.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"

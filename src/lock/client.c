@@ -15,7 +15,9 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "look/look.h"
 #include "loop/loop.h"
+#include "quorum/quorum_private.h"
 #include "redis/route.h"
 
 #include <limits.h>

@@ -11,7 +11,9 @@
 
 #include "base/container_of.h"
 #include "base/wipe.h"
+#include "look/look.h"
 #include "loop/loop.h"
+#include "quorum/quorum_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,6 +6,7 @@
 #include "lock/lock_private.h"
 
 #include "loop/loop.h"
+#include "quorum/quorum_private.h"
 #include "redis/route.h"
 
 #include <stdlib.h>

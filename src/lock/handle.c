@@ -20,6 +20,7 @@
 
 #include "base/escape.h"
 #include "loop/loop.h"
+#include "quorum/quorum_private.h"
 #include "redis/node.h"
 
 #include <stdlib.h>

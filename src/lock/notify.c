@@ -5,6 +5,8 @@
  * next change is reported. */
 #include "lock/lock_private.h"
 
+#include "look/look.h"
+
 #include <stdlib.h>
 #include <utlist.h>
 

@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/container_of.h"
 #include "loop/loop.h"
+#include "quorum/quorum_private.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"

@@ -16,6 +16,7 @@
 #include "lock/lock_private.h"
 
 #include "loop/loop.h"
+#include "quorum/quorum_private.h"
 #include "redis/node.h"
 #include "redis/route.h"
 

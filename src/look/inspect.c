@@ -12,7 +12,7 @@
  *
  * While a slot of a cluster is migrating only commands on a single key are possible. The
  * holders can then still be reported and broken, but the waiters are not reported. */
-#include "lock/lock_private.h"
+#include "look/look.h"
 
 #include "base/buffer.h"
 #include "base/container_of.h"

@@ -16,7 +16,7 @@
  * A cursor is valid in one server process only. On another connection the server is
  * scanned from the beginning; if it is the only one the call ends. Every failure ends the
  * call, so that a list without an error is complete. */
-#include "lock/lock_private.h"
+#include "look/look.h"
 
 #include "base/check.h"
 #include "base/container_of.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A claim's votes, shared by the files of a quorum alone. */
+/* A quorum, and a claim's votes: the structs that the files of src/quorum share, then
+ * the functions that each file offers. */
 #ifndef LW_QUORUM_PRIVATE_H
 #define LW_QUORUM_PRIVATE_H
 #include "lock/lock_private.h"
@@ -11,6 +12,32 @@
 #include <utlist.h>
 
 #define LW__QUORUM_FENCES 16 /* that a script draws */
+
+/* One server of a quorum, and the client that uses it. */
+struct lw__quorum_member {
+    struct lw_client *client; /* NULL: it could not be made */
+    struct lw_client *whole;  /* the quorum's client */
+    unsigned index;
+    char server[LW__HOST_SIZE + 8]; /* host:port as in the URL */
+    struct lw__clock_pair clock;    /* ask.c: of its fastest request lately */
+};
+
+struct lw__quorum {
+    /* quorum.c */
+    struct lw__quorum_member members[LW__QUORUM_MOST];
+    unsigned count, majority;
+    bool up; /* a majority is connected */
+    char why[LW_WHY_SIZE];
+    /* client.c */
+    unsigned closed; /* members whose client has closed */
+    /* votes.c */
+    const struct lw__vote_ops *ops;
+    struct lw__claim_events member_events; /* those of turns.c, and what votes need */
+    struct lw__votes *changed;             /* to be counted */
+    struct lw__deferred count_call;
+    int64_t round_trip_us; /* of a request, on average */
+    int64_t last_ticket;
+};
 
 struct lw__vote {
     struct lw__votes *votes;
@@ -119,6 +146,13 @@ static inline void lw__votes_count_at(struct lw__votes *votes, int64_t at_us)
     }
 }
 
+/* ---- votes.c ---- */
+
+extern const struct lw__vote_ops lw__quorum_votes_ops;
+void lw__quorum_votes_init(struct lw_client *client);
+/* Forgets the commands in flight: the members' clients are about to be freed. */
+void lw__quorum_votes_forget(struct lw_client *client);
+
 /* ---- fence.c ---- */
 
 /* Returns the first number of a grant: the votes of a majority drew no larger one. `held`
@@ -152,6 +186,33 @@ void lw__quorum_ask_match(struct lw__claim *claim);
 void lw__quorum_ask_minority(struct lw__votes *votes, bool others);
 
 /* ---- quorum.c ---- */
+
+/* Allocates the quorum of a client with such a URL, without its members' clients. Returns
+ * 0, or LW_ENOMEM. */
+int lw__quorum_new(struct lw_client *client);
+void lw__quorum_free(struct lw_client *client);
+/* Fills in the options of a member's client, and its URL; the caller frees that. Returns
+ * NULL if memory is short. */
+char *lw__quorum_describe(struct lw__quorum_member *member,
+                          struct lw_client_options *ret);
+/* Chooses the id of a member's client. */
+void lw__quorum_identify(const struct lw__quorum_member *member, char ret[LW__UUID_SIZE]);
+/* A member's node came up. Returns false if the server cannot be a member: its link is
+ * ended with the reason. */
+bool lw__quorum_admit(struct lw__quorum_member *member, struct lw__node *node);
+/* A member came up or went down, or failed to come up. Sets whether the quorum is up, and
+ * why it is not. Returns true if that is to be reported. */
+bool lw__quorum_note(struct lw_client *client);
+/* Returns why the quorum is not up now, with each server; "" if it is up. */
+const char *lw__quorum_reason(struct lw__quorum *quorum);
+/* Returns the class of quorum->why. */
+int lw__quorum_error(const struct lw__quorum *quorum);
+/* Writes each server with its reason; NULL or "": it has not been asked. */
+void lw__quorum_list(const struct lw__quorum *quorum,
+                     const char *const why[LW__QUORUM_MOST], char ret[LW_WHY_SIZE]);
+/* Adds what the members' clients have counted, `each` by itself. */
+void lw__quorum_add_stats(const struct lw__quorum *quorum, const struct lw_stats *each,
+                          struct lw_stats *stats);
 
 /* Compares two uint64_t, for qsort. */
 int lw__quorum_compare(const void *a, const void *b);

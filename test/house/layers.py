@@ -112,7 +112,7 @@ def callback_calls(text):
 
 
 def check_machine(name, text):
-    if name == "lock/lock_private.h":
+    if name == "hold/hold.h":
         text = text.replace(MACHINE_MEMBER, "", 1)
     for rule in (MACHINE_WRITE, MACHINE_NAMED, MACHINE_TAKEN):
         for found in rule.finditer(text):

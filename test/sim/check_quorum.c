@@ -3,7 +3,7 @@
  * Checks a quorum's servers: a client that believes that it holds a lock has the votes of
  * a majority. Changes nothing. A violation does not return.
  */
-#include "lock/lock_private.h"
+#include "quorum/quorum_private.h"
 #include "look.h"
 
 #include <string.h>

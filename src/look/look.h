@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* Calls of lw_list, lw_inspect and lw_break: the structs that the files of src/look
+ * share, then the functions that each file offers. */
+#ifndef LW_LOOK_H
+#define LW_LOOK_H
+#include "lock/lock_private.h"
+
+#include "look/inspect_reply.h"
+#include "redis/resp.h"
+
+struct lw__list;
+
+/* A call of lw_inspect or lw_break, or a look of lw_list at one name. */
+struct lw__inspect_call {
+    struct lw__command command;
+    struct lw__notice notice;
+    struct lw__inspect_call *next, *prev; /* of the client */
+    struct lw_client *client;
+    lw_inspect_cb *inspected; /* one of these three is set */
+    lw_break_cb *broken;
+    struct lw__list *list;
+    void *arg;
+    char *name, *token; /* `token`: the only holder to break, or NULL */
+    struct lw__inspect_reply look;
+    size_t naming;   /* in a cluster: the client whose identity is requested */
+    size_t breaking; /* the holder whose release is in flight */
+    size_t hinted;   /* the broken holder whose client is asked to verify its hold */
+    bool one_key;    /* the slot is migrating: only the name's own key is read */
+    bool any_broken;
+    char why[LW_WHY_SIZE], server[LW__TEXT_MAX];
+};
+
+#define LW__LIST_LOOKS 8 /* names that one lw_list inspects at the same time */
+
+/* A call of lw_list. */
+struct lw__list {
+    struct lw__command command; /* the next SCAN */
+    struct lw__notice notice;   /* a lock was found, or the end */
+    struct lw__list *next, *prev;
+    struct lw_client *client; /* NULL: it was freed, or the call has ended */
+    lw_found_cb *found;
+    lw_listed_cb *done;
+    void *arg;
+    char *pattern; /* or NULL */
+    struct lw_listing listing;
+    uint64_t keys_before; /* scanned on the servers before this one */
+    char cursor[LW__DIGITS];
+    unsigned link;    /* connection of the scanned server: a cursor is valid on it only */
+    char *names;      /* found by the last SCAN, each with its NUL */
+    const char *name; /* the next of them to inspect */
+    size_t names_left; /* from there on */
+    size_t looking;
+    struct lw__inspect_call *looks[LW__LIST_LOOKS]; /* NULL: free */
+    bool over, in_callback;
+    char why[LW_WHY_SIZE];
+    unsigned map; /* number of the slot map that it waits for; 0: none */
+    bool checked; /* against a fresh slot map: no scanned slot was at another node */
+    unsigned slots;
+    unsigned scans[]; /* the state of each slot (list.c) */
+};
+
+/* ---- list.c ---- */
+
+/* An inspection of the list was answered. Returns true if there is a lock to report;
+ * lw__list_delivered follows then, else lw__list_continue. */
+bool lw__list_inspected(struct lw__list *list, struct lw__inspect_call *call, int status);
+void lw__list_continue(struct lw__list *list);
+/* After `found`, which may have ended anything. `stops`: the caller wants no more. */
+void lw__list_delivered(struct lw__list *list, bool stops);
+void lw__list_free(struct lw__list *list);
+/* Slots have moved to other nodes, or to none. */
+void lw__list_remapped(struct lw_client *client);
+/* Slot map number `map`, or any map, is not available: ends the lists that wait for it.
+ */
+void lw__list_map_unavailable(struct lw_client *client, unsigned map, const char *why);
+void lw__list_close(struct lw_client *client); /* ends all with LW_ECLOSED */
+
+/* ---- inspect.c ---- */
+
+/* Starts an inspection for a list. Returns NULL if memory is short. */
+struct lw__inspect_call *lw__inspect_for(struct lw_client *client, const char *name,
+                                         struct lw__list *list);
+void lw__inspect_free(struct lw__inspect_call *call);
+void lw__inspect_close(struct lw_client *client); /* ends all with LW_ECLOSED */
+#endif
