@@ -14,7 +14,7 @@
  * unknown, and the machine decides what follows. A permanent error is REFUSED. A reply
  * that no script of ours can have sent is rejected (node_send.c). Without memory there is
  * no claim, and nothing is requested; the steps of a claim need none. */
-#include "lock/lock_private.h"
+#include "hold/hold.h"
 
 #include "base/buffer.h"
 #include "base/escape.h"
@@ -22,7 +22,6 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "loop/loop.h"
-#include "quorum/quorum_private.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
@@ -49,7 +48,7 @@ static void timer_due(void *arg)
     struct lw__claim *claim = arg;
 
     if (claim->machine.phase == LW__ENDED) {
-        claim->client->events->ended(claim);
+        claim->holds->events->ended(claim);
     } else {
         lw__claim_event(claim, LW__EV_DUE);
     }
@@ -58,56 +57,56 @@ static void timer_due(void *arg)
 const struct lw__claim_extras lw__claim_no_extras;
 
 /* Frees the claim, or keeps it for reuse with the room for its timer and its renewal. */
-static void dispose(struct lw_client *client, struct lw__claim *claim)
+static void dispose(struct lw__holds *holds, struct lw__claim *claim)
 {
-    if (client->free_claim_count == LW__POOLED) {
-        lw__timer_unreserve(client->loop, 1);
-        lw__heap_unreserve(&client->renewals.due, 1);
+    if (holds->free_claim_count == LW__POOLED) {
+        lw__timer_unreserve(holds->loop, 1);
+        lw__heap_unreserve(&holds->renewals.due, 1);
         free(claim);
         return;
     }
-    client->free_claim_count++;
-    claim->next = client->free_claims;
-    client->free_claims = claim;
+    holds->free_claim_count++;
+    claim->next = holds->free_claims;
+    holds->free_claims = claim;
 }
 
 /* Returns NULL if memory is short. */
-static struct lw__claim *allocate(struct lw_client *client)
+static struct lw__claim *allocate(struct lw__holds *holds)
 {
-    struct lw__claim *claim = client->free_claims;
+    struct lw__claim *claim = holds->free_claims;
 
     if (claim != NULL) {
-        client->free_claims = claim->next;
-        client->free_claim_count--;
+        holds->free_claims = claim->next;
+        holds->free_claim_count--;
         return claim;
     }
-    if (lw__timer_reserve(client->loop, 1) != 0) {
+    if (lw__timer_reserve(holds->loop, 1) != 0) {
         return NULL;
     }
-    if (lw__heap_reserve(&client->renewals.due, 1) != 0) {
-        lw__timer_unreserve(client->loop, 1);
+    if (lw__heap_reserve(&holds->renewals.due, 1) != 0) {
+        lw__timer_unreserve(holds->loop, 1);
         return NULL;
     }
     claim = malloc(sizeof(*claim));
     if (claim == NULL) {
-        lw__timer_unreserve(client->loop, 1);
-        lw__heap_unreserve(&client->renewals.due, 1);
+        lw__timer_unreserve(holds->loop, 1);
+        lw__heap_unreserve(&holds->renewals.due, 1);
     }
     return claim;
 }
 
 /* `lease_ms` is the machine's first lease. */
-static struct lw__claim *make(struct lw_client *client, struct lw__name *name,
+static struct lw__claim *make(struct lw__holds *holds, struct lw__name *name,
                               const struct lw__mode *mode, uint64_t n, uint32_t window_ms,
                               uint32_t lease_ms)
 {
-    struct lw__claim *claim = allocate(client);
+    struct lw__claim *claim = allocate(holds);
 
     if (claim == NULL) {
         return NULL;
     }
     memset(claim, 0, sizeof(*claim));
-    claim->client = client;
+    claim->holds = holds;
     claim->name = name;
     claim->mode = mode;
     claim->extras = &lw__claim_no_extras;
@@ -118,14 +117,13 @@ static struct lw__claim *make(struct lw_client *client, struct lw__name *name,
     lw__timer_init(&claim->timer, timer_due, claim);
     lw__name_ref(name);
     DL_APPEND(name->claims, claim);
-    client->open_claims++;
+    holds->open_claims++;
     return claim;
 }
 
-static bool needs_extras(const struct lw_client *client,
-                         const struct lw__claim_args *args)
+static bool needs_extras(const struct lw__holds *holds, const struct lw__claim_args *args)
 {
-    return client->quorum != NULL || args->adopts != NULL ||
+    return holds->votes != NULL || args->adopts != NULL ||
            (args->mode->rw && (args->owner != NULL || args->permits > 0));
 }
 
@@ -139,7 +137,7 @@ static bool copy(const char *text, char **ret)
 /* Gives the claim extras of its own; false if memory is short. */
 static bool add_extras(struct lw__claim *claim, const struct lw__claim_args *args)
 {
-    const struct lw__quorum *quorum = claim->client->quorum;
+    const struct lw__vote_ops *votes = claim->holds->votes;
     struct lw__claim_extras *extras = calloc(1, sizeof(*extras));
 
     if (extras == NULL) {
@@ -148,28 +146,27 @@ static bool add_extras(struct lw__claim *claim, const struct lw__claim_args *arg
     claim->extras = extras;
     extras->permits = args->permits;
     return copy(args->mode->rw ? args->owner : NULL, &extras->owner) &&
-           copy(args->adopts, &extras->adopts) &&
-           (quorum == NULL || quorum->ops->make(claim));
+           copy(args->adopts, &extras->adopts) && (votes == NULL || votes->make(claim));
 }
 
-struct lw__claim *lw__claim_new(struct lw_client *client,
+struct lw__claim *lw__claim_new(struct lw__holds *holds,
                                 const struct lw__claim_args *args)
 {
-    struct lw__claim *claim = make(client, args->name, args->mode, ++client->next_n,
+    struct lw__claim *claim = make(holds, args->name, args->mode, ++holds->next_n,
                                    args->window_ms, args->lease_ms);
 
-    if (claim != NULL && needs_extras(client, args) && !add_extras(claim, args)) {
+    if (claim != NULL && needs_extras(holds, args) && !add_extras(claim, args)) {
         lw__claim_free(claim);
         return NULL;
     }
     return claim;
 }
 
-struct lw__claim *lw__claim_new_unknown(struct lw_client *client, struct lw__name *name,
+struct lw__claim *lw__claim_new_unknown(struct lw__holds *holds, struct lw__name *name,
                                         const struct lw__mode *mode,
                                         const struct lw__token *token)
 {
-    return make(client, name, mode, token->n, token->window_ms, token->window_ms);
+    return make(holds, name, mode, token->n, token->window_ms, token->window_ms);
 }
 
 static void free_extras(struct lw__claim *claim)
@@ -185,27 +182,27 @@ static void free_extras(struct lw__claim *claim)
 
 void lw__claim_free(struct lw__claim *claim)
 {
-    struct lw_client *client = claim->client;
+    struct lw__holds *holds = claim->holds;
 
     if (claim->extras->votes != NULL) {
-        client->quorum->ops->free(claim);
+        holds->votes->free(claim);
     }
     lw__node_forget(&claim->command);
-    lw__timer_cancel(client->loop, &claim->timer);
+    lw__timer_cancel(holds->loop, &claim->timer);
     if (claim->linger_rounds > 0) {
-        DL_DELETE(client->lingering, claim);
+        DL_DELETE(holds->lingering, claim);
     } else {
         DL_DELETE(claim->name->claims, claim);
     }
-    lw__name_unref(client, claim->name);
+    lw__name_unref(holds, claim->name);
     free_extras(claim);
-    client->open_claims--;
-    dispose(client, claim);
+    holds->open_claims--;
+    dispose(holds, claim);
 }
 
 struct lw__token lw__claim_token(const struct lw__claim *claim)
 {
-    return (struct lw__token){claim->client->uuid, claim->n, claim->window_ms};
+    return (struct lw__token){claim->holds->uuid, claim->n, claim->window_ms};
 }
 
 bool lw__claim_stays(const struct lw__claim *claim)
@@ -216,24 +213,42 @@ bool lw__claim_stays(const struct lw__claim *claim)
 
 bool lw__claim_linger(struct lw__claim *claim)
 {
-    struct lw_client *client = claim->client;
-    int64_t until = lw__now_us() + (int64_t)LINGER_TIMEOUTS *
-                                       client->options.request_timeout_ms * LW__MS;
+    struct lw__holds *holds = claim->holds;
+    int64_t until = lw__now_us() +
+                    (int64_t)LINGER_TIMEOUTS * holds->request_timeout_ms * LW__MS;
 
     if (claim->linger_rounds == LINGER_ROUNDS || !lw__claim_stays(claim) ||
-        client->closing) {
+        holds->closing) {
         return false;
     }
     if (claim->linger_rounds == 0) {
         DL_DELETE(claim->name->claims, claim);
-        DL_APPEND(client->lingering, claim);
+        DL_APPEND(holds->lingering, claim);
     }
     claim->linger_rounds++;
     if (claim->held.stays_until_us < until) {
         until = claim->held.stays_until_us;
     }
-    lw__timer_set(client->loop, &claim->timer, until);
+    lw__timer_set(holds->loop, &claim->timer, until);
     return true;
+}
+
+void lw__claim_close(struct lw__holds *holds)
+{
+    holds->closing = true;
+    while (holds->lingering != NULL) {
+        lw__claim_free(holds->lingering);
+    }
+}
+
+void lw__claim_clear(struct lw__holds *holds)
+{
+    while (holds->free_claims != NULL) {
+        struct lw__claim *claim = holds->free_claims;
+
+        holds->free_claims = claim->next;
+        free(claim);
+    }
 }
 
 /* ---- the server's clock ---- */
@@ -246,7 +261,7 @@ static void note_clock(struct lw__claim *claim, int64_t sent_us, int64_t server_
     claim->asking.sent_us = sent_us;
     claim->asking.server_us = server_us;
     claim->asking.connection = lw__node_connection(node);
-    claim->client->last_clock =
+    claim->holds->last_clock =
         (struct lw__clock_pair){sent_us, server_us, claim->asking.connection};
 }
 
@@ -323,7 +338,7 @@ static void encode_acquire(struct lw__command *command, struct lw__buffer *out)
         .ticket = claim->machine.ticket,
         .max_waiting = terms.queue_limit,
         .wait = joins,
-        .keep = joins && lw__name_should_extend_queue(claim->client, claim->name),
+        .keep = joins && lw__name_should_extend_queue(claim->holds, claim->name),
         .fence = terms.fence,
     };
 
@@ -445,10 +460,10 @@ static void outcome_unknown(struct lw__claim *claim, int status, const char *why
 {
     bool releases = lw__machine_releases(claim->machine.phase);
 
-    claim->client->events->outcome_unknown(claim, status, why);
+    claim->holds->events->outcome_unknown(claim, status, why);
     step_undecided(claim, LW__EV_UNKNOWN, status, sent);
     if (releases && !sent) { /* the machine has not ended */
-        claim->client->events->not_released(claim);
+        claim->holds->events->not_released(claim);
     }
 }
 
@@ -460,12 +475,12 @@ static void fail(struct lw__claim *claim, enum lw__error_class class, int status
         return;
     }
     if (lw__machine_releases(claim->machine.phase) && claim->machine.held_until_us != 0) {
-        lw__log_cause(&claim->client->log, lw__now_us(), LOG_WARNING,
+        lw__log_cause(claim->holds->log, lw__now_us(), LOG_WARNING,
                       "release of %s refused; the lock stays held until its lease "
                       "expires: %s",
                       claim->name->text, text);
     }
-    claim->client->events->on_error(claim, status, text);
+    claim->holds->events->on_error(claim, status, text);
     step_undecided(claim, LW__EV_REFUSED, status, sent);
 }
 
@@ -487,7 +502,7 @@ void lw__claim_no_reply(struct lw__command *command, const char *why, bool sent)
     struct lw__claim *claim = lw__claim_of(command);
 
     if (sent) {
-        claim->client->stats.resent++;
+        claim->holds->stats->resent++;
     }
     outcome_unknown(claim, LW_ECONN, why, sent);
 }
@@ -518,7 +533,7 @@ void lw__claim_granted(struct lw__claim *claim, uint64_t fence, int64_t sent_us)
 
 /* Lets the later claims of this client send their requests. They waited until the first
  * claim's try had ended and its next request was sent, so as not to queue ahead of it. */
-static void wake_siblings(struct lw_client *client, struct lw__name *name)
+static void wake_siblings(struct lw__holds *holds, struct lw__name *name)
 {
     struct lw__claim *claim, *next;
 
@@ -528,7 +543,7 @@ static void wake_siblings(struct lw_client *client, struct lw__name *name)
             lw__claim_event(claim, LW__EV_RETRY_NOW);
         }
     }
-    lw__name_unref(client, name);
+    lw__name_unref(holds, name);
 }
 
 /* Returns the name, with a reference, for wake_siblings: the claim may be freed by then.
@@ -552,11 +567,11 @@ static struct lw__name *end_try(struct lw__claim *claim)
 static void try_no_reply(struct lw__command *command, const char *why, bool sent)
 {
     struct lw__claim *claim = lw__claim_of(command);
-    struct lw_client *client = claim->client;
+    struct lw__holds *holds = claim->holds;
     struct lw__name *name = end_try(claim);
 
     lw__claim_no_reply(command, why, sent);
-    wake_siblings(client, name);
+    wake_siblings(holds, name);
 }
 
 static bool acquires_by_key(struct lw__claim *claim, const char *error)
@@ -611,7 +626,7 @@ static void step_tried(struct lw__claim *claim, bool set_done, uint64_t fence)
         input.not_granted.set_done = set_done;
     }
     if (!set_done) {
-        lw__name_note_contended(claim->client, claim->name);
+        lw__name_note_contended(claim->holds, claim->name);
     }
     lw__claim_step(claim, &input);
 }
@@ -619,7 +634,7 @@ static void step_tried(struct lw__claim *claim, bool set_done, uint64_t fence)
 static bool try_replied(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__claim *claim = lw__claim_of(command);
-    struct lw_client *client = claim->client;
+    struct lw__holds *holds = claim->holds;
     struct lw__name *name;
     enum lw__try outcome;
     uint64_t fence = 0;
@@ -641,7 +656,7 @@ static bool try_replied(struct lw__command *command, const struct lw__reply *rep
     } else {
         step_tried(claim, outcome == LW__TRY_SET, fence);
     }
-    wake_siblings(client, name);
+    wake_siblings(holds, name);
     return true;
 }
 
@@ -663,7 +678,7 @@ static const char *other_kind(const struct lw__claim *claim, const char *type)
 
 static void log_foreign_key(struct lw__claim *claim, const char *type)
 {
-    lw__log_cause(&claim->client->log, lw__now_us(), LOG_WARNING,
+    lw__log_cause(claim->holds->log, lw__now_us(), LOG_WARNING,
                   "key %s contains a %s not written by this kind of lock%s; treating the "
                   "lock as held by another program, key left unchanged",
                   claim->name->text, type, other_kind(claim, type));
@@ -673,7 +688,7 @@ static void log_foreign_key(struct lw__claim *claim, const char *type)
 static void log_no_ttl(const struct lw__claim *claim)
 {
     lw__log_cause(
-        &claim->client->log, lw__now_us(), LOG_WARNING,
+        claim->holds->log, lw__now_us(), LOG_WARNING,
         "key %s has no TTL: something else holds the lock without a time limit, "
         "until the key is deleted (lockwire break --foreign)",
         claim->name->text);
@@ -698,9 +713,8 @@ static void read_queued(struct lw__claim *claim, const struct lw__acquired *answ
     claim->asking.remaining_ms = left;
     claim->asking.place = (uint32_t)(answer->position + 1);
     note_clock(claim, input->sent_us, answer->server_us);
-    lw__name_note_contended(claim->client, claim->name);
-    input->queued.poll_ms = claim->mode->polls ? claim->client->events->poll_ms(claim)
-                                               : 0;
+    lw__name_note_contended(claim->holds, claim->name);
+    input->queued.poll_ms = claim->mode->polls ? claim->holds->events->poll_ms(claim) : 0;
     if (answer->stranger != NULL) {
         log_foreign_key(claim, answer->stranger);
     } else if (answer->remaining_ms == -1) {
@@ -780,12 +794,12 @@ static void not_adopted(struct lw__claim *claim, bool held)
 
     input.not_adopted.status = held ? LW_EINVAL : LW_ENOTHELD;
     if (held) {
-        claim->client->events->on_error(claim, LW_EINVAL,
-                                        claim->mode->rw
-                                            ? "the key is no read-write lock, or the "
-                                              "token's hold has another mode or "
-                                              "owner"
-                                            : "the key is no mutex");
+        claim->holds->events->on_error(claim, LW_EINVAL,
+                                       claim->mode->rw
+                                           ? "the key is no read-write lock, or the "
+                                             "token's hold has another mode or "
+                                             "owner"
+                                           : "the key is no mutex");
     }
     lw__claim_step(claim, &input);
 }
@@ -808,7 +822,7 @@ static bool adopt_replied(struct lw__command *command, const struct lw__reply *r
         return true;
     }
     if (claim->mode->rw) {
-        claim->client->events->adopted(claim, answer.owner);
+        claim->holds->events->adopted(claim, answer.owner);
     }
     input.granted.fence = answer.fence >= (uint64_t)LW__FENCE_MIN ? answer.fence : 0;
     if (input.granted.fence == 0 && claim->fences_drawn > 0) {
@@ -868,10 +882,10 @@ static bool release_replied(struct lw__command *command, const struct lw__reply 
         return false;
     }
     if (claim->mode->polls) {
-        claim->client->events->release_replied(claim, &answer);
+        claim->holds->events->release_replied(claim, &answer);
     }
     if (answer.again && claim->short_release_sent) {
-        lw__name_note_contended(claim->client, claim->name);
+        lw__name_note_contended(claim->holds, claim->name);
     }
     input.released.released = answer.released;
     input.released.holds_left = answer.holds_left;
@@ -901,7 +915,7 @@ static bool fast_release_replied(struct lw__command *command,
         lw__node_disable_fast_release(node);
         return false;
     } else if (answer.again) {
-        lw__name_note_contended(claim->client, claim->name);
+        lw__name_note_contended(claim->holds, claim->name);
     }
     input.released.released = answer.released;
     input.released.again = answer.again;
@@ -951,13 +965,13 @@ static enum lw__priority priority_of(const struct lw__claim *claim)
  * do. Only the length of a wait depends on it. */
 static bool may_release_fast(struct lw__claim *claim, int64_t now_us)
 {
-    struct lw_client *client = claim->client;
+    struct lw__holds *holds = claim->holds;
 
     return claim->try == LW__TRY_WON && claim->mode->encode_fast_release != NULL &&
            !claim->machine.unconfirmed && claim->name->claims == claim &&
-           claim->next == NULL && !lw__name_is_contended(client, claim->name) &&
+           claim->next == NULL && !lw__name_is_contended(holds, claim->name) &&
            now_us - sent_us_of(claim) <= FAST_RELEASE_US &&
-           lw__random_between(&client->random, 1, SLOW_RELEASE_ONE_IN) != 1;
+           lw__random_between(&holds->random, 1, SLOW_RELEASE_ONE_IN) != 1;
 }
 
 /* Returns true if a hold of a read-write lock may be released by the short form, which is
@@ -968,7 +982,7 @@ static bool may_release_in_short(const struct lw__claim *claim, int64_t now_us)
 {
     return claim->mode->rw && claim->machine.held_until_us != 0 &&
            !claim->short_release_sent && claim->name->claims == claim &&
-           claim->next == NULL && !lw__name_is_contended(claim->client, claim->name) &&
+           claim->next == NULL && !lw__name_is_contended(claim->holds, claim->name) &&
            now_us <= sent_us_of(claim) + FAST_RELEASE_US;
 }
 
@@ -1010,7 +1024,7 @@ static void send_wanted(struct lw__claim *claim, unsigned actions, int64_t now_u
     if (actions & LW__SEND_RELEASE) {
         type = release_type_of(claim, now_us);
     } else if ((fault = lw__node_guard_fault(node)) != NULL) {
-        claim->client->stats.guarded++;
+        claim->holds->stats->guarded++;
         fail(claim, fault->class, fault->status, fault->why, false);
         return;
     } else if ((fault = lw__node_fence_fault(node)) != NULL &&
@@ -1040,9 +1054,9 @@ static void send_wanted(struct lw__claim *claim, unsigned actions, int64_t now_u
 static void arm_timer(struct lw__claim *claim)
 {
     if (claim->machine.due_us == LW__NEVER || lw__machine_holds(claim->machine.phase)) {
-        lw__timer_cancel(claim->client->loop, &claim->timer);
+        lw__timer_cancel(claim->holds->loop, &claim->timer);
     } else {
-        lw__timer_set(claim->client->loop, &claim->timer, claim->machine.due_us);
+        lw__timer_set(claim->holds->loop, &claim->timer, claim->machine.due_us);
     }
 }
 
@@ -1058,7 +1072,7 @@ static void clear_part(struct lw__claim *claim, bool asks)
 
 static void report(struct lw__claim *claim, const struct lw__output *out)
 {
-    const struct lw__claim_events *events = claim->client->events;
+    const struct lw__claim_events *events = claim->holds->events;
 
     if (out->actions & LW__DO_RELEASED) {
         events->released(claim, out->release_status);
@@ -1069,7 +1083,7 @@ static void report(struct lw__claim *claim, const struct lw__output *out)
     if (out->actions & LW__DO_GRANT) {
         if (claim->machine.phase == LW__HELD_BY_MESSAGE) {
             claim->fences_drawn = 16;
-            claim->client->stats.handed_over++;
+            claim->holds->stats->handed_over++;
         }
         events->granted(claim);
     }
@@ -1093,11 +1107,11 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
     }
     input->now_us = lw__now_us();
     if (lw__machine_delays(input->event)) {
-        input->jitter = lw__random_between(&claim->client->random, -1000, 1000);
+        input->jitter = lw__random_between(&claim->holds->random, -1000, 1000);
     }
     input->linked = lw__node_is_up(claim->name->node);
     if (lw__machine_grants(input->event)) {
-        input->margin_us = claim->client->events->grant_margin_us(claim);
+        input->margin_us = claim->holds->events->grant_margin_us(claim);
     }
     out = lw__machine_step(&claim->machine, input);
     if (lw__machine_asks(claim->machine.phase) != asked) {
@@ -1109,13 +1123,13 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
     }
     if (out.actions & SENDS || out.actions == 0) { /* else it may have ended the claim */
         if (claim->extras->votes != NULL) {
-            claim->client->quorum->ops->stepped(claim, out.actions);
+            claim->holds->votes->stepped(claim, out.actions);
         } else if (out.actions & SENDS) {
             send_wanted(claim, out.actions, input->now_us);
         }
     }
     if (out.actions & LW__DO_END) {
-        claim->client->events->ended(claim);
+        claim->holds->events->ended(claim);
     }
 }
 
@@ -1123,7 +1137,7 @@ static bool starts_with_script(const struct lw__claim *claim)
 {
     return !claim->mode->plain_set || claim->extras->adopts != NULL ||
            claim->name->claims != claim || claim->next != NULL ||
-           lw__name_is_contended(claim->client, claim->name);
+           lw__name_is_contended(claim->holds, claim->name);
 }
 
 void lw__claim_event(struct lw__claim *claim, enum lw__event event)

@@ -11,7 +11,7 @@
  * the guard is closed, only makes the claim ask at once. A hand-over to an unknown token
  * is released by a claim made for it; without memory it expires. A text that no script of
  * ours publishes is logged and ignored. */
-#include "lock/lock_private.h"
+#include "hold/hold.h"
 
 #include "base/log.h"
 #include "loop/loop.h"
@@ -22,34 +22,34 @@
 #include <syslog.h>
 #include <utlist.h>
 
-static struct lw__claim *find_claim(struct lw_client *client, const struct lw__message *m)
+static struct lw__claim *find_claim(struct lw__holds *holds, const struct lw__message *m)
 {
-    struct lw__name *name = lw__name_find(client, m->name);
+    struct lw__name *name = lw__name_find(holds, m->name);
     struct lw__claim *claim = NULL;
 
     if (name != NULL) { /* FIFO: it is among the first */
         DL_SEARCH_SCALAR(name->claims, claim, n, m->token.n);
     }
     if (claim == NULL) {
-        DL_SEARCH_SCALAR(client->lingering, claim, n, m->token.n);
+        DL_SEARCH_SCALAR(holds->lingering, claim, n, m->token.n);
     }
     return claim;
 }
 
 /* A hand-over to a token that no claim has: a command of a connection long gone had
  * requested the lock. */
-static void release_unknown(struct lw_client *client, const struct lw__message *message)
+static void release_unknown(struct lw__holds *holds, const struct lw__message *message)
 {
     /* the script of shared holds releases either kind */
-    const struct lw__mode *mode = &client->modes[message->rw ? LW_SHARED : LW_MUTEX];
-    struct lw__name *name = lw__name_get(client, message->name);
+    const struct lw__mode *mode = &holds->modes[message->rw ? LW_SHARED : LW_MUTEX];
+    struct lw__name *name = lw__name_get(holds, message->name);
     struct lw__claim *claim;
 
     if (name == NULL) {
         return;
     }
-    claim = lw__claim_new_unknown(client, name, mode, &message->token);
-    lw__name_unref(client, name);
+    claim = lw__claim_new_unknown(holds, name, mode, &message->token);
+    lw__name_unref(holds, name);
     if (claim != NULL) {
         lw__claim_event(claim, LW__EV_RELEASE);
     }
@@ -77,7 +77,7 @@ static bool asks_elsewhere(const struct lw__claim *claim)
 static struct lw__clock_pair clock_before(const struct lw__claim *claim,
                                           int64_t handed_us)
 {
-    const struct lw__clock_pair *last = &claim->client->last_clock;
+    const struct lw__clock_pair *last = &claim->holds->last_clock;
     unsigned connection = lw__node_connection(claim->name->node);
 
     if (last->connection == connection && last->server_us <= handed_us) {
@@ -115,23 +115,23 @@ static void take_standby(struct lw__claim *claim, const struct lw__message *mess
 
 void lw__claim_message(void *arg, const char *text, size_t length)
 {
-    struct lw_client *client = arg;
+    struct lw__holds *holds = arg;
     struct lw__message message;
     struct lw__claim *claim;
 
-    if (!lw__format_read_message(text, length, client->uuid, &message)) {
-        lw__log_cause(&client->log, lw__now_us(), LOG_NOTICE,
+    if (!lw__format_read_message(text, length, holds->uuid, &message)) {
+        lw__log_cause(holds->log, lw__now_us(), LOG_NOTICE,
                       "unknown message ignored, on the channel of client %s",
-                      client->uuid);
+                      holds->uuid);
         return;
     }
-    claim = find_claim(client, &message);
+    claim = find_claim(holds, &message);
     if (claim == NULL) {
         if (message.handed) {
-            release_unknown(client, &message);
+            release_unknown(holds, &message);
         }
     } else if (message.verify) { /* a hint, which is not believed without a renewal */
-        client->events->broken(claim);
+        holds->events->broken(claim);
     } else if (!message.handed) {
         take_standby(claim, &message);
     } else if (is_of_our_server(claim->name, &message) && !asks_elsewhere(claim) &&

@@ -8,7 +8,7 @@
  * other modes are not granted. A release deletes the claim's hold, and a detach sets its
  * lease, without a look at the queue, which moves with the slot; its waiters poll until
  * it has arrived. */
-#include "lock/lock_private.h"
+#include "hold/hold.h"
 
 #include "base/buffer.h"
 #include "redis/classify.h"

@@ -6,6 +6,7 @@
 #include "base/container_of.h"
 #include "base/hash.h"
 #include "base/heap.h"
+#include "base/random.h"
 #include "hold/machine.h"
 #include "lockwire.h"
 #include "loop/loop.h"
@@ -20,8 +21,10 @@
 
 struct lw__batch;
 struct lw__claim;
+struct lw__holds;
+struct lw__log;
 struct lw__node;
-struct lw__quorum;
+struct lw__route;
 struct lw__redisson;
 struct lw__votes;
 
@@ -202,8 +205,8 @@ struct lw__vote_ops {
     /* Renews all votes; the claim's event `renewed` follows, or the holder's calls of
      * lw_renew complete. Returns false if no vote can be renewed. */
     bool (*renew)(struct lw__claim *claim, uint32_t lease_ms);
-    /* Returns lw__quorum_reason. */
-    const char *(*reason)(struct lw__quorum *quorum);
+    /* Returns why the quorum is not up, with each server; "" if it is up. */
+    const char *(*reason)(const struct lw__holds *holds);
     /* As lw__machine_release_status, of a release that is not over, from what the servers
      * have replied so far. May also return LW_OK, LW_ENOTHELD or LW_EREDIS. Fills in
      * `why`, which has room for LW_WHY_SIZE bytes. */
@@ -244,7 +247,7 @@ struct lw__claim_extras {
 struct lw__claim {
     /* claim.c */
     struct lw__command command; /* at most one in flight */
-    struct lw_client *client;
+    struct lw__holds *holds;
     struct lw__name *name;
     struct lw__claim *next, *prev; /* of its name */
     const struct lw__mode *mode;
@@ -308,6 +311,40 @@ struct lw__claim {
     struct lw_lock *holder;    /* turns.c: or a lost handle that is not freed yet */
 };
 
+/* ==== all claims of one owner ==== */
+
+/* What claims, names and renewals share: a client has one. */
+struct lw__holds {
+    /* The owner's, as long as there are claims: */
+    struct lw__loop *loop;
+    const struct lw__log *log;
+    struct lw_stats *stats; /* each counter is updated where its event happens */
+    struct lw__route *route;
+    const struct lw__claim_events *events;
+    const struct lw__vote_ops *votes; /* NULL: commands are sent to the name's node */
+    const struct lw__mode *modes;     /* by enum lw_mode */
+    uint32_t request_timeout_ms;
+    char uuid[LW__UUID_SIZE];
+    struct lw__random random;
+    struct lw__hash_key hash_key; /* of all hash tables */
+
+    struct lw__names names;                              /* name.c */
+    struct lw__contended contended[LW__CONTENDED_SLOTS]; /* name.c; by the name's hash */
+
+    /* claim.c */
+    uint64_t next_n;
+    struct lw__claim *lingering; /* claims that lw__claim_linger keeps */
+    struct lw__claim *free_claims;
+    unsigned free_claim_count, open_claims;
+    struct lw__clock_pair last_clock; /* of the last reply that had one */
+    bool closing;                     /* no claim lingers any longer */
+
+    struct lw__renewals renewals;                 /* renewal.c */
+    struct lw__cooldown cooldowns[LW__COOLDOWNS]; /* redisson.c */
+    struct lw__redisson *redisson; /* redisson.c; NULL before the first waiter */
+    bool cluster_logged;           /* redisson.c */
+};
+
 /* ==== the functions of each file, highest first ==== */
 
 /* ---- redisson.c ---- */
@@ -321,12 +358,12 @@ void lw__redisson_released(struct lw__claim *claim, const struct lw__released *r
 int64_t lw__redisson_cooldown_us(const struct lw__claim *claim);
 /* Returns the longest time, in ms, that a refused claim sleeps. */
 int64_t lw__redisson_poll_ms(const struct lw__claim *claim);
-void lw__redisson_close(struct lw_client *client); /* unsubscribes */
+void lw__redisson_close(struct lw__holds *holds); /* unsubscribes */
 
 /* ---- renewal.c ---- */
 
-void lw__renewal_init(struct lw_client *client);
-void lw__renewal_clear(struct lw_client *client);
+void lw__renewal_init(struct lw__holds *holds);
+void lw__renewal_clear(struct lw__holds *holds);
 /* Computes again when the claim's next renewal is due. */
 void lw__renewal_plan(struct lw__claim *claim);
 void lw__renewal_now(struct lw__claim *claim);
@@ -362,10 +399,10 @@ struct lw__claim_args {
     const char *adopts; /* the token whose hold is adopted: copied; NULL: it acquires */
 };
 /* Returns NULL if memory is short. */
-struct lw__claim *lw__claim_new(struct lw_client *client,
+struct lw__claim *lw__claim_new(struct lw__holds *holds,
                                 const struct lw__claim_args *args);
 /* Creates a claim that only releases this token: none of the client's claims has it. */
-struct lw__claim *lw__claim_new_unknown(struct lw_client *client, struct lw__name *name,
+struct lw__claim *lw__claim_new_unknown(struct lw__holds *holds, struct lw__name *name,
                                         const struct lw__mode *mode,
                                         const struct lw__token *token);
 extern const struct lw__claim_extras lw__claim_no_extras;
@@ -392,10 +429,23 @@ struct lw__token lw__claim_token(const struct lw__claim *claim);
 bool lw__claim_stays(const struct lw__claim *claim);
 /* Keeps a claim that has ended, and whose token stays in Redis: a late message about the
  * token must not release it as an unknown one. It is moved from its name's claims to
- * client->lingering, until the token's time has passed, or until a message that was sent
+ * holds->lingering, until the token's time has passed, or until a message that was sent
  * before must have arrived or its connection must have ended. `ended` is called again
  * then, and calls this again. Returns false if the claim need not be kept (longer). */
 bool lw__claim_linger(struct lw__claim *claim);
+
+/* The client closes: frees the claims that linger, and keeps none from now on. */
+void lw__claim_close(struct lw__holds *holds);
+/* Frees the memory that is kept for claims to come. Called when all claims are freed. */
+void lw__claim_clear(struct lw__holds *holds);
+
+static inline struct lw__terms lw__claim_terms(const struct lw__claim *claim)
+{
+    struct lw__terms terms;
+
+    claim->holds->events->terms(claim, &terms);
+    return terms;
+}
 
 static inline struct lw__claim *lw__claim_of(struct lw__command *command)
 {
@@ -436,23 +486,23 @@ bool lw__claim_detached(struct lw__claim *claim, const struct lw__reply *reply);
 /* ---- name.c ---- */
 
 /* Returns the name, new or known, with one more reference; NULL if memory is short. */
-struct lw__name *lw__name_get(struct lw_client *client, const char *text);
+struct lw__name *lw__name_get(struct lw__holds *holds, const char *text);
 /* Returns the name, without a reference, or NULL if it is not in use. */
-struct lw__name *lw__name_find(struct lw_client *client, const char *text);
+struct lw__name *lw__name_find(struct lw__holds *holds, const char *text);
 /* Iterates over all names in use, in no order; NULL begins. `name` must still be in use,
  * and no name may be added during the iteration. */
-struct lw__name *lw__name_after(const struct lw_client *client,
+struct lw__name *lw__name_after(const struct lw__holds *holds,
                                 const struct lw__name *name);
 void lw__name_ref(struct lw__name *name);
-/* `client` is NULL if it is gone and only handles use the name. */
-void lw__name_unref(struct lw_client *client, struct lw__name *name);
+/* `holds` is NULL if the client is gone and only handles use the name. */
+void lw__name_unref(struct lw__holds *holds, struct lw__name *name);
 /* The client is freed: names that handles still use belong to these from now on. */
-void lw__name_clear(struct lw_client *client);
+void lw__name_clear(struct lw__holds *holds);
 /* Notes that another owner holds the name, or held it a moment ago. */
-void lw__name_note_contended(struct lw_client *client, const struct lw__name *name);
+void lw__name_note_contended(struct lw__holds *holds, const struct lw__name *name);
 /* Returns true if that was noted lately. */
-bool lw__name_is_contended(struct lw_client *client, const struct lw__name *name);
+bool lw__name_is_contended(struct lw__holds *holds, const struct lw__name *name);
 /* Returns true, from time to time, if a request that joins the queue now should also
  * extend the queue's TTL, for all waiters that joined it without doing so. */
-bool lw__name_should_extend_queue(struct lw_client *client, const struct lw__name *name);
+bool lw__name_should_extend_queue(struct lw__holds *holds, const struct lw__name *name);
 #endif

@@ -2,7 +2,7 @@
 /* The table of the modes: what each mode does. Claims and handles go by this table. Which
  * mode it is matters where options are checked and keys are read: lock.c, all.c,
  * claim_message.c, inspect.c, list.c. */
-#include "lock/lock_private.h"
+#include "hold/hold.h"
 
 #include "lockwire.h"
 #include "redis/decode.h"

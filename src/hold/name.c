@@ -3,10 +3,8 @@
  * reference. If memory is short when the table should grow it stays as it is, and finding
  * takes longer. Which names are contended is remembered by their hash, also when they are
  * not in use. Also the checks that every public call begins with. */
-#include "lock/lock_private.h"
+#include "hold/hold.h"
 
-#include "base/check.h"
-#include "base/escape.h"
 #include "base/hash.h"
 #include "loop/loop.h"
 #include "redis/route.h"
@@ -22,9 +20,9 @@
 
 /* ---- the hash table ---- */
 
-static uint32_t hash_of(const struct lw_client *client, const char *text, size_t length)
+static uint32_t hash_of(const struct lw__holds *holds, const char *text, size_t length)
 {
-    return (uint32_t)lw__hash(&client->hash_key, text, length);
+    return (uint32_t)lw__hash(&holds->hash_key, text, length);
 }
 
 static struct lw__name **bucket_of(const struct lw__names *names, uint32_t hash)
@@ -52,13 +50,13 @@ static void grow(struct lw__names *names)
     *names = grown;
 }
 
-static struct lw__name *find(const struct lw_client *client, const char *text,
+static struct lw__name *find(const struct lw__holds *holds, const char *text,
                              uint32_t hash)
 {
     struct lw__name *name = NULL;
 
-    if (client->names.size > 0) {
-        LL_FOREACH(*bucket_of(&client->names, hash), name)
+    if (holds->names.size > 0) {
+        LL_FOREACH(*bucket_of(&holds->names, hash), name)
         {
             if (name->hash == hash && strcmp(name->text, text) == 0) {
                 break;
@@ -68,15 +66,15 @@ static struct lw__name *find(const struct lw_client *client, const char *text,
     return name;
 }
 
-struct lw__name *lw__name_find(struct lw_client *client, const char *text)
+struct lw__name *lw__name_find(struct lw__holds *holds, const char *text)
 {
-    return find(client, text, hash_of(client, text, strlen(text)));
+    return find(holds, text, hash_of(holds, text, strlen(text)));
 }
 
-struct lw__name *lw__name_after(const struct lw_client *client,
+struct lw__name *lw__name_after(const struct lw__holds *holds,
                                 const struct lw__name *name)
 {
-    const struct lw__names *names = &client->names;
+    const struct lw__names *names = &holds->names;
     size_t bucket = 0;
 
     if (name != NULL) {
@@ -98,12 +96,12 @@ void lw__name_ref(struct lw__name *name)
     name->references++;
 }
 
-struct lw__name *lw__name_get(struct lw_client *client, const char *text)
+struct lw__name *lw__name_get(struct lw__holds *holds, const char *text)
 {
-    struct lw__names *names = &client->names;
+    struct lw__names *names = &holds->names;
     size_t length = strlen(text), size;
-    uint32_t hash = hash_of(client, text, length);
-    struct lw__name *name = find(client, text, hash);
+    uint32_t hash = hash_of(holds, text, length);
+    struct lw__name *name = find(holds, text, hash);
 
     if (name != NULL) {
         lw__name_ref(name);
@@ -119,44 +117,44 @@ struct lw__name *lw__name_get(struct lw_client *client, const char *text)
     if (names->size == 0 || (name = malloc(size)) == NULL) {
         return NULL;
     }
-    *name = (struct lw__name){.route = client->route, .hash = hash, .references = 1};
-    name->node = lw__route_find(client->route, text, &name->slot);
+    *name = (struct lw__name){.route = holds->route, .hash = hash, .references = 1};
+    name->node = lw__route_find(holds->route, text, &name->slot);
     memcpy(name->text, text, length + 1);
     LL_PREPEND(*bucket_of(names, hash), name);
     names->count++;
     return name;
 }
 
-void lw__name_unref(struct lw_client *client, struct lw__name *name)
+void lw__name_unref(struct lw__holds *holds, struct lw__name *name)
 {
     if (--name->references > 0) {
         return;
     }
-    if (client != NULL) {
-        LL_DELETE(*bucket_of(&client->names, name->hash), name);
-        client->names.count--;
+    if (holds != NULL) {
+        LL_DELETE(*bucket_of(&holds->names, name->hash), name);
+        holds->names.count--;
     }
     free(name);
 }
 
-void lw__name_clear(struct lw_client *client)
+void lw__name_clear(struct lw__holds *holds)
 {
-    free(client->names.slots);
-    client->names = (struct lw__names){0};
+    free(holds->names.slots);
+    holds->names = (struct lw__names){0};
 }
 
 /* ---- contended names ---- */
 
 /* Two names with one entry replace each other. */
-static struct lw__contended *entry_of(struct lw_client *client,
+static struct lw__contended *entry_of(struct lw__holds *holds,
                                       const struct lw__name *name)
 {
-    return &client->contended[name->hash % LW__CONTENDED_SLOTS];
+    return &holds->contended[name->hash % LW__CONTENDED_SLOTS];
 }
 
-void lw__name_note_contended(struct lw_client *client, const struct lw__name *name)
+void lw__name_note_contended(struct lw__holds *holds, const struct lw__name *name)
 {
-    struct lw__contended *entry = entry_of(client, name);
+    struct lw__contended *entry = entry_of(holds, name);
 
     if (entry->hash != name->hash) {
         *entry = (struct lw__contended){.hash = name->hash};
@@ -164,16 +162,16 @@ void lw__name_note_contended(struct lw_client *client, const struct lw__name *na
     entry->until_us = lw__now_us() + CONTENDED_US;
 }
 
-bool lw__name_is_contended(struct lw_client *client, const struct lw__name *name)
+bool lw__name_is_contended(struct lw__holds *holds, const struct lw__name *name)
 {
-    const struct lw__contended *entry = entry_of(client, name);
+    const struct lw__contended *entry = entry_of(holds, name);
 
     return entry->hash == name->hash && entry->until_us > lw__now_us();
 }
 
-bool lw__name_should_extend_queue(struct lw_client *client, const struct lw__name *name)
+bool lw__name_should_extend_queue(struct lw__holds *holds, const struct lw__name *name)
 {
-    struct lw__contended *entry = entry_of(client, name);
+    struct lw__contended *entry = entry_of(holds, name);
     int64_t now = lw__now_us();
 
     if (entry->hash != name->hash) {
@@ -184,43 +182,4 @@ bool lw__name_should_extend_queue(struct lw_client *client, const struct lw__nam
     }
     entry->extended_us = now;
     return true;
-}
-
-/* ---- checks of calls ---- */
-
-int lw__name_check_open(struct lw_client *client)
-{
-    if (lw__is_inherited(client)) {
-        lw__options_explain(client, "%s", LW__INHERITED);
-    } else if (client->closing) {
-        lw__options_explain(client, "the client is closed");
-    } else {
-        return 0;
-    }
-    return LW_ECLOSED;
-}
-
-int lw__name_check_single(struct lw_client *client)
-{
-    if (client->quorum == NULL) {
-        return 0;
-    }
-    lw__options_explain(client,
-                        "not supported by a quorum; ask each server by its own URL");
-    return LW_EINVAL;
-}
-
-int lw__name_check(struct lw_client *client, const char *name)
-{
-    char why[LW_WHY_SIZE];
-    int status = lw__name_check_open(client);
-
-    if (status != 0) {
-        return status;
-    }
-    if (lw__check_name(name, why, sizeof(why)) != NULL) {
-        lw__options_explain(client, "%s", why);
-        return LW_EINVAL;
-    }
-    return 0;
 }

@@ -13,7 +13,7 @@
  * Redisson of a cluster uses another channel, waiters poll. The listener is stopped when
  * there have been no waiters for a while, and reconnects when too many of its channels
  * have none. */
-#include "lock/lock_private.h"
+#include "hold/hold.h"
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -33,9 +33,9 @@
 #define STANDBY_MAX_US (2800 * LW__MS)
 
 /* Returns the only claim of this mode for the name, or NULL. */
-static struct lw__claim *find_claim(struct lw_client *client, const char *text)
+static struct lw__claim *find_claim(struct lw__holds *holds, const char *text)
 {
-    const struct lw__name *name = lw__name_find(client, text);
+    const struct lw__name *name = lw__name_find(holds, text);
     struct lw__claim *claim = name != NULL ? name->claims : NULL;
 
     while (claim != NULL && !claim->mode->polls) {
@@ -46,10 +46,10 @@ static struct lw__claim *find_claim(struct lw_client *client, const char *text)
 
 /* ---- the cooldown after a release ---- */
 
-static struct lw__cooldown *cooldown_of(struct lw_client *client, const char *name)
+static struct lw__cooldown *cooldown_of(struct lw__holds *holds, const char *name)
 {
-    uint32_t hash = (uint32_t)lw__hash(&client->hash_key, name, strlen(name));
-    struct lw__cooldown *cooldown = &client->cooldowns[hash % LW__COOLDOWNS];
+    uint32_t hash = (uint32_t)lw__hash(&holds->hash_key, name, strlen(name));
+    struct lw__cooldown *cooldown = &holds->cooldowns[hash % LW__COOLDOWNS];
 
     if (cooldown->hash != hash) {
         *cooldown = (struct lw__cooldown){.hash = hash};
@@ -59,7 +59,7 @@ static struct lw__cooldown *cooldown_of(struct lw_client *client, const char *na
 
 int64_t lw__redisson_cooldown_us(const struct lw__claim *claim)
 {
-    int64_t until = cooldown_of(claim->client, claim->name->text)->until_us;
+    int64_t until = cooldown_of(claim->holds, claim->name->text)->until_us;
     int64_t now = lw__now_us();
 
     return until > now ? until - now : 0;
@@ -68,10 +68,10 @@ int64_t lw__redisson_cooldown_us(const struct lw__claim *claim)
 /* ---- when the claim retries ---- */
 
 /* The lock was released, most likely. */
-static void retry(struct lw_client *client, const char *name)
+static void retry(struct lw__holds *holds, const char *name)
 {
-    struct lw__cooldown *cooldown = cooldown_of(client, name);
-    struct lw__claim *claim = find_claim(client, name);
+    struct lw__cooldown *cooldown = cooldown_of(holds, name);
+    struct lw__claim *claim = find_claim(holds, name);
 
     if (claim != NULL && claim->machine.phase == LW__RELEASING) {
         /* Most likely the message of this release. */
@@ -96,7 +96,7 @@ static void retry(struct lw_client *client, const char *name)
 
 /* A channel's tag is the name of its lock. */
 struct lw__redisson {
-    struct lw_client *client;
+    struct lw__holds *holds;
     struct lw__listener listener;
     struct lw__timer tick; /* the heartbeat, and the end of an idle listener */
     unsigned channels_max; /* at least twice as many as had waiters when it was set */
@@ -106,7 +106,7 @@ struct lw__redisson {
 static bool has_waiters(const struct lw__redisson *redisson,
                         const struct lw__channel *channel)
 {
-    const struct lw__claim *claim = find_claim(redisson->client, channel->tag);
+    const struct lw__claim *claim = find_claim(redisson->holds, channel->tag);
 
     return claim != NULL && claim->waiting != NULL;
 }
@@ -114,13 +114,13 @@ static bool has_waiters(const struct lw__redisson *redisson,
 /* Returns true if the server has confirmed the subscription to the name's channel. */
 static bool is_subscribed(const struct lw__claim *claim)
 {
-    const struct lw_client *client = claim->client;
+    const struct lw__holds *holds = claim->holds;
     const struct lw__channel *found = NULL;
     char channel[LW__CHANNEL_SIZE];
 
-    if (client->redisson != NULL) {
+    if (holds->redisson != NULL) {
         lw__format_redisson_channel(claim->name->text, channel);
-        found = lw__listener_find(&client->redisson->listener, channel);
+        found = lw__listener_find(&holds->redisson->listener, channel);
     }
     return found != NULL && found->state == LW__CHANNEL_CONFIRMED;
 }
@@ -130,7 +130,7 @@ static void channel_confirmed(void *arg, struct lw__channel *channel)
 {
     struct lw__redisson *redisson = arg;
 
-    retry(redisson->client, channel->tag);
+    retry(redisson->holds, channel->tag);
 }
 
 static void message_received(void *arg, const struct lw__channel *channel,
@@ -139,21 +139,21 @@ static void message_received(void *arg, const struct lw__channel *channel,
     struct lw__redisson *redisson = arg;
 
     if (length == 1 && (*text == '0' || *text == '1')) {
-        retry(redisson->client, channel->tag);
+        retry(redisson->holds, channel->tag);
     }
 }
 
 static void channel_unconfirmed(void *arg, const struct lw__channel *channel)
 {
     struct lw__redisson *redisson = arg;
-    struct lw__claim *claim = find_claim(redisson->client, channel->tag);
+    struct lw__claim *claim = find_claim(redisson->holds, channel->tag);
 
     if (claim != NULL && lw__node_is_up(claim->name->node)) {
         int64_t spread_us = STANDBY_MAX_US / 20; /* all clients lose it together */
 
         lw__claim_stand_by(claim,
                            STANDBY_MAX_US -
-                               lw__random_between(&claim->client->random, 0, spread_us));
+                               lw__random_between(&claim->holds->random, 0, spread_us));
     }
 }
 
@@ -198,9 +198,9 @@ static bool has_any_waiters(const struct lw__redisson *redisson)
 static void tick(void *arg)
 {
     struct lw__redisson *redisson = arg;
-    const struct lw_client *client = redisson->client;
+    const struct lw__holds *holds = redisson->holds;
     int64_t now = lw__now_us();
-    int64_t next = now + (int64_t)client->options.request_timeout_ms * LW__MS;
+    int64_t next = now + (int64_t)holds->request_timeout_ms * LW__MS;
 
     if (has_any_waiters(redisson)) {
         redisson->idle_since_us = LW__NEVER;
@@ -215,11 +215,11 @@ static void tick(void *arg)
         next > redisson->idle_since_us + IDLE_US) {
         next = redisson->idle_since_us + IDLE_US;
     }
-    lw__timer_set(client->loop, &redisson->tick, next);
+    lw__timer_set(holds->loop, &redisson->tick, next);
 }
 
 /* Returns NULL if memory is short. */
-static struct lw__redisson *new_redisson(struct lw_client *client,
+static struct lw__redisson *new_redisson(struct lw__holds *holds,
                                          const struct lw__name *name)
 {
     static const struct lw__listener_events events = {.confirmed = channel_confirmed,
@@ -227,40 +227,39 @@ static struct lw__redisson *new_redisson(struct lw_client *client,
                                                       .unconfirmed = channel_unconfirmed,
                                                       .lost = connection_lost};
     struct lw__listener_options options = {.config = lw__node_config(name->node),
-                                           .hash_key = &client->hash_key,
+                                           .hash_key = &holds->hash_key,
                                            .consequence = "waiters poll"};
     struct lw__redisson *redisson = calloc(1, sizeof(*redisson));
 
-    if (redisson == NULL || lw__timer_reserve(client->loop, 2) != 0) {
+    if (redisson == NULL || lw__timer_reserve(holds->loop, 2) != 0) {
         free(redisson);
         return NULL;
     }
-    redisson->client = client;
+    redisson->holds = holds;
     lw__listener_init(&redisson->listener, &options, &events, redisson);
     lw__timer_init(&redisson->tick, tick, redisson);
     return redisson;
 }
 
 /* Returns NULL if memory is short. */
-static struct lw__redisson *get_started(struct lw_client *client,
+static struct lw__redisson *get_started(struct lw__holds *holds,
                                         const struct lw__name *name)
 {
-    if (client->redisson == NULL) {
-        client->redisson = new_redisson(client, name);
+    if (holds->redisson == NULL) {
+        holds->redisson = new_redisson(holds, name);
     }
-    if (client->redisson != NULL && !lw__timer_is_set(&client->redisson->tick)) {
-        client->redisson->channels_max = CHANNELS_MAX;
-        lw__listener_start(&client->redisson->listener);
-        lw__timer_set(client->loop, &client->redisson->tick,
-                      lw__now_us() +
-                          (int64_t)client->options.request_timeout_ms * LW__MS);
+    if (holds->redisson != NULL && !lw__timer_is_set(&holds->redisson->tick)) {
+        holds->redisson->channels_max = CHANNELS_MAX;
+        lw__listener_start(&holds->redisson->listener);
+        lw__timer_set(holds->loop, &holds->redisson->tick,
+                      lw__now_us() + (int64_t)holds->request_timeout_ms * LW__MS);
     }
-    return client->redisson;
+    return holds->redisson;
 }
 
-static void subscribe(struct lw_client *client, const struct lw__name *name)
+static void subscribe(struct lw__holds *holds, const struct lw__name *name)
 {
-    struct lw__redisson *redisson = get_started(client, name);
+    struct lw__redisson *redisson = get_started(holds, name);
     char channel[LW__CHANNEL_SIZE];
 
     if (redisson == NULL) {
@@ -277,15 +276,15 @@ static void subscribe(struct lw_client *client, const struct lw__name *name)
     (void)lw__listener_add(&redisson->listener, 0, channel, name->text);
 }
 
-void lw__redisson_close(struct lw_client *client)
+void lw__redisson_close(struct lw__holds *holds)
 {
-    struct lw__redisson *redisson = client->redisson;
+    struct lw__redisson *redisson = holds->redisson;
 
     if (redisson != NULL) {
-        client->redisson = NULL;
-        lw__timer_cancel(client->loop, &redisson->tick);
+        holds->redisson = NULL;
+        lw__timer_cancel(holds->loop, &redisson->tick);
         lw__listener_clear(&redisson->listener);
-        lw__timer_unreserve(client->loop, 2);
+        lw__timer_unreserve(holds->loop, 2);
         free(redisson);
     }
 }
@@ -294,10 +293,10 @@ void lw__redisson_close(struct lw_client *client)
 
 void lw__redisson_warn_of_cluster(struct lw__claim *claim)
 {
-    struct lw_client *client = claim->client;
+    struct lw__holds *holds = claim->holds;
 
     if (lw__node_is_clustered(claim->name->node)) {
-        lw__log_once(&client->log, &client->cluster_logged, LOG_WARNING,
+        lw__log_once(holds->log, &holds->cluster_logged, LOG_WARNING,
                      "the server is in cluster mode, where Redisson uses sharded "
                      "channels; Redisson and this client exclude each other, but "
                      "waiters poll");
@@ -307,12 +306,12 @@ void lw__redisson_warn_of_cluster(struct lw__claim *claim)
 void lw__redisson_refused(struct lw__claim *claim)
 {
     lw__redisson_warn_of_cluster(claim);
-    subscribe(claim->client, claim->name);
+    subscribe(claim->holds, claim->name);
 }
 
 void lw__redisson_released(struct lw__claim *claim, const struct lw__released *reply)
 {
-    struct lw__cooldown *cooldown = cooldown_of(claim->client, claim->name->text);
+    struct lw__cooldown *cooldown = cooldown_of(claim->holds, claim->name->text);
     bool subscribed = is_subscribed(claim);
     int64_t others = reply->subscribers - subscribed;
 

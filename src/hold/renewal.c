@@ -10,14 +10,13 @@
  * sent to it, since all its holds are verified when it comes up. If memory for a batch is
  * short, the timer fires again soon. While a slot is migrating each of its claims is
  * renewed alone. */
-#include "lock/lock_private.h"
+#include "hold/hold.h"
 
 #include "base/buffer.h"
 #include "base/container_of.h"
 #include "base/heap.h"
 #include "base/random.h"
 #include "loop/loop.h"
-#include "quorum/quorum_private.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
@@ -38,7 +37,7 @@ struct lw__batch {
     struct lw__command command;
     struct lw__batch *next;  /* of the free ones */
     struct lw__batch *older; /* of all, in flight or free */
-    struct lw_client *client;
+    struct lw__holds *holds;
     unsigned count;
     /* The last claim's; one script renews all its claims. */
     const struct lw__mode *mode;
@@ -55,14 +54,14 @@ static struct lw__claim *claim_of(struct lw__heap_node *node)
     return LW__CONTAINER_OF(struct lw__claim, renewal, node);
 }
 
-static void arm_timer(struct lw_client *client)
+static void arm_timer(struct lw__holds *holds)
 {
-    const struct lw__heap_entry *first = lw__heap_first(&client->renewals.due);
+    const struct lw__heap_entry *first = lw__heap_first(&holds->renewals.due);
 
     if (first == NULL) {
-        lw__timer_cancel(client->loop, &client->renewals.timer);
-    } else if (first->key < lw__timer_due_us(client->loop, &client->renewals.timer)) {
-        lw__timer_set(client->loop, &client->renewals.timer, first->key);
+        lw__timer_cancel(holds->loop, &holds->renewals.timer);
+    } else if (first->key < lw__timer_due_us(holds->loop, &holds->renewals.timer)) {
+        lw__timer_set(holds->loop, &holds->renewals.timer, first->key);
     }
 }
 
@@ -72,8 +71,8 @@ static void plan_at(struct lw__claim *claim, int64_t due_us)
     if (claim->held.batch != NULL) {
         return;
     }
-    lw__heap_set(&claim->client->renewals.due, &claim->renewal, due_us);
-    arm_timer(claim->client);
+    lw__heap_set(&claim->holds->renewals.due, &claim->renewal, due_us);
+    arm_timer(claim->holds);
 }
 
 const char lw__renewal_not_extended[] =
@@ -114,18 +113,18 @@ static int64_t early_enough(const struct lw__claim *claim, int64_t margin_us, in
 static void explain_no_renewal(struct lw__claim *claim)
 {
     if (lw__machine_holds(claim->machine.phase) && !lw__renewal_may_extend(claim)) {
-        claim->client->events->not_extended(claim, lw__renewal_not_extended);
+        claim->holds->events->not_extended(claim, lw__renewal_not_extended);
     }
 }
 
 void lw__renewal_plan(struct lw__claim *claim)
 {
-    struct lw_client *client = claim->client;
+    struct lw__holds *holds = claim->holds;
     struct lw__terms terms;
     int64_t at;
 
     if (claim->extras->votes != NULL) { /* each is renewed by its own client */
-        client->quorum->ops->match(claim);
+        holds->votes->match(claim);
         return;
     }
     if (claim->verify && lw__machine_holds(claim->machine.phase)) {
@@ -135,7 +134,7 @@ void lw__renewal_plan(struct lw__claim *claim)
     terms = lw__claim_terms(claim);
     if (!lw__machine_holds(claim->machine.phase) || !needs_renewal(claim, &terms) ||
         is_covered(claim, &terms)) {
-        lw__heap_remove(&client->renewals.due, &claim->renewal);
+        lw__heap_remove(&holds->renewals.due, &claim->renewal);
         explain_no_renewal(claim);
         return;
     }
@@ -145,7 +144,7 @@ void lw__renewal_plan(struct lw__claim *claim)
         at = lw__now_us();
     } else {
         at = claim->machine.deadline_us - terms.lease_us + terms.lease_us / 3 -
-             lw__random_between(&client->random, 0, terms.lease_us / 20);
+             lw__random_between(&holds->random, 0, terms.lease_us / 20);
     }
     plan_at(claim, early_enough(claim, terms.margin_us, at));
 }
@@ -154,9 +153,9 @@ void lw__renewal_now(struct lw__claim *claim)
 {
     if (claim->extras->votes == NULL) {
         plan_at(claim, lw__now_us());
-    } else if (!claim->client->quorum->ops->renew(
+    } else if (!claim->holds->votes->renew(
                    claim, (uint32_t)(lw__claim_terms(claim).lease_us / LW__MS))) {
-        claim->client->events->renewed(claim, false);
+        claim->holds->events->renewed(claim, false);
     }
 }
 
@@ -170,7 +169,7 @@ void lw__renewal_verify(struct lw__claim *claim)
 
 void lw__renewal_forget(struct lw__claim *claim)
 {
-    lw__heap_remove(&claim->client->renewals.due, &claim->renewal);
+    lw__heap_remove(&claim->holds->renewals.due, &claim->renewal);
     if (lw__machine_asks(claim->machine.phase) || claim->held.batch == NULL) {
         return;
     }
@@ -240,8 +239,8 @@ static void encode_batch(struct lw__command *command, struct lw__buffer *out)
 
 static void free_batch(struct lw__batch *batch)
 {
-    batch->next = batch->client->renewals.free;
-    batch->client->renewals.free = batch;
+    batch->next = batch->holds->renewals.free;
+    batch->holds->renewals.free = batch;
 }
 
 static void retry_soon(struct lw__claim *claim)
@@ -252,7 +251,7 @@ static void retry_soon(struct lw__claim *claim)
         delay = delay < RETRY_US || claim->verify ? RETRY_US : delay;
         plan_at(claim, lw__now_us() + delay);
     }
-    claim->client->events->renewed(claim, false);
+    claim->holds->events->renewed(claim, false);
 }
 
 static void batch_failed(struct lw__command *command, const char *why, bool sent)
@@ -276,18 +275,18 @@ static void batch_failed(struct lw__command *command, const char *why, bool sent
 void lw__renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us,
                           uint32_t lease_ms)
 {
-    struct lw_client *client = claim->client;
+    struct lw__holds *holds = claim->holds;
     struct lw__input input = {.event = LW__EV_LOST_ON_SERVER, .sent_us = sent_us};
 
     if (renewed) {
-        client->stats.renewed++;
+        holds->stats->renewed++;
         input.event = LW__EV_RENEWED;
         input.renewed.lease_us = (int64_t)lease_ms * LW__MS;
         input.renewed.wanted_us = lw__claim_terms(claim).lease_us;
     }
     lw__claim_step(claim, &input);
     if (renewed) {
-        client->events->renewed(claim, true);
+        holds->events->renewed(claim, true);
     }
 }
 
@@ -311,13 +310,13 @@ static void report_error(struct lw__batch *batch, const char *error)
 
     (void)lw__explain(error, text);
     lw__log_cause(
-        &batch->client->log, lw__now_us(), LOG_WARNING,
+        batch->holds->log, lw__now_us(), LOG_WARNING,
         "the server refused to renew held locks; retrying until their leases expire: %s",
         text);
     for (unsigned i = 0; i < batch->count; i++) {
         if (batch->claims[i] != NULL) {
-            batch->client->events->on_error(batch->claims[i], lw__classify_status(error),
-                                            text);
+            batch->holds->events->on_error(batch->claims[i], lw__classify_status(error),
+                                           text);
         }
     }
 }
@@ -390,33 +389,33 @@ static bool has_one_key(const struct lw__batch *batch)
 /* ---- sending what is due ---- */
 
 /* Returns NULL if memory is short. */
-static struct lw__batch *get_batch(struct lw_client *client)
+static struct lw__batch *get_batch(struct lw__holds *holds)
 {
-    struct lw__batch *batch = client->renewals.free;
+    struct lw__batch *batch = holds->renewals.free;
 
     if (batch != NULL) {
-        client->renewals.free = batch->next;
+        holds->renewals.free = batch->next;
     } else {
         batch = malloc(sizeof(*batch));
         if (batch == NULL) {
             return NULL;
         }
-        batch->older = client->renewals.all;
-        client->renewals.all = batch;
+        batch->older = holds->renewals.all;
+        holds->renewals.all = batch;
     }
-    *batch = (struct lw__batch){.client = client, .older = batch->older};
+    *batch = (struct lw__batch){.holds = holds, .older = batch->older};
     return batch;
 }
 
 /* Returns the first claim to renew, or NULL. Drops the claims of a node that is down: all
  * its holds are verified when it comes up. */
-static const struct lw__heap_entry *next_due(struct lw_client *client)
+static const struct lw__heap_entry *next_due(struct lw__holds *holds)
 {
     const struct lw__heap_entry *first;
 
-    while ((first = lw__heap_first(&client->renewals.due)) != NULL &&
+    while ((first = lw__heap_first(&holds->renewals.due)) != NULL &&
            !lw__node_is_up(claim_of(first->node)->name->node)) {
-        lw__heap_remove(&client->renewals.due, first->node);
+        lw__heap_remove(&holds->renewals.due, first->node);
     }
     return first;
 }
@@ -437,10 +436,10 @@ static bool fits(const struct lw__batch *batch, const struct lw__claim *claim)
 
 static void fill_batch(struct lw__batch *batch, int64_t now_us)
 {
-    struct lw_client *client = batch->client;
+    struct lw__holds *holds = batch->holds;
     const struct lw__heap_entry *first;
 
-    while (batch->count < BATCH && (first = next_due(client)) != NULL) {
+    while (batch->count < BATCH && (first = next_due(holds)) != NULL) {
         struct lw__claim *claim = claim_of(first->node);
 
         if (batch->count > 0 && !fits(batch, claim)) {
@@ -450,9 +449,9 @@ static void fill_batch(struct lw__batch *batch, int64_t now_us)
             break;
         }
         if (now_us > first->key + lw__claim_terms(claim).lease_us / 10) {
-            client->stats.renewals_late++;
+            holds->stats->renewals_late++;
         }
-        lw__heap_remove(&client->renewals.due, &claim->renewal);
+        lw__heap_remove(&holds->renewals.due, &claim->renewal);
         batch->mode = claim->mode;
         batch->node = claim->name->node;
         batch->slot = claim->name->slot;
@@ -463,18 +462,18 @@ static void fill_batch(struct lw__batch *batch, int64_t now_us)
 
 static void send_due(void *arg)
 {
-    struct lw_client *client = arg;
+    struct lw__holds *holds = arg;
     int64_t now = lw__now_us();
     const struct lw__heap_entry *first;
     unsigned full_batches = 0;
 
-    while ((first = next_due(client)) != NULL &&
+    while ((first = next_due(holds)) != NULL &&
            (first->key <= now || (full_batches > 0 && full_batches < BATCHES_AT_ONCE &&
                                   is_nearly_due(first, now)))) {
-        struct lw__batch *batch = get_batch(client);
+        struct lw__batch *batch = get_batch(holds);
 
         if (batch == NULL) {
-            lw__timer_set(client->loop, &client->renewals.timer, now + RETRY_US);
+            lw__timer_set(holds->loop, &holds->renewals.timer, now + RETRY_US);
             return;
         }
         fill_batch(batch, now);
@@ -484,21 +483,21 @@ static void send_due(void *arg)
             batch_failed(&batch->command, "", false);
         }
     }
-    arm_timer(client);
+    arm_timer(holds);
 }
 
-void lw__renewal_init(struct lw_client *client)
+void lw__renewal_init(struct lw__holds *holds)
 {
-    lw__timer_init(&client->renewals.timer, send_due, client);
+    lw__timer_init(&holds->renewals.timer, send_due, holds);
 }
 
-void lw__renewal_clear(struct lw_client *client)
+void lw__renewal_clear(struct lw__holds *holds)
 {
-    while (client->renewals.all != NULL) {
-        struct lw__batch *batch = client->renewals.all;
+    while (holds->renewals.all != NULL) {
+        struct lw__batch *batch = holds->renewals.all;
 
-        client->renewals.all = batch->older;
+        holds->renewals.all = batch->older;
         free(batch);
     }
-    lw__heap_clear(&client->renewals.due);
+    lw__heap_clear(&holds->renewals.due);
 }

@@ -456,9 +456,9 @@ int lw_acquire_all(struct lw_client *client, const char *const *names, size_t co
 {
     struct lw_acquire_options checked;
     struct lw_all *all;
-    int status = lw__name_check_open(client);
+    int status = lw__options_check_open(client);
 
-    if (status != LW_OK || (status = lw__name_check_single(client)) != 0 ||
+    if (status != LW_OK || (status = lw__options_check_single(client)) != 0 ||
         (status = check_call(client, names, count, done, ret)) != 0 ||
         (status = lw__lock_options(client, options, &checked)) != 0 ||
         (status = check_options(client, &checked)) != 0) {

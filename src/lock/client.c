@@ -134,7 +134,7 @@ static int start_route(struct lw_client *client)
     struct lw__route_options options = {
         .node.config.loop = client->loop,
         .node.config.log = &client->log,
-        .node.config.random = &client->random,
+        .node.config.random = &client->holds.random,
         .node.config.host = client->url.host,
         .node.config.path = client->url.path,
         .node.config.port = client->url.port,
@@ -154,9 +154,9 @@ static int start_route(struct lw_client *client)
         .node.sentinel.host_count = client->url.host_count,
         .node.sentinel.username = o->sentinel_username,
         .node.sentinel.password = o->sentinel_password,
-        .node.uuid = client->uuid,
+        .node.uuid = client->holds.uuid,
         .node.message = lw__claim_message,
-        .node.message_arg = client,
+        .node.message_arg = &client->holds,
         .node.max_inflight = o->max_inflight,
         .node.guard_ms = o->guard_ms,
         .node.inert = client->quorum != NULL,
@@ -167,8 +167,12 @@ static int start_route(struct lw_client *client)
         .seed_count = client->url.host_count,
     };
 
+    int status;
+
     lw__credentials_ask(client, &options.node.config);
-    return lw__route_new(&options, &events, client, &client->route);
+    status = lw__route_new(&options, &events, client, &client->route);
+    client->holds.route = client->route;
+    return status;
 }
 
 static int client_new(struct event_base *base, const char *url,
@@ -192,9 +196,10 @@ static int make_members(struct lw_client *client, struct event_base *base)
         if (status != 0) {
             return status;
         }
+        client->members_open++;
         member->client->member = member;
         member->client->options.errbuf = NULL; /* the caller has had its reason */
-        member->client->events = &quorum->member_events;
+        member->client->holds.events = &quorum->member_events;
     }
     return 0;
 }
@@ -216,7 +221,7 @@ static void member_closed(struct lw_client *closed, void *arg)
     struct lw_client *client = arg;
 
     (void)closed;
-    client->quorum->closed++;
+    client->members_open--;
     lw__ending_drained(client);
 }
 
@@ -280,6 +285,10 @@ static int init(struct lw_client *client, struct event_base *base, const char *u
         return LW_ENOMEM;
     }
     client->process = lw__loop_process(client->loop);
+    client->holds.loop = client->loop;
+    client->holds.log = &client->log;
+    client->holds.stats = &client->stats;
+    client->holds.request_timeout_ms = client->options.request_timeout_ms;
     if (lw__timer_reserve(client->loop, 3) != 0) {
         return LW_ENOMEM;
     }
@@ -291,11 +300,11 @@ static int init(struct lw_client *client, struct event_base *base, const char *u
             client->options.priority, lw__loop_priorities(client->loop) - 1);
         return LW_EINVAL;
     }
-    lw__random_seed(&client->random, (uint64_t)lw__now_us() ^
-                                         (uint64_t)(uintptr_t)client ^
-                                         (uint64_t)getpid() << 32);
+    lw__random_seed(&client->holds.random, (uint64_t)lw__now_us() ^
+                                               (uint64_t)(uintptr_t)client ^
+                                               (uint64_t)getpid() << 32);
     lw__notify_init(client, lw__deliver);
-    lw__renewal_init(client);
+    lw__renewal_init(&client->holds);
     lw__identity_init(client);
     lw__timer_init(&client->close_timer, close_timed_out, client);
     if (client->url.quorum && lw__quorum_new(client) != 0) {
@@ -321,16 +330,16 @@ static int client_new(struct event_base *base, const char *url,
         return LW_ENOMEM;
     }
     if (member != NULL) {
-        lw__quorum_identify(member, client->uuid);
+        lw__quorum_identify(member, client->holds.uuid);
     }
-    if ((member == NULL && !lw__random_uuid(client->uuid)) ||
-        !lw__random_bytes(&client->hash_key, sizeof(client->hash_key))) {
+    if ((member == NULL && !lw__random_uuid(client->holds.uuid)) ||
+        !lw__random_bytes(&client->holds.hash_key, sizeof(client->holds.hash_key))) {
         lw__options_explain_given(options, "no random bytes from the system");
         free(client);
         return LW_ENOMEM;
     }
-    client->events = &lw__turns_events;
-    client->modes = lw__mode_table;
+    client->holds.events = &lw__turns_events;
+    client->holds.modes = lw__mode_table;
     status = init(client, base, url, options);
     if (status != 0) {
         if (status == LW_ENOMEM) {
@@ -365,7 +374,7 @@ void lw_client_free(struct lw_client *client)
     free_members(client);
     lw__ending_take_down(client);
     lw__quorum_free(client);
-    lw__name_clear(client);
+    lw__name_clear(&client->holds);
     lw__ending_unref(client);
 }
 
@@ -388,7 +397,7 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
         }
     }
     close_members(client);
-    lw__turns_close(client);
+    lw__claim_close(&client->holds);
     lw__list_close(client);
     lw__inspect_close(client);
     lw__identity_withdraw(client);

@@ -6,7 +6,6 @@
 #include "lock/lock_private.h"
 
 #include "loop/loop.h"
-#include "quorum/quorum_private.h"
 #include "redis/route.h"
 
 #include <stdlib.h>
@@ -21,24 +20,22 @@ void lw__ending_take_down(struct lw_client *client)
     if (client->loop == NULL) {
         return;
     }
-    while (client->lingering != NULL) {
-        lw__claim_free(client->lingering);
-    }
-    for (name = lw__name_after(client, NULL); name != NULL; name = next) {
+    lw__claim_close(&client->holds);
+    for (name = lw__name_after(&client->holds, NULL); name != NULL; name = next) {
         lw__name_ref(name);
         while (name->claims != NULL) {
             lw__renewal_forget(name->claims);
             lw__claim_free(name->claims);
         }
-        next = lw__name_after(client, name);
-        lw__name_unref(client, name);
+        next = lw__name_after(&client->holds, name);
+        lw__name_unref(&client->holds, name);
     }
     if (client->route != NULL) {
-        lw__timer_cancel(client->loop, &client->renewals.timer);
+        lw__timer_cancel(client->loop, &client->holds.renewals.timer);
         lw__timer_cancel(client->loop, &client->close_timer);
         lw__timer_cancel(client->loop, &client->identity.timer);
     }
-    lw__redisson_close(client);
+    lw__redisson_close(&client->holds);
     lw__route_free(client->route);
     lw__loop_free(client->loop);
     client->route = NULL;
@@ -48,19 +45,14 @@ void lw__ending_take_down(struct lw_client *client)
 
 static void free_memory(struct lw_client *client)
 {
-    while (client->free_claims != NULL) {
-        struct lw__claim *claim = client->free_claims;
-
-        client->free_claims = claim->next;
-        free(claim);
-    }
+    lw__claim_clear(&client->holds);
     while (client->free_locks != NULL) {
         struct lw_lock *lock = client->free_locks;
 
         client->free_locks = lock->next;
         free(lock);
     }
-    lw__renewal_clear(client);
+    lw__renewal_clear(&client->holds);
     lw__options_clear(client);
     free(client);
 }
@@ -87,8 +79,8 @@ void lw__ending_closed(struct lw_client *client)
 
 static bool is_drained(const struct lw_client *client)
 {
-    return client->open_claims == 0 && client->identity.command.request.prev == NULL &&
-           (client->quorum == NULL || client->quorum->closed == client->quorum->count);
+    return client->holds.open_claims == 0 &&
+           client->identity.command.request.prev == NULL && client->members_open == 0;
 }
 
 void lw__ending_drained(struct lw_client *client)

@@ -8,17 +8,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* ---- name.c ---- */
+/* ---- options.c ---- */
 
 /* Every public call begins with one of these two. They return 0, LW_ECLOSED if the client
  * is closed or was made before a fork, or LW_EINVAL for an invalid name, and put the
  * reason into the caller's errbuf. */
-int lw__name_check_open(struct lw_client *client);
+int lw__options_check_open(struct lw_client *client);
 /* Returns LW_EINVAL for a quorum's client, which the call does not support. */
-int lw__name_check_single(struct lw_client *client);
-int lw__name_check(struct lw_client *client, const char *name);
-
-/* ---- options.c ---- */
+int lw__options_check_single(struct lw_client *client);
+int lw__options_check_call(struct lw_client *client, const char *name);
 
 /* Writes the reason of a refused call into the errbuf of the client's options, cut to its
  * size. */

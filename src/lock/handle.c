@@ -20,7 +20,6 @@
 
 #include "base/escape.h"
 #include "loop/loop.h"
-#include "quorum/quorum_private.h"
 #include "redis/node.h"
 
 #include <stdlib.h>
@@ -133,10 +132,10 @@ void lw__handle_set_error(struct lw_lock *lock, int error, const char *why)
 /* Returns why the name's node is not up; that of a quorum lists every server. */
 static const char *reason_of(const struct lw_lock *lock)
 {
-    struct lw__quorum *quorum = lock->client->quorum;
+    const struct lw__holds *holds = &lock->client->holds;
 
-    return quorum != NULL ? quorum->ops->reason(quorum)
-                          : lw__node_reason(lock->name->node);
+    return holds->votes != NULL ? holds->votes->reason(holds)
+                                : lw__node_reason(lock->name->node);
 }
 
 void lw__handle_set_link_error(struct lw_lock *lock)
@@ -437,7 +436,7 @@ void lw__handle_free(struct lw_lock *lock)
         client = NULL;
     }
     if (lock->name != NULL) {
-        lw__name_unref(client, lock->name);
+        lw__name_unref(client != NULL ? &client->holds : NULL, lock->name);
     }
     lw__extras_free(lock);
     if (client == NULL || client->free_lock_count == LW__POOLED) {

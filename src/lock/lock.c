@@ -251,7 +251,7 @@ static int check_call(struct lw_client *client, const char *name,
                       const struct lw_acquire_options *options, lw_lock_cb *done,
                       struct lw_lock *const *ret, struct lw_acquire_options *checked)
 {
-    int status = lw__name_check(client, name);
+    int status = lw__options_check_call(client, name);
 
     if (status != 0) {
         return status;
@@ -277,7 +277,7 @@ static int request(struct lw_client *client, const char *name, const char *token
     copy_options(lock, options);
     lock->done = done;
     lock->arg = arg;
-    lock->name = lw__name_get(client, name);
+    lock->name = lw__name_get(&client->holds, name);
     if (lock->name == NULL || !copy_extras(lock, options, ticket, token != NULL)) {
         goto fail;
     }
@@ -599,7 +599,7 @@ const char *lw_lock_name(const struct lw_lock *lock)
  * short. */
 static char *format_token(const struct lw_lock *lock)
 {
-    struct lw__token token = {lock->client->uuid, lock->token_n, lock->window_ms};
+    struct lw__token token = {lock->client->holds.uuid, lock->token_n, lock->window_ms};
     char *text = malloc(LW__TOKEN_SIZE);
 
     if (text != NULL) {

@@ -209,11 +209,9 @@ struct lw_client {
     const struct lw__process_mark *process; /* the loop's */
     struct lw__route *route;
     struct lw__quorum *quorum;        /* NULL: one server, a master, or a cluster */
+    unsigned members_open;            /* its members whose client has not closed */
     struct lw__quorum_member *member; /* of the quorum that it belongs to; or NULL */
-    struct lw__random random;
-    char uuid[LW__UUID_SIZE];
-    const struct lw__claim_events *events;
-    const struct lw__mode *modes; /* by enum lw_mode */
+    struct lw__holds holds;
     struct lw__timer close_timer;
     lw_close_cb *closed;
     void *closed_arg;
@@ -223,25 +221,10 @@ struct lw_client {
     char why[LW_WHY_SIZE]; /* the argument of the link callback */
     struct lw_stats stats; /* each counter is updated where its event happens */
 
-    struct lw__hash_key hash_key; /* of all hash tables of the client */
-    struct lw__names names;       /* name.c */
-    struct lw__contended contended[LW__CONTENDED_SLOTS]; /* name.c; by the name's hash */
-
     struct lw_lock *locks;      /* lock.c */
     struct lw_lock *free_locks; /* handle.c; lock.c takes from it */
     unsigned free_lock_count;
 
-    /* claim.c */
-    uint64_t next_n;
-    struct lw__claim *lingering; /* claims that lw__claim_linger keeps */
-    struct lw__claim *free_claims;
-    unsigned free_claim_count, open_claims;
-    struct lw__clock_pair last_clock; /* of the last reply that had one */
-
-    struct lw__renewals renewals;                 /* renewal.c */
-    struct lw__cooldown cooldowns[LW__COOLDOWNS]; /* redisson.c */
-    struct lw__redisson *redisson; /* redisson.c; NULL before the first waiter */
-    bool cluster_logged;
     struct lw__inspect_call *inspect_calls; /* inspect.c */
     struct lw__list *lists;                 /* list.c */
     struct lw__identity identity;           /* identity.c */
@@ -257,19 +240,16 @@ struct lw_client {
 #define LW__INHERITED                                                                    \
     "the client was created before fork, and belongs to the parent process"
 
+static inline struct lw_client *lw__client_of(const struct lw__claim *claim)
+{
+    return LW__CONTAINER_OF(struct lw_client, holds, claim->holds);
+}
+
 /* Returns true in a forked child of the process that made the client. */
 static inline bool lw__is_inherited(const struct lw_client *client)
 {
     return client->inherited ||
            (client->loop != NULL && lw__process_is_child(client->process));
-}
-
-static inline struct lw__terms lw__claim_terms(const struct lw__claim *claim)
-{
-    struct lw__terms terms;
-
-    claim->client->events->terms(claim, &terms);
-    return terms;
 }
 
 /* ==== the functions of each file, highest first ==== */
@@ -329,8 +309,6 @@ void lw__turns_retry_slot(struct lw_client *client, const struct lw__node *node,
                           unsigned slot);
 /* Slots have moved: updates the node of each name. */
 void lw__turns_remap_all(struct lw_client *client);
-/* The client closes: claims that linger are kept no longer. */
-void lw__turns_close(struct lw_client *client);
 void lw__turns_link_down(struct lw_client *client, const struct lw__node *node);
 
 /* ---- ending.c ---- */

@@ -2,7 +2,8 @@
 /* A client's options: the caller's over the defaults, then the parts of the URL for those
  * that are not set, then copies of all strings. Independent of their use. An
  * invalid option is explained in errbuf, by its name. After any failure the client must
- * still be passed to lw__options_clear. */
+ * still be passed to lw__options_clear. Also the checks that every public call begins
+ * with. */
 #include "lock/lock_private.h"
 
 #include "base/check.h"
@@ -353,4 +354,43 @@ void lw__options_clear(struct lw_client *client)
     for (size_t i = 0; i < sizeof(client->strings) / sizeof(*client->strings); i++) {
         free(client->strings[i]);
     }
+}
+
+/* ---- checks of calls ---- */
+
+int lw__options_check_open(struct lw_client *client)
+{
+    if (lw__is_inherited(client)) {
+        lw__options_explain(client, "%s", LW__INHERITED);
+    } else if (client->closing) {
+        lw__options_explain(client, "the client is closed");
+    } else {
+        return 0;
+    }
+    return LW_ECLOSED;
+}
+
+int lw__options_check_single(struct lw_client *client)
+{
+    if (client->quorum == NULL) {
+        return 0;
+    }
+    lw__options_explain(client,
+                        "not supported by a quorum; ask each server by its own URL");
+    return LW_EINVAL;
+}
+
+int lw__options_check_call(struct lw_client *client, const char *name)
+{
+    char why[LW_WHY_SIZE];
+    int status = lw__options_check_open(client);
+
+    if (status != 0) {
+        return status;
+    }
+    if (lw__check_name(name, why, sizeof(why)) != NULL) {
+        lw__options_explain(client, "%s", why);
+        return LW_EINVAL;
+    }
+    return 0;
 }

@@ -10,7 +10,6 @@
 #include "base/buffer.h"
 #include "base/container_of.h"
 #include "loop/loop.h"
-#include "quorum/quorum_private.h"
 #include "redis/classify.h"
 #include "redis/decode.h"
 #include "redis/encode.h"
@@ -122,7 +121,7 @@ int lw__renew_call_start(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *do
         lw__handle_set_error(lock, LW_ECONN, lw__renewal_not_extended);
         lw__notify_renewed(call, LW_ECONN);
     } else if (lock->claim->extras->votes != NULL) {
-        if (!lock->client->quorum->ops->renew(lock->claim, lease_ms)) {
+        if (!lock->client->holds.votes->renew(lock->claim, lease_ms)) {
             lw__notify_renewed(call, LW_ECONN);
         }
     } else if (!lw__node_send(lock->name->node, &call->command,

@@ -16,7 +16,6 @@
 #include "lock/lock_private.h"
 
 #include "loop/loop.h"
-#include "quorum/quorum_private.h"
 #include "redis/node.h"
 #include "redis/route.h"
 
@@ -77,7 +76,7 @@ static struct lw__claim *new_claim(const struct lw_lock *lock, const char *adopt
         .adopts = adopts,
     };
 
-    return lw__claim_new(lock->client, &args);
+    return lw__claim_new(&lock->client->holds, &args);
 }
 
 /* A handle with max_waiting has a token of its own, so that the server counts it. */
@@ -344,7 +343,7 @@ void lw__turns_abandon_release(struct lw_lock *lock)
 
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (claim->extras->votes != NULL) {
-        status = claim->client->quorum->ops->release_status(claim, why);
+        status = claim->holds->votes->release_status(claim, why);
         if (status != LW_OK && status != LW_ENOTHELD) {
             lw__handle_set_error(lock, status == LW_EREDIS ? LW_EREDIS : LW_ECONN, why);
         }
@@ -417,7 +416,7 @@ static bool may_hand_over_locally(const struct lw__claim *claim,
     }
     return claim->mode->shares_claims && has_fence(claim, next) &&
            lw__renewal_may_extend(claim) &&
-           claim->passed_count < claim->client->options.local_turns &&
+           claim->passed_count < lw__client_of(claim)->options.local_turns &&
            left > (int64_t)next->window_ms * LW__MS / 4 &&
            left - left / 8 > lw__handle_margin_us(next);
 }
@@ -429,7 +428,7 @@ static void hand_over_locally(struct lw__claim *claim)
     struct lw_lock *next = claim->waiting;
 
     if (!(next->flags & LW_NO_RENEW)) {
-        claim->client->stats.passed++;
+        claim->holds->stats->passed++;
         begin_hold(claim, next);
         return;
     }
@@ -520,7 +519,7 @@ void lw__turns_cancel_wait(struct lw_lock *lock)
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (claim->waiting != NULL || claim->holder != NULL) {
         if (was_first && claim->mode->polls && claim->waiting != NULL &&
-            lw__node_is_up(claim->name->node) && !claim->client->closing) {
+            lw__node_is_up(claim->name->node) && !lw__client_of(claim)->closing) {
             lw__claim_event(claim, LW__EV_RETRY_NOW);
         }
         return;
@@ -699,7 +698,7 @@ static void outcome_unknown(struct lw__claim *claim, int status, const char *why
 static void not_released(struct lw__claim *claim)
 {
     struct lw_lock *lock = claim->releasing;
-    const struct lw_client *client = claim->client;
+    const struct lw_client *client = lw__client_of(claim);
     int64_t quarter_us = (int64_t)client->options.request_timeout_ms * LW__MS / 4;
 
     if (lock != NULL && lw__node_is_up(claim->name->node) &&
@@ -760,7 +759,7 @@ static void renewed_for_next(struct lw__claim *claim, bool sure)
 
     claim->next_renewal = LW__NEXT_NONE;
     if (may_hand_over && may_hand_over_locally(claim, claim->waiting)) {
-        claim->client->stats.passed++;
+        claim->holds->stats->passed++;
         begin_hold(claim, claim->waiting);
         return;
     }
@@ -786,7 +785,7 @@ static void renewed(struct lw__claim *claim, bool sure)
 
 static void ended(struct lw__claim *claim)
 {
-    struct lw_client *client = claim->client;
+    struct lw_client *client = lw__client_of(claim);
     struct lw_lock *holder = claim->holder;
 
     if (holder != NULL) {
@@ -804,13 +803,6 @@ static void ended(struct lw__claim *claim)
     }
     lw__claim_free(claim);
     lw__ending_drained(client);
-}
-
-void lw__turns_close(struct lw_client *client)
-{
-    while (client->lingering != NULL) {
-        lw__claim_free(client->lingering);
-    }
 }
 
 const struct lw__claim_events lw__turns_events = {
@@ -868,15 +860,15 @@ static bool is_in(const struct lw__name *name, int slot)
 
 static void retry_names(struct lw_client *client, const struct lw__node *node, int slot)
 {
-    struct lw__name *name = lw__name_after(client, NULL), *next;
+    struct lw__name *name = lw__name_after(&client->holds, NULL), *next;
 
     for (; name != NULL; name = next) {
         lw__name_ref(name); /* a reply may come at once and free its last claim */
         if (name->node == node && is_in(name, slot)) {
             retry_name(name, slot == ANY);
         }
-        next = lw__name_after(client, name);
-        lw__name_unref(client, name);
+        next = lw__name_after(&client->holds, name);
+        lw__name_unref(&client->holds, name);
     }
 }
 
@@ -908,13 +900,13 @@ static void remap(struct lw__name *name)
 
 void lw__turns_remap_all(struct lw_client *client)
 {
-    struct lw__name *name = lw__name_after(client, NULL), *next;
+    struct lw__name *name = lw__name_after(&client->holds, NULL), *next;
 
     for (; name != NULL; name = next) {
         lw__name_ref(name);
         remap(name);
-        next = lw__name_after(client, name);
-        lw__name_unref(client, name);
+        next = lw__name_after(&client->holds, name);
+        lw__name_unref(&client->holds, name);
     }
 }
 

@@ -39,7 +39,7 @@ static void encode_text(struct lw__command *command, struct lw__buffer *out)
     }
     (void)snprintf(text, sizeof(text), "%s %s %ld", client->options.client_name, host,
                    (long)getpid());
-    lw__encode_identity(out, client->uuid, client->closing ? NULL : text);
+    lw__encode_identity(out, client->holds.uuid, client->closing ? NULL : text);
 }
 
 /* Notes whether the key is in Redis. If the client has closed, deletes the key. */
@@ -84,7 +84,7 @@ static void refresh(void *arg)
 {
     struct lw_client *client = arg;
 
-    if (client->open_claims > 0) {
+    if (client->holds.open_claims > 0) {
         lw__identity_publish(client, lw__now_us());
     }
 }
@@ -92,7 +92,7 @@ static void refresh(void *arg)
 void lw__identity_init(struct lw_client *client)
 {
     client->identity.client = client;
-    lw__format_client(client->uuid, client->identity.key);
+    lw__format_client(client->holds.uuid, client->identity.key);
     lw__timer_init(&client->identity.timer, refresh, client);
 }
 

@@ -197,7 +197,7 @@ static void request_next_identity(struct lw__inspect_call *call)
 /* Never that of LW_REDISSON: such a lock counts as foreign and has no holders here. */
 static const struct lw__mode *mode_of_broken(const struct lw__inspect_call *call)
 {
-    return &call->client->modes[call->look.entries[call->breaking].mode];
+    return &call->client->holds.modes[call->look.entries[call->breaking].mode];
 }
 
 static void encode_break(struct lw__command *command, struct lw__buffer *out)
@@ -467,9 +467,9 @@ static int start_call(struct lw_client *client, const char *text, const char *to
         lw__options_explain(client, "done is NULL");
         return LW_EINVAL;
     }
-    status = lw__name_check(client, text);
+    status = lw__options_check_call(client, text);
     if (status == 0) {
-        status = lw__name_check_single(client);
+        status = lw__options_check_single(client);
     }
     if (status != 0) {
         return status;

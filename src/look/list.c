@@ -411,10 +411,10 @@ void lw__list_close(struct lw_client *client)
 static int check_arguments(struct lw_client *client, const char *pattern,
                            lw_found_cb *found, lw_listed_cb *done)
 {
-    int status = lw__name_check_open(client);
+    int status = lw__options_check_open(client);
 
     if (status == 0) {
-        status = lw__name_check_single(client);
+        status = lw__options_check_single(client);
     }
     if (status != 0) {
         return status;

@@ -60,7 +60,7 @@ static int64_t given_ticket(const struct lw__votes *votes)
  * delayed once would be overtaken. */
 static int64_t time_of(const struct lw__vote *vote)
 {
-    const struct lw__clock_pair *latest = &vote->member->client->last_clock;
+    const struct lw__clock_pair *latest = &vote->member->client->holds.last_clock;
     struct lw__clock_pair *best = &vote->member->clock;
     unsigned connection = lw__node_connection(lw__vote_node(vote));
 
@@ -236,7 +236,7 @@ void lw__quorum_ask_all(struct lw__votes *votes)
     bool waits = claim->holder != NULL || lw__handles_want_place(claim);
     int64_t now = lw__now_us();
 
-    if (lw__claim_first_handle(claim) == NULL || claim->client->closing) {
+    if (lw__claim_first_handle(claim) == NULL || lw__client_of(claim)->closing) {
         return;
     }
     if (now < votes->paused_until_us) {
@@ -378,7 +378,7 @@ static void yield(struct lw__votes *votes)
 
 static int64_t pause_us(struct lw__votes *votes)
 {
-    return lw__random_between(&votes->claim->client->random, PAUSE_LEAST_US,
+    return lw__random_between(&votes->claim->holds->random, PAUSE_LEAST_US,
                               PAUSE_MOST_US);
 }
 
@@ -443,7 +443,7 @@ static int64_t yield_span_us(const struct lw__votes *votes)
     int64_t trip = lw__votes_quorum(votes)->round_trip_us;
 
     most = most < YIELD_LIMIT_US ? most : YIELD_LIMIT_US;
-    return trip + lw__random_between(&votes->claim->client->random, YIELD_LEAST_US, most);
+    return trip + lw__random_between(&votes->claim->holds->random, YIELD_LEAST_US, most);
 }
 
 void lw__quorum_ask_minority(struct lw__votes *votes, bool others)
@@ -468,7 +468,7 @@ void lw__quorum_ask_minority(struct lw__votes *votes, bool others)
         }
     } else {
         limit = votes->minority_us +
-                (int64_t)votes->claim->client->options.claim_ms * LW__MS;
+                (int64_t)lw__client_of(votes->claim)->options.claim_ms * LW__MS;
         if (now >= limit) {
             step_back(votes);
             return;

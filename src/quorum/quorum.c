@@ -102,7 +102,7 @@ void lw__quorum_identify(const struct lw__quorum_member *member, char ret[LW__UU
     static const char digits[] = "0123456789abcdef";
     char *last = &ret[LW__UUID_SIZE - 2];
 
-    memcpy(ret, member->whole->uuid, LW__UUID_SIZE);
+    memcpy(ret, member->whole->holds.uuid, LW__UUID_SIZE);
     *last = digits[(size_t)(strchr(digits, *last) - digits) ^ (member->index + 1)];
 }
 

@@ -28,10 +28,7 @@ struct lw__quorum {
     unsigned count, majority;
     bool up; /* a majority is connected */
     char why[LW_WHY_SIZE];
-    /* client.c */
-    unsigned closed; /* members whose client has closed */
     /* votes.c */
-    const struct lw__vote_ops *ops;
     struct lw__claim_events member_events; /* those of turns.c, and what votes need */
     struct lw__votes *changed;             /* to be counted */
     struct lw__deferred count_call;
@@ -85,7 +82,7 @@ struct lw__votes {
 
 static inline struct lw__quorum *lw__votes_quorum(const struct lw__votes *votes)
 {
-    return votes->claim->client->quorum;
+    return lw__client_of(votes->claim)->quorum;
 }
 
 static inline unsigned lw__votes_count(const struct lw__votes *votes)
@@ -133,13 +130,13 @@ static inline void lw__votes_changed(struct lw__votes *votes)
         votes->is_changed = true;
         DL_APPEND(quorum->changed, votes);
     }
-    lw__defer(votes->claim->client->loop, &quorum->count_call, false);
+    lw__defer(votes->claim->holds->loop, &quorum->count_call, false);
 }
 
 /* At that time at the latest. */
 static inline void lw__votes_count_at(struct lw__votes *votes, int64_t at_us)
 {
-    struct lw__loop *loop = votes->claim->client->loop;
+    struct lw__loop *loop = votes->claim->holds->loop;
 
     if (at_us < lw__timer_due_us(loop, &votes->timer)) {
         lw__timer_set(loop, &votes->timer, at_us);

@@ -137,7 +137,7 @@ static void report_refused(struct lw__votes *votes)
 static void report_none(struct lw__votes *votes, const struct count *count)
 {
     struct lw__claim *claim = votes->claim;
-    const struct lw__claim_events *events = claim->client->events;
+    const struct lw__claim_events *events = claim->holds->events;
     struct lw__input input = {.event = LW__EV_UNKNOWN, .sent_us = lw__now_us()};
     unsigned most = lw__votes_count(votes) - lw__votes_majority(votes);
     char why[LW_WHY_SIZE];
@@ -291,7 +291,7 @@ static void count_renewals(struct lw__votes *votes)
     }
     finish_calls(claim->holder, status);
     if (claim->holder == NULL) {
-        claim->client->events->renewed(claim, status == LW_OK);
+        claim->holds->events->renewed(claim, status == LW_OK);
     }
 }
 
@@ -318,7 +318,7 @@ static void lose(struct lw__votes *votes)
         gone = gone || is_gone(&votes->vote[i]);
     }
     explain(votes, why);
-    claim->client->events->on_error(claim, LW_ECONN, why);
+    claim->holds->events->on_error(claim, LW_ECONN, why);
     if (gone) {
         input.event = LW__EV_LOST_ON_SERVER;
         lw__claim_step(claim, &input);
@@ -329,7 +329,7 @@ static void lose(struct lw__votes *votes)
     lw__claim_step(claim, &input);
     /* A holder finds the new deadline. Without one the votes were renewed for the next.
      */
-    claim->client->events->renewed(claim, claim->holder != NULL);
+    claim->holds->events->renewed(claim, claim->holder != NULL);
 }
 
 /* Returns the deadline of a majority of the live votes, 0 if fewer are live. */
@@ -371,7 +371,7 @@ static void count_held(struct lw__votes *votes)
     if (input.voted.deadline_us != before) {
         lw__claim_step(claim, &input);
         if (claim->holder != NULL) {
-            claim->client->events->renewed(claim, true);
+            claim->holds->events->renewed(claim, true);
         }
     }
     if (votes->renewing) {
@@ -488,7 +488,7 @@ static void count_released(struct lw__votes *votes)
     }
     status = unconfirmed_status(votes, &count);
     explain(votes, why);
-    claim->client->events->on_error(claim, count.refused > 0 ? LW_EREDIS : LW_ECONN, why);
+    claim->holds->events->on_error(claim, count.refused > 0 ? LW_EREDIS : LW_ECONN, why);
     if (status == LW_EUNKNOWN) { /* the members go on releasing */
         input.event = LW__EV_UNKNOWN;
         input.unknown.was_sent = true;
@@ -621,7 +621,7 @@ void lw__quorum_votes_init(struct lw_client *client)
 {
     struct lw__quorum *quorum = client->quorum;
 
-    quorum->ops = &lw__quorum_votes_ops;
+    client->holds.votes = &lw__quorum_votes_ops;
     quorum->member_events = lw__turns_events;
     quorum->member_events.refused = refused;
     quorum->member_events.on_error = on_error;
@@ -637,8 +637,8 @@ void lw__quorum_votes_forget(struct lw_client *client)
 {
     const struct lw__claim *claim;
 
-    for (struct lw__name *name = lw__name_after(client, NULL); name != NULL;
-         name = lw__name_after(client, name)) {
+    for (struct lw__name *name = lw__name_after(&client->holds, NULL); name != NULL;
+         name = lw__name_after(&client->holds, name)) {
         DL_FOREACH(name->claims, claim) {
             for (unsigned i = 0; i < client->quorum->count; i++) {
                 lw__node_forget(&claim->extras->votes->vote[i].raise);
@@ -649,7 +649,7 @@ void lw__quorum_votes_forget(struct lw_client *client)
 
 static bool make(struct lw__claim *claim)
 {
-    struct lw_client *client = claim->client;
+    struct lw_client *client = lw__client_of(claim);
     struct lw__quorum *quorum = client->quorum;
     struct lw__votes *votes =
         calloc(1, sizeof(*votes) + quorum->count * sizeof(votes->vote[0]));
@@ -684,12 +684,16 @@ static void free_votes(struct lw__claim *claim)
     if (votes->is_changed) {
         DL_DELETE(lw__votes_quorum(votes)->changed, votes);
     }
-    lw__timer_cancel(claim->client->loop, &votes->timer);
-    lw__timer_unreserve(claim->client->loop, 1);
+    lw__timer_cancel(claim->holds->loop, &votes->timer);
+    lw__timer_unreserve(claim->holds->loop, 1);
     free(votes);
     lw__claim_own_extras(claim)->votes = NULL;
 }
 
+static const char *reason(const struct lw__holds *holds)
+{
+    return lw__quorum_reason(LW__CONTAINER_OF(struct lw_client, holds, holds)->quorum);
+}
+
 const struct lw__vote_ops lw__quorum_votes_ops = {
-    make,      free_votes,        stepped,       lw__quorum_ask_match,
-    renew_all, lw__quorum_reason, release_status};
+    make, free_votes, stepped, lw__quorum_ask_match, renew_all, reason, release_status};

@@ -13,7 +13,7 @@
 static bool has_vote(const struct op *op, unsigned server)
 {
     const struct lw_client *client = op->host->client;
-    const char *uuid = client->quorum->members[server].client->uuid;
+    const char *uuid = client->quorum->members[server].client->holds.uuid;
     char *rest, *value;
 
     look_from(world.servers[server]);

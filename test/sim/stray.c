@@ -35,7 +35,7 @@ static uint64_t replaced_at[SERVERS]; /* by the new master's clock, as fences ar
 
 void stray_token(const struct op *op, char *ret)
 {
-    struct lw__token id = {op->host->client->uuid, op->lock->token_n,
+    struct lw__token id = {op->host->client->holds.uuid, op->lock->token_n,
                            op->lock->window_ms};
 
     if (world.plan.kinds[op->name] == KIND_REDISSON) {

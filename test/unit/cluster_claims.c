@@ -50,7 +50,7 @@ static void start(struct scene *scene)
     (void)snprintf(url, sizeof(url), "redis-cluster://127.0.0.1:%u",
                    (unsigned)scene->n[0].node.port);
     assert_int_equal(lw_client_new(scene->nodes.base, url, &options, &client), 0);
-    (void)strcpy(client->uuid, UUID); /* for drop_channel */
+    (void)strcpy(client->holds.uuid, UUID); /* for drop_channel */
     memset(requests, 0, sizeof(requests));
 }
 
@@ -163,7 +163,7 @@ static void hand_over(struct lw__claim *claim, struct lw__node *node)
     length = (size_t)snprintf(text, sizeof(text),
                               "t %.*s 1700000000000017 %s 1700000000 5 x", (int)length,
                               words, lw__node_server(node));
-    lw__claim_message(client, text, length);
+    lw__claim_message(&client->holds, text, length);
 }
 
 /* The lock was handed over when its slot began to move; the message is on its way, or
@@ -178,7 +178,7 @@ static void test_a_name_that_is_its_own_already_is_found(void **state)
     says(&scene->n[2], "EVALSHA x", QUEUED);
     request = acquire(0, "x", -1);
     UNTIL(scene, came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
-    UNTIL(scene, lw__name_find(client, "x")->claims->command.request.prev == NULL);
+    UNTIL(scene, lw__name_find(&client->holds, "x")->claims->command.request.prev == NULL);
     pass(scene);
     says(&scene->n[2], "EVALSHA x", "-TRYAGAIN Multiple keys request during rehashing");
     says(&scene->n[2], "SET x", "$-1");
@@ -199,7 +199,7 @@ static void test_who_is_not_heard_does_not_queue(void **state)
     (void)acquire(0, "x", -1);
     UNTIL(scene, came_both(scene, "N3 < EVALSHA x; ", "N3 < SSUBSCRIBE 16287; ") ||
                      came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
-    assert_false(lw__name_find(client, "x")->claims->asked_to_join);
+    assert_false(lw__name_find(&client->holds, "x")->claims->asked_to_join);
 }
 
 /* When the channel of its slot is dropped, a waiter polls at once, not only when its next
@@ -214,7 +214,7 @@ static void test_who_waits_asks_when_its_channel_is_dropped(void **state)
     says(&scene->n[2], "EVALSHA x", QUEUED_BEHIND);
     (void)acquire(0, "x", -1);
     UNTIL(scene, came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
-    UNTIL(scene, lw__name_find(client, "x")->claims->command.request.prev == NULL);
+    UNTIL(scene, lw__name_find(&client->holds, "x")->claims->command.request.prev == NULL);
     pass(scene);
     node = lw__route_find(client->route, "x", NULL);
     assert_true(lw__node_is_bound(node, SLOT_X));
@@ -239,10 +239,10 @@ static void test_a_message_of_another_node_is_not_believed(void **state)
     says(&scene->n[2], "EVALSHA x", QUEUED);
     request = acquire(1, "x", -1);
     UNTIL(scene, came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
-    UNTIL(scene, lw__name_find(client, "x")->claims->command.request.prev == NULL);
+    UNTIL(scene, lw__name_find(&client->holds, "x")->claims->command.request.prev == NULL);
     pass(scene);
     says(&scene->n[2], "EVALSHA x", "");
-    hand_over(lw__name_find(client, "x")->claims,
+    hand_over(lw__name_find(&client->holds, "x")->claims,
               lw__route_find(client->route, "b", NULL));
     UNTIL(scene, request->status != 1 || came(scene, "N3 < EVALSHA x; "));
     assert_int_equal(request->status, 1);
@@ -262,7 +262,7 @@ static void test_a_message_is_not_believed_before_its_node_is_bound(void **state
     says(&scene->n[2], "EVALSHA x", QUEUED);
     request = acquire(1, "x", -1);
     UNTIL(scene, came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
-    name = lw__name_find(client, "x");
+    name = lw__name_find(&client->holds, "x");
     UNTIL(scene, name->claims->command.request.prev == NULL);
     pass(scene);
     name->node = lw__route_find(client->route, "b", NULL);
@@ -293,7 +293,7 @@ static void test_a_message_is_not_measured_by_another_nodes_answer(void **state)
     lw__node_subscribe(now, SLOT_X);
     UNTIL(scene, lw__node_is_bound(now, SLOT_X));
     pass(scene);
-    name = lw__name_find(client, "x");
+    name = lw__name_find(&client->holds, "x");
     name->node = now;
     hand_over(name->claims, now);
     says(&scene->n[0], "EVALSHA x", "");
@@ -301,7 +301,7 @@ static void test_a_message_is_not_measured_by_another_nodes_answer(void **state)
     (void)acquire(2, "{x}2", 0);
     UNTIL(scene, request->status != 1 || came(scene, "N1 < EVALSHA x; "));
     assert_int_equal(request->status, 1);
-    assert_int_equal(client->last_clock.connection, lw__node_connection(before));
+    assert_int_equal(client->holds.last_clock.connection, lw__node_connection(before));
 }
 
 int main(void)

@@ -49,7 +49,7 @@ static void live(char uuid[LW__UUID_SIZE])
     if (base == NULL || lw_client_new(base, URL, NULL, &client) != 0) {
         abort();
     }
-    memcpy(uuid, client->uuid, LW__UUID_SIZE);
+    memcpy(uuid, client->holds.uuid, LW__UUID_SIZE);
     lw_client_free(client);
     event_base_free(base);
 }
@@ -180,25 +180,25 @@ static void test_names_are_found_among_many(void **state)
     assert_int_equal(lw_client_new(base, URL, NULL, &client), 0);
     for (int i = 0; i < NAMES; i++) {
         (void)snprintf(text, sizeof(text), "n%d", i);
-        assert_non_null(names[i] = lw__name_get(client, text));
+        assert_non_null(names[i] = lw__name_get(&client->holds, text));
     }
     for (int i = 0; i < NAMES; i++) {
         (void)snprintf(text, sizeof(text), "n%d", i);
-        assert_ptr_equal(lw__name_find(client, text), names[i]);
-        assert_ptr_equal(lw__name_get(client, text), names[i]);
-        lw__name_unref(client, names[i]);
+        assert_ptr_equal(lw__name_find(&client->holds, text), names[i]);
+        assert_ptr_equal(lw__name_get(&client->holds, text), names[i]);
+        lw__name_unref(&client->holds, names[i]);
     }
-    assert_null(lw__name_find(client, "n"));
-    while ((name = lw__name_after(client, name)) != NULL) {
+    assert_null(lw__name_find(&client->holds, "n"));
+    while ((name = lw__name_after(&client->holds, name)) != NULL) {
         count++;
     }
     assert_int_equal(count, NAMES);
     for (int i = 0; i < NAMES; i++) {
-        lw__name_unref(client, names[i]);
+        lw__name_unref(&client->holds, names[i]);
         (void)snprintf(text, sizeof(text), "n%d", i);
-        assert_null(lw__name_find(client, text));
+        assert_null(lw__name_find(&client->holds, text));
     }
-    assert_null(lw__name_after(client, NULL));
+    assert_null(lw__name_after(&client->holds, NULL));
     lw_client_free(client);
     event_base_free(base);
 }
@@ -218,12 +218,12 @@ static void test_no_two_clients_hash_alike(void **state)
         struct lw__name *names[2];
 
         for (int i = 0; i < 2; i++) {
-            assert_non_null(names[i] = lw__name_get(clients[i], text));
+            assert_non_null(names[i] = lw__name_get(&clients[i]->holds, text));
         }
         alike += names[0]->hash == names[1]->hash;
         for (int i = 0; i < 2; i++) {
-            assert_ptr_equal(lw__name_find(clients[i], text), names[i]);
-            lw__name_unref(clients[i], names[i]);
+            assert_ptr_equal(lw__name_find(&clients[i]->holds, text), names[i]);
+            lw__name_unref(&clients[i]->holds, names[i]);
         }
     }
     assert_true(alike < 26);

@@ -16,7 +16,7 @@
 
 static int claims_of(const struct peer *peer, const char *name)
 {
-    const struct lw__name *found = lw__name_find(peer->client, name);
+    const struct lw__name *found = lw__name_find(&peer->client->holds, name);
     const struct lw__claim *claim;
     int count = 0;
 
@@ -31,7 +31,7 @@ static int lingering(const struct peer *peer)
     const struct lw__claim *claim;
     int count;
 
-    DL_COUNT(peer->client->lingering, claim, count);
+    DL_COUNT(peer->client->holds.lingering, claim, count);
     return count;
 }
 
@@ -63,7 +63,7 @@ static void no_request_passes_detached_tokens(void **state)
         assert_int_equal(claims_of(from, "x"), 0);
     }
     assert_int_equal(lingering(from), MANY);
-    assert_int_equal(from->client->open_claims, MANY);
+    assert_int_equal(from->client->holds.open_claims, MANY);
     peer_close(from);
     EXPECT("f closed");
 }
@@ -77,9 +77,9 @@ static void they_are_freed_long_before_their_time(void **state)
     for (int i = 0; i < MANY; i++) {
         leave_and_adopt(from, to, i % 2 == 0 ? LONG_MS : 0);
     }
-    UNTIL(from->client->open_claims == 0);
+    UNTIL(from->client->holds.open_claims == 0);
     assert_int_equal(lingering(from), 0);
-    assert_null(lw__name_find(from->client, "x"));
+    assert_null(lw__name_find(&from->client->holds, "x"));
 }
 
 /* A token that ends earlier is kept no longer than it lasts. */
@@ -91,7 +91,7 @@ static void a_short_time_ends_first(void **state)
     (void)state;
     detach_hold(A, 50);
     EXPECT("A granted; A detached OK");
-    UNTIL(from->client->open_claims == 0);
+    UNTIL(from->client->holds.open_claims == 0);
     assert_int_equal(lingering(from), 0);
     UNTIL(redis_int("EXISTS x") == 0);
 }

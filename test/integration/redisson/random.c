@@ -79,7 +79,7 @@ static void look(void)
         if (!lw__node_is_up(lw__route_find(client->route, "", NULL))) {
             continue;
         }
-        while ((name = lw__name_after(client, name)) != NULL) {
+        while ((name = lw__name_after(&client->holds, name)) != NULL) {
             one_claim_is_awake(name);
         }
     }

@@ -170,9 +170,9 @@ static void a_release_that_finds_nothing_leaves_nothing_behind(void **state)
     java_unlocks("x", "0"); /* forced: the RLock held nothing */
     release_hold(line[0]);
     EXPECT_SET("0 released ENOTHELD; 1 granted");
-    for (size_t i = 0; i < sizeof(a->client->cooldowns) / sizeof(*a->client->cooldowns);
+    for (size_t i = 0; i < sizeof(a->client->holds.cooldowns) / sizeof(*a->client->holds.cooldowns);
          i++) {
-        assert_false(a->client->cooldowns[i].message_before);
+        assert_false(a->client->holds.cooldowns[i].message_before);
     }
     monitor_stop();
     release_hold(line[1]);
