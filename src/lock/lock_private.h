@@ -424,8 +424,9 @@ void lw__notify_init(struct lw_client *client, lw__call_fn *deliver);
 /* Queues the handle's next callback; it replaces one that is queued. */
 void lw__notify_lock(struct lw_lock *lock, enum lw__notice_kind kind, int status);
 void lw__notify_renewed(struct lw__renew_call *call, int status);
-void lw__notify_inspected(struct lw__inspect_call *call, int status);
-void lw__notify_list(struct lw__list *list, enum lw__notice_kind kind, int status);
+/* Queues a callback of a call of lw_list, lw_inspect or lw_break. */
+void lw__notify_call(struct lw_client *client, struct lw__notice *notice,
+                     enum lw__notice_kind kind, int status);
 void lw__notify_link(struct lw_client *client, int up, const char *why);
 void lw__notify_credentials(struct lw_client *client);
 void lw__notify_closed(struct lw_client *client);

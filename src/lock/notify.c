@@ -5,8 +5,6 @@
  * next change is reported. */
 #include "lock/lock_private.h"
 
-#include "look/look.h"
-
 #include <stdlib.h>
 #include <utlist.h>
 
@@ -49,14 +47,10 @@ void lw__notify_renewed(struct lw__renew_call *call, int status)
           status == LW_ELOST);
 }
 
-void lw__notify_inspected(struct lw__inspect_call *call, int status)
+void lw__notify_call(struct lw_client *client, struct lw__notice *notice,
+                     enum lw__notice_kind kind, int status)
 {
-    queue(call->client, &call->notice, LW__NOTICE_INSPECTED, status, false);
-}
-
-void lw__notify_list(struct lw__list *list, enum lw__notice_kind kind, int status)
-{
-    queue(list->client, &list->notice, kind, status, false);
+    queue(client, notice, kind, status, false);
 }
 
 void lw__notify_closed(struct lw_client *client)

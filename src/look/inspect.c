@@ -54,7 +54,7 @@ static void finish(struct lw__inspect_call *call, int status, const char *why)
         status = LW_EUNKNOWN;
     }
     lw__escape(why, call->why, sizeof(call->why));
-    lw__notify_inspected(call, status);
+    lw__notify_call(call->client, &call->notice, LW__NOTICE_INSPECTED, status);
 }
 
 /* Ends a call whose command was not sent, with the class of the reason. A list ends with

@@ -73,7 +73,7 @@ static void finish(struct lw__list *list, int status, const char *why)
     lw__escape(why, list->why, sizeof(list->why));
     list->over = true;
     cancel_all(list);
-    lw__notify_list(list, LW__NOTICE_LISTED, status);
+    lw__notify_call(list->client, &list->notice, LW__NOTICE_LISTED, status);
 }
 
 /* ---- choosing a server ---- */
@@ -321,7 +321,7 @@ static void inspect_more(struct lw__list *list)
     }
     if (list->looking == 0) {
         drop_names(list);
-        lw__notify_list(list, LW__NOTICE_LISTING, LW_OK);
+        lw__notify_call(list->client, &list->notice, LW__NOTICE_LISTING, LW_OK);
     }
 }
 

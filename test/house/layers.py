@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Keeps the library's layers apart. A layer is a folder of src/.
+"""Keeps the library's layers apart. A layer is a folder of src/, except that the files of lock
+in TOP are a layer of their own: they are above quorum and look, the other files below.
 
     layers.py SOURCE-FOLDER STATIC-LIBRARY NM
     layers.py --self-test
@@ -26,9 +27,9 @@ import re
 import subprocess
 import sys
 
-ROOMS = ["lock", "redis", "loop", "base"]
-# Folders that still call each other in both directions: the files' order in `sources` says more.
-TOGETHER = {"hold": "lock", "quorum": "lock", "look": "lock"}
+ROOMS = ["top", "quorum", "look", "lock", "hold", "redis", "loop", "base"]
+FOLDERS = ROOMS[1:]
+TOP = {"lock/all.c", "lock/keep.c", "lock/client.c", "lock/deliver.c"}
 TOOL = "tool"
 FOR_TOOL = {"base/check.h", "base/duration.h", "base/escape.h", "base/outcome.h", "base/url.h"}
 ANYWHERE = {"lockwire.h", "scripts.h"}
@@ -82,8 +83,7 @@ def ordered(build):
 
 
 def room(name):
-    folder = name.split("/")[0]
-    return TOGETHER.get(folder, folder)
+    return "top" if name in TOP else name.split("/")[0]
 
 
 # ---- by the text ----
@@ -219,10 +219,17 @@ def check(files, order, defined, wanted):
 # ---- self-test ----
 
 def self_test():
-    order = ["lock/all.c", "lock/keep.c", "lock/turns.c", "hold/renewal.c", "hold/machine.c", "redis/link.c", "redis/link_tls.c", "base/log.c"]
+    order = ["lock/all.c", "lock/keep.c", "lock/client.c", "quorum/votes.c", "look/list.c",
+             "lock/turns.c", "hold/renewal.c", "hold/machine.c", "redis/link.c", "redis/link_tls.c", "base/log.c"]
     plain = {name: "" for name in order} | {"redis/link_private.h": ""}
     bad = {
         "a higher room's header": ("redis/link.c", '#include "lock/lock_private.h"\n'),
+        "a handle's header in a hold": ("hold/renewal.c", '#include "lock/lock_private.h"\n'),
+        "a quorum's header in a hold":
+            ("hold/renewal.c", '#include "quorum/quorum_private.h"\n'),
+        "a quorum's header in a lock":
+            ("lock/turns.c", '#include "quorum/quorum_private.h"\n'),
+        "an inspection's header in a lock": ("lock/turns.c", '#include "look/look.h"\n'),
         "hiredis": ("lock/turns.c", "#include <hiredis/hiredis.h>\n"),
         "libevent": ("lock/turns.c", "#include <event2/event.h>\n"),
         "a private header in the command": ("tool/main.c", '#include "lock/lock_private.h"\n'),
@@ -252,6 +259,9 @@ def self_test():
     good = {
         "redis/link.c": '#include "redis/link_private.h"\n#include "base/log.h"\n',
         "redis/link.h": "static inline int lw__link_now(void)\n{\n}\n",
+        "lock/client.c": '#include "look/look.h"\n#include "quorum/quorum_private.h"\n',
+        "quorum/votes.c": '#include "lock/lock_private.h"\n',
+        "look/list.c": '#include "lock/lock_private.h"\n#include "hold/hold.h"\n',
         "lock/all.c": '#include "lock/extension.h"\nall->done(all, 0, all->arg);\n',
         "lock/keep.c": '#include "lock/extension.h"\nkeep->lost(keep, reason, keep->arg);\n',
         "tool/main.c": '#include "base/escape.h"\n#include <event2/event.h>\n',
@@ -271,7 +281,16 @@ def self_test():
     wrong = check(plain | good, order, symbols, down)
     if not check(plain, order, symbols, {"redis/link.c": {"lw__turns_join"}}):
         missed.append("a call up into another room")
-    if not check(plain, order, symbols, {"hold/machine.c": {"lw__turns_join"}}):
+    if not check(plain, order, symbols, {"hold/renewal.c": {"lw__turns_join"}}):
+        missed.append("a call of a handle by a hold")
+    for caller in ("hold/renewal.c", "lock/turns.c", "look/list.c"):
+        if not check(plain, order, symbols | {"quorum/votes.c": {"lw__votes_ask"}},
+                     {caller: {"lw__votes_ask"}}):
+            missed.append(f"a call of a quorum by {caller}")
+    if not check(plain, order, symbols, {"base/log.c": {"lw__link_send"}}):
+        missed.append("a call up into redis")
+    if not check(plain, order, {"hold/renewal.c": {"lw__renewal_plan"}},
+                 {"hold/machine.c": {"lw__renewal_plan"}}):
         missed.append("a call up in a room")
     inline = {"redis/link.h": "static inline int lw__link_now(void)\n{\n}\n",
               "base/log.c": "x = lw__link_now();\n"}
@@ -287,7 +306,7 @@ def self_test():
 
 def read_files(folder):
     files = {}
-    for name in [TOOL, *ROOMS, *TOGETHER]:
+    for name in [TOOL, *FOLDERS]:
         for file_name in os.listdir(os.path.join(folder, name)):
             if file_name.endswith((".c", ".h")):
                 with open(os.path.join(folder, name, file_name), encoding="utf-8") as file:
