@@ -87,7 +87,7 @@ static struct lw__claim *allocate(struct lw__holds *holds)
         lw__timer_unreserve(holds->loop, 1);
         return NULL;
     }
-    claim = malloc(sizeof(*claim));
+    claim = malloc(holds->claim_size);
     if (claim == NULL) {
         lw__timer_unreserve(holds->loop, 1);
         lw__heap_unreserve(&holds->renewals.due, 1);
@@ -105,7 +105,7 @@ static struct lw__claim *make(struct lw__holds *holds, struct lw__name *name,
     if (claim == NULL) {
         return NULL;
     }
-    memset(claim, 0, sizeof(*claim));
+    memset(claim, 0, holds->claim_size);
     claim->holds = holds;
     claim->name = name;
     claim->mode = mode;

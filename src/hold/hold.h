@@ -148,10 +148,12 @@ struct lw__terms {
     int64_t margin_us;     /* what must be left of its lease; or 0 */
     int64_t hold_until_us; /* no renewal extends it beyond; LW__NEVER: no limit */
     bool renews;
+    bool lease_short; /* its lease is too short for its holder: it is renewed now */
     /* of a request */
     bool fence;           /* its grant needs a fencing token */
     bool place;           /* it may wait in the queue */
     uint32_t queue_limit; /* 0: none */
+    bool awaited;         /* of either: a handle waits for it */
 };
 
 /* How a claim asks its owner, and reports to it: its handles, by turns.c. A claim knows
@@ -226,13 +228,6 @@ enum lw__try {
     LW__TRY_OVER       /* over otherwise; SET was answered */
 };
 
-/* A renewal that precedes a local hand-over, because the next handle does not renew. */
-enum lw__next_renewal {
-    LW__NEXT_NONE,
-    LW__NEXT_RENEWING,
-    LW__NEXT_LEFT /* the handle for which it was sent has left since */
-};
-
 /* The part of a claim that few claims need, allocated with it (claim.c). */
 struct lw__claim_extras {
     char *owner;  /* of a read-write lock: a copy of the handle's; or NULL */
@@ -241,9 +236,8 @@ struct lw__claim_extras {
     uint32_t permits;
 };
 
-/* One token in Redis at a time, and all that is requested, held and released by it. A
- * client may have a hundred thousand: malloc gives 264 bytes in a chunk of 272, and with
- * one byte more 16 more. */
+/* One token in Redis, and all that is requested, held and released by it. Its owner may
+ * have a part of its own behind it (claim_size). */
 struct lw__claim {
     /* claim.c */
     struct lw__command command; /* at most one in flight */
@@ -259,26 +253,18 @@ struct lw__claim {
     uint16_t window_ms; /* up to 60,000 */
 
     struct lw__heap_node renewal; /* renewal.c: when it is due */
-    unsigned once_waiters;        /* handle.c: waiters with wait_ms 0 */
     uint8_t fences_drawn;         /* fencing tokens that its grant drew */
-    /* handles that its grant has served (turns.c, handle.c, votes.c) */
-    uint8_t passed_count;
-    bool asked_to_join : 1; /* the request in flight joins the queue */
-    bool sent_limit : 1;    /* the request in flight has a queue_limit */
-    bool full : 1;          /* the last reply: so many others are queued */
-    bool token_sent : 1;    /* its token was sent, and may be in Redis with that text */
+    bool asked_to_join : 1;       /* the request in flight joins the queue */
+    bool sent_limit : 1;          /* the request in flight has a queue_limit */
+    bool full : 1;                /* the last reply: so many others are queued */
+    bool token_sent : 1; /* its token was sent, and may be in Redis with that text */
     enum lw__try try : 4;
     enum lw__fast_release fast_release : 2; /* how the fast release was sent */
     bool short_release_sent : 1;            /* the release is sent in full from now on */
-    bool joinable : 1;                      /* turns.c: further handles may join it */
-    enum lw__next_renewal next_renewal : 2; /* turns.c */
     /* renewal.c: a message reports that its token was broken; claim.c clears it for a
      * fresh token */
     bool verify : 1;
     uint8_t linger_rounds : 2; /* how often lw__claim_linger has kept it */
-    /* handle.c, turns.c: an error was reported to the handles, and no successful reply
-     * has arrived since */
-    bool error_reported : 1;
 
     /* lw__machine_asks(phase) says which part is valid; claim.c clears it when that
      * changes. */
@@ -295,9 +281,6 @@ struct lw__claim {
         struct {
             struct lw__batch
                 *batch; /* renewal.c: the renewal in flight that it is part of */
-            /* turns.c: the lease of the grant is too short for a holder that does not
-             * renew; until one renewal has extended it (renewal.c) */
-            bool lease_short;
             /* handle.c, turns.c, claim.c: the earliest time at which the token may be
              * removed from Redis. A release before it sends a detach instead. LW__NEVER:
              * the token stays until its lease expires; 0: there is no such time. */
@@ -305,10 +288,6 @@ struct lw__claim {
             unsigned drawn_on; /* turns.c: the connection that drew its fencing tokens */
         } held;
     };
-
-    struct lw_lock *waiting;   /* handle.c: in order of arrival */
-    struct lw_lock *releasing; /* turns.c: the handle whose release is pending */
-    struct lw_lock *holder;    /* turns.c: or a lost handle that is not freed yet */
 };
 
 /* ==== all claims of one owner ==== */
@@ -324,6 +303,7 @@ struct lw__holds {
     const struct lw__vote_ops *votes; /* NULL: commands are sent to the name's node */
     const struct lw__mode *modes;     /* by enum lw_mode */
     uint32_t request_timeout_ms;
+    uint32_t claim_size; /* of the owner's struct whose first member is a claim */
     char uuid[LW__UUID_SIZE];
     struct lw__random random;
     struct lw__hash_key hash_key; /* of all hash tables */

@@ -108,7 +108,7 @@ static bool has_waiters(const struct lw__redisson *redisson,
 {
     const struct lw__claim *claim = find_claim(redisson->holds, channel->tag);
 
-    return claim != NULL && claim->waiting != NULL;
+    return claim != NULL && lw__claim_terms(claim).awaited;
 }
 
 /* Returns true if the server has confirmed the subscription to the name's channel. */

@@ -89,8 +89,7 @@ static bool needs_renewal(const struct lw__claim *claim, const struct lw__terms 
     if (!lw__renewal_may_extend(claim)) {
         return false;
     }
-    return claim->machine.phase == LW__HELD_BY_MESSAGE ||
-           claim->next_renewal != LW__NEXT_NONE || claim->held.lease_short ||
+    return claim->machine.phase == LW__HELD_BY_MESSAGE || terms->lease_short ||
            terms->renews;
 }
 
@@ -140,7 +139,7 @@ void lw__renewal_plan(struct lw__claim *claim)
     }
     if (claim->machine.phase == LW__HELD_BY_MESSAGE) {
         at = claim->machine.due_us;
-    } else if (claim->held.lease_short) {
+    } else if (terms.lease_short) {
         at = lw__now_us();
     } else {
         at = claim->machine.deadline_us - terms.lease_us + terms.lease_us / 3 -
@@ -299,7 +298,6 @@ static void claim_answered(struct lw__batch *batch, unsigned i, bool renewed)
         return;
     }
     claim->held.batch = NULL;
-    claim->held.lease_short = false;
     claim->name->slot_migrating = false;
     lw__renewal_answered(claim, renewed, sent_us, batch->lease_ms[i]);
 }

@@ -286,6 +286,7 @@ static int init(struct lw_client *client, struct event_base *base, const char *u
     }
     client->process = lw__loop_process(client->loop);
     client->holds.loop = client->loop;
+    client->holds.claim_size = sizeof(struct lw__handles);
     client->holds.log = &client->log;
     client->holds.stats = &client->stats;
     client->holds.request_timeout_ms = client->options.request_timeout_ms;

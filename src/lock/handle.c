@@ -35,17 +35,18 @@ static int64_t lease_us(const struct lw_lock *lock)
 
 int64_t lw__handles_lease_us(const struct lw__claim *claim)
 {
-    if (claim->holder != NULL) {
-        return lease_us(claim->holder);
+    if (lw__handles(claim)->holder != NULL) {
+        return lease_us(lw__handles(claim)->holder);
     }
-    return claim->waiting != NULL ? lease_us(claim->waiting) : claim->machine.lease_us;
+    return lw__handles(claim)->waiting != NULL ? lease_us(lw__handles(claim)->waiting)
+                                               : claim->machine.lease_us;
 }
 
 bool lw__handles_want_fence(const struct lw__claim *claim)
 {
     const struct lw_lock *lock;
 
-    DL_FOREACH2(claim->waiting, lock, turn_next) {
+    DL_FOREACH2(lw__handles(claim)->waiting, lock, turn_next) {
         if (!(lock->flags & LW_NO_FENCE)) {
             return true;
         }
@@ -57,7 +58,7 @@ bool lw__handles_want_place(const struct lw__claim *claim)
 {
     const struct lw_lock *lock;
 
-    DL_FOREACH2(claim->waiting, lock, turn_next) {
+    DL_FOREACH2(lw__handles(claim)->waiting, lock, turn_next) {
         if (!lock->once) {
             return true;
         }
@@ -68,11 +69,13 @@ bool lw__handles_want_place(const struct lw__claim *claim)
 /* A handle that is limited is alone in its claim. */
 static void request_terms(const struct lw__claim *claim, struct lw__terms *ret)
 {
-    const struct lw_lock *lock = claim->waiting;
+    const struct lw_lock *lock = lw__handles(claim)->waiting;
 
     ret->margin_us = 0;
     ret->hold_until_us = LW__NEVER;
-    ret->renews = false;
+    ret->renews = lw__handles(claim)->next_renewal != LW__NEXT_NONE;
+    ret->lease_short = false;
+    ret->awaited = lock != NULL;
     ret->queue_limit = lock != NULL ? lock->queue_limit : 0;
     ret->fence = ret->place = false;
     for (; lock != NULL && !(ret->fence && ret->place); lock = lock->turn_next) {
@@ -83,7 +86,7 @@ static void request_terms(const struct lw__claim *claim, struct lw__terms *ret)
 
 void lw__handles_terms(const struct lw__claim *claim, struct lw__terms *ret)
 {
-    const struct lw_lock *holder = claim->holder;
+    const struct lw_lock *holder = lw__handles(claim)->holder;
 
     ret->lease_us = lw__handles_lease_us(claim);
     if (holder == NULL) {
@@ -93,6 +96,8 @@ void lw__handles_terms(const struct lw__claim *claim, struct lw__terms *ret)
     ret->margin_us = lw__handle_margin_us(holder);
     ret->hold_until_us = holder->extras->hold_until_us;
     ret->renews = !(holder->flags & LW_NO_RENEW);
+    ret->lease_short = lw__handles(claim)->lease_short;
+    ret->awaited = lw__handles(claim)->waiting != NULL;
     ret->queue_limit = 0;
     ret->fence = ret->place = false;
 }
@@ -125,7 +130,7 @@ void lw__handle_set_error(struct lw_lock *lock, int error, const char *why)
     }
     set_text(lock, escaped);
     if (*why && lock->claim != NULL) {
-        lock->claim->error_reported = true;
+        lw__handles(lock->claim)->error_reported = true;
     }
 }
 
@@ -178,7 +183,7 @@ static void arm_time_out(struct lw_lock *lock)
 static void begin_wait(struct lw__claim *claim, struct lw_lock *lock)
 {
     lock->claim = claim;
-    claim->once_waiters += lock->once;
+    lw__handles(claim)->once_waiters += lock->once;
     arm_time_out(lock);
 }
 
@@ -192,32 +197,32 @@ void lw__handle_limit_try(struct lw_lock *lock, int64_t at_us)
 
 void lw__handle_wait(struct lw__claim *claim, struct lw_lock *lock)
 {
-    DL_APPEND2(claim->waiting, lock, turn_prev, turn_next);
+    DL_APPEND2(lw__handles(claim)->waiting, lock, turn_prev, turn_next);
     begin_wait(claim, lock);
 }
 
 void lw__handle_wait_first(struct lw__claim *claim, struct lw_lock *lock)
 {
-    DL_PREPEND2(claim->waiting, lock, turn_prev, turn_next);
+    DL_PREPEND2(lw__handles(claim)->waiting, lock, turn_prev, turn_next);
     begin_wait(claim, lock);
 }
 
 void lw__handle_stop_waiting(struct lw__claim *claim, struct lw_lock *lock)
 {
     lock->claim = NULL;
-    DL_DELETE2(claim->waiting, lock, turn_prev, turn_next);
-    claim->once_waiters -= lock->once;
+    DL_DELETE2(lw__handles(claim)->waiting, lock, turn_prev, turn_next);
+    lw__handles(claim)->once_waiters -= lock->once;
 }
 
 void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to)
 {
     struct lw_lock *lock;
 
-    to->waiting = from->waiting;
-    to->once_waiters = from->once_waiters;
-    from->waiting = NULL;
-    from->once_waiters = 0;
-    DL_FOREACH2(to->waiting, lock, turn_next) {
+    lw__handles(to)->waiting = lw__handles(from)->waiting;
+    lw__handles(to)->once_waiters = lw__handles(from)->once_waiters;
+    lw__handles(from)->waiting = NULL;
+    lw__handles(from)->once_waiters = 0;
+    DL_FOREACH2(lw__handles(to)->waiting, lock, turn_next) {
         lock->claim = to;
     }
 }
@@ -379,7 +384,7 @@ void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
 
     lock->claim = claim;
     lock->granted = true;
-    lock->fence = first ? first + claim->passed_count : 0;
+    lock->fence = first ? first + lw__handles(claim)->passed_count : 0;
     lock->token_n = claim->n;
     lock->window_ms = claim->window_ms;
     lock->queue_limit = 0;
@@ -388,7 +393,7 @@ void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
     } else if (lock->extras->hold_until_us != LW__NEVER) { /* a vote's, set before */
         lw__extras_own(lock)->hold_until_us = LW__NEVER;
     }
-    claim->passed_count++;
+    lw__handles(claim)->passed_count++;
     claim->held.stays_until_us = 0;
     lw__handle_arm_loss(lock);
     lw__notify_lock(lock, LW__NOTICE_DONE, LW_OK);

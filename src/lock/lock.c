@@ -462,7 +462,7 @@ static void leave_or_release(struct lw_lock *lock)
         return;
     }
     if (lock->state == LW_RELEASING) {
-        lock->claim->releasing = NULL;
+        lw__handles(lock->claim)->releasing = NULL;
     } else if (lock->state == LW_WAITING && !lock->granted) {
         lw__turns_cancel_wait(lock);
     } else {
@@ -665,7 +665,7 @@ static int64_t count_ahead(const struct lw_lock *lock)
     const struct lw_lock *other;
     int64_t count = 0;
 
-    DL_FOREACH2(lock->claim->waiting, other, turn_next) {
+    DL_FOREACH2(lw__handles(lock->claim)->waiting, other, turn_next) {
         if (other == lock) {
             break;
         }

@@ -192,6 +192,40 @@ struct lw_lock {
     uint8_t later; /* enum lw__later (lock.c) */
 };
 
+/* A renewal that precedes a local hand-over, because the next handle does not renew. */
+enum lw__next_renewal {
+    LW__NEXT_NONE,
+    LW__NEXT_RENEWING,
+    LW__NEXT_LEFT /* the handle for which it was sent has left since */
+};
+
+/* A claim and its handles. A client may have a hundred thousand: malloc gives 264 bytes
+ * in a chunk of 272, and with one byte more 16 more. */
+struct lw__handles {
+    struct lw__claim claim;
+    struct lw_lock *waiting;   /* handle.c: in order of arrival */
+    struct lw_lock *releasing; /* turns.c: the handle whose release is pending */
+    struct lw_lock *holder;    /* turns.c: or a lost handle that is not freed yet */
+    unsigned once_waiters;     /* handle.c: waiters with wait_ms 0 */
+    /* handles that its grant has served (turns.c, handle.c, votes.c) */
+    uint8_t passed_count;
+    uint8_t next_renewal; /* turns.c: enum lw__next_renewal */
+    bool joinable : 1;    /* turns.c: further handles may join it */
+    /* turns.c: the lease of the grant is too short for a holder that does not renew;
+     * until one renewal has extended it */
+    bool lease_short : 1;
+    /* handle.c, turns.c: an error was reported to the handles, and no successful reply
+     * has arrived since */
+    bool error_reported : 1;
+};
+_Static_assert(sizeof(struct lw__handles) <= 264, "memory per claim");
+_Static_assert(sizeof(struct lw_lock) <= 200, "memory per handle");
+
+static inline struct lw__handles *lw__handles(const struct lw__claim *claim)
+{
+    return LW__CONTAINER_OF(struct lw__handles, claim, claim);
+}
+
 struct lw_client {
     /* options.c */
     struct lw_client_options

@@ -96,7 +96,7 @@ static uint32_t count_tokenless(const struct lw__name *name)
 
     DL_FOREACH(name->claims, claim) {
         waiters = 0;
-        DL_FOREACH2(claim->waiting, lock, turn_next) {
+        DL_FOREACH2(lw__handles(claim)->waiting, lock, turn_next) {
             waiters += !lock->once;
         }
         count += waiters - (waiters > 0 && lw__machine_asks(claim->machine.phase));
@@ -111,7 +111,8 @@ static struct lw__claim *find_joinable(const struct lw_lock *lock)
     struct lw__claim *claim;
 
     DL_FOREACH(lock->name->claims, claim) {
-        if (claim->mode == lock->mode && (claim->joinable || claim->mode->polls)) {
+        if (claim->mode == lock->mode &&
+            (lw__handles(claim)->joinable || claim->mode->polls)) {
             break;
         }
     }
@@ -122,7 +123,7 @@ static struct lw__claim *find_joinable(const struct lw_lock *lock)
 static bool is_busy(const struct lw__claim *claim)
 {
     return !claim->mode->polls || is_held(claim) ||
-           (claim->waiting != NULL && lw__node_is_up(claim->name->node));
+           (lw__handles(claim)->waiting != NULL && lw__node_is_up(claim->name->node));
 }
 
 static void join_claim(struct lw__claim *claim, struct lw_lock *lock)
@@ -140,7 +141,7 @@ static void join_claim(struct lw__claim *claim, struct lw_lock *lock)
 static void start(struct lw__claim *claim)
 {
     lw__claim_start(claim, claim->mode->polls ? lw__redisson_cooldown_us(claim) : 0,
-                    claim->waiting->extras->ticket);
+                    lw__handles(claim)->waiting->extras->ticket);
 }
 
 int lw__turns_join(struct lw_lock *lock)
@@ -173,7 +174,7 @@ int lw__turns_join(struct lw_lock *lock)
     if (claim == NULL) {
         return LW_ENOMEM;
     }
-    claim->joinable = shares;
+    lw__handles(claim)->joinable = shares;
     lw__handle_wait(claim, lock);
     start(claim);
     return 0;
@@ -201,7 +202,7 @@ static void end_waiters(struct lw__claim *claim, int status)
 {
     struct lw_lock *lock, *next;
 
-    DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
+    DL_FOREACH_SAFE2(lw__handles(claim)->waiting, lock, next, turn_next) {
         lw__handle_stop_waiting(claim, lock);
         lw__handle_end(lock, status);
     }
@@ -215,8 +216,8 @@ static struct lw__claim *move_waiters(struct lw__claim *claim)
 {
     struct lw__claim *fresh;
 
-    claim->joinable = false;
-    if (claim->waiting == NULL ||
+    lw__handles(claim)->joinable = false;
+    if (lw__handles(claim)->waiting == NULL ||
         (claim->mode->polls && claim->machine.phase != LW__ENDED)) {
         return NULL;
     }
@@ -224,14 +225,14 @@ static struct lw__claim *move_waiters(struct lw__claim *claim)
         end_waiters(claim, LW_ENOTHELD);
         return NULL;
     }
-    fresh = new_claim(claim->waiting, NULL);
+    fresh = new_claim(lw__handles(claim)->waiting, NULL);
     if (fresh == NULL) {
         end_waiters(claim, LW_ENOMEM);
         return NULL;
     }
     lw__handle_move_waiters(claim, fresh);
-    fresh->error_reported = claim->error_reported;
-    fresh->joinable = shares_claim(fresh->waiting);
+    lw__handles(fresh)->error_reported = lw__handles(claim)->error_reported;
+    lw__handles(fresh)->joinable = shares_claim(lw__handles(fresh)->waiting);
     return fresh;
 }
 
@@ -250,8 +251,8 @@ static void requeue_waiters(struct lw__claim *claim)
 static void begin_hold(struct lw__claim *claim, struct lw_lock *lock)
 {
     lw__handle_stop_waiting(claim, lock);
-    claim->holder = lock;
-    claim->next_renewal = LW__NEXT_NONE;
+    lw__handles(claim)->holder = lock;
+    lw__handles(claim)->next_renewal = LW__NEXT_NONE;
     lw__handle_hold(claim, lock);
     lw__renewal_plan(claim);
 }
@@ -261,7 +262,7 @@ static void requeue_undelivered(struct lw_lock *lock)
 {
     struct lw__claim *claim = lock->claim;
 
-    claim->holder = NULL;
+    lw__handles(claim)->holder = NULL;
     lock->granted = false;
     lw__notify_cancel(lock->client, &lock->notice);
     lw__handle_wait_first(claim, lock);
@@ -355,7 +356,7 @@ void lw__turns_abandon_release(struct lw_lock *lock)
             lw__handle_set_error(lock, LW_ECONN, "no reply to the release in time");
         }
     }
-    claim->releasing = NULL;
+    lw__handles(claim)->releasing = NULL;
     lock->claim = NULL;
     lw__notify_lock(lock, LW__NOTICE_RELEASED, status);
 }
@@ -395,8 +396,8 @@ static bool has_fence(const struct lw__claim *claim, const struct lw_lock *next)
     if (claim->machine.fence == 0) {
         return (next->flags & LW_NO_FENCE) != 0;
     }
-    return claim->passed_count < claim->fences_drawn && lw__node_is_up(node) &&
-           claim->held.drawn_on == lw__node_connection(node);
+    return lw__handles(claim)->passed_count < claim->fences_drawn &&
+           lw__node_is_up(node) && claim->held.drawn_on == lw__node_connection(node);
 }
 
 /* The next handle needs a fencing token of its own and time to use the lock: if little is
@@ -416,7 +417,7 @@ static bool may_hand_over_locally(const struct lw__claim *claim,
     }
     return claim->mode->shares_claims && has_fence(claim, next) &&
            lw__renewal_may_extend(claim) &&
-           claim->passed_count < lw__client_of(claim)->options.local_turns &&
+           lw__handles(claim)->passed_count < lw__client_of(claim)->options.local_turns &&
            left > (int64_t)next->window_ms * LW__MS / 4 &&
            left - left / 8 > lw__handle_margin_us(next);
 }
@@ -425,14 +426,14 @@ static bool may_hand_over_locally(const struct lw__claim *claim,
  * first. */
 static void hand_over_locally(struct lw__claim *claim)
 {
-    struct lw_lock *next = claim->waiting;
+    struct lw_lock *next = lw__handles(claim)->waiting;
 
     if (!(next->flags & LW_NO_RENEW)) {
         claim->holds->stats->passed++;
         begin_hold(claim, next);
         return;
     }
-    claim->next_renewal = LW__NEXT_RENEWING;
+    lw__handles(claim)->next_renewal = LW__NEXT_RENEWING;
     lw__renewal_now(claim);
 }
 
@@ -472,15 +473,15 @@ static void release(struct lw_lock *lock, bool detaches)
     struct lw__claim *claim = lock->claim;
     bool silent = lock->state != LW_RELEASING, stays = lw__claim_stays(claim);
 
-    claim->holder = NULL;
-    if (!stays && claim->waiting != NULL &&
-        may_hand_over_locally(claim, claim->waiting)) {
+    lw__handles(claim)->holder = NULL;
+    if (!stays && lw__handles(claim)->waiting != NULL &&
+        may_hand_over_locally(claim, lw__handles(claim)->waiting)) {
         leave_claim(lock);
         hand_over_locally(claim);
         return;
     }
     lw__renewal_forget(claim);
-    claim->releasing = silent ? NULL : lock;
+    lw__handles(claim)->releasing = silent ? NULL : lock;
     if (silent) {
         lock->claim = NULL;
     }
@@ -510,26 +511,26 @@ void lw__turns_detach(struct lw_lock *lock, int64_t keep_us)
 void lw__turns_cancel_wait(struct lw_lock *lock)
 {
     struct lw__claim *claim = lock->claim;
-    bool was_first = claim->waiting == lock;
+    bool was_first = lw__handles(claim)->waiting == lock;
 
-    if (claim->next_renewal == LW__NEXT_RENEWING && was_first) {
-        claim->next_renewal = LW__NEXT_LEFT;
+    if (lw__handles(claim)->next_renewal == LW__NEXT_RENEWING && was_first) {
+        lw__handles(claim)->next_renewal = LW__NEXT_LEFT;
     }
     lw__handle_stop_waiting(claim, lock);
     lw__timer_cancel(lock->client->loop, &lock->timer);
-    if (claim->waiting != NULL || claim->holder != NULL) {
-        if (was_first && claim->mode->polls && claim->waiting != NULL &&
+    if (lw__handles(claim)->waiting != NULL || lw__handles(claim)->holder != NULL) {
+        if (was_first && claim->mode->polls && lw__handles(claim)->waiting != NULL &&
             lw__node_is_up(claim->name->node) && !lw__client_of(claim)->closing) {
             lw__claim_event(claim, LW__EV_RETRY_NOW);
         }
         return;
     }
-    claim->joinable = false;
-    if (claim->next_renewal == LW__NEXT_NONE) {
+    lw__handles(claim)->joinable = false;
+    if (lw__handles(claim)->next_renewal == LW__NEXT_NONE) {
         lw__claim_event(claim, LW__EV_CANCEL);
         return;
     }
-    claim->next_renewal = LW__NEXT_NONE;
+    lw__handles(claim)->next_renewal = LW__NEXT_NONE;
     lw__renewal_forget(claim);
     lw__claim_event(claim, LW__EV_RELEASE);
 }
@@ -538,20 +539,23 @@ void lw__turns_cancel_wait(struct lw_lock *lock)
 
 static int64_t grant_margin_us(const struct lw__claim *claim)
 {
-    return claim->waiting != NULL ? lw__handle_margin_us(claim->waiting) : 0;
+    return lw__handles(claim)->waiting != NULL
+               ? lw__handle_margin_us(lw__handles(claim)->waiting)
+               : 0;
 }
 
 static void adopted(struct lw__claim *claim, const char *owner)
 {
-    if (claim->waiting != NULL) {
-        (void)snprintf(claim->waiting->extras->owner, LW__OWNER_SIZE, "%s", owner);
+    if (lw__handles(claim)->waiting != NULL) {
+        (void)snprintf(lw__handles(claim)->waiting->extras->owner, LW__OWNER_SIZE, "%s",
+                       owner);
     }
 }
 
 static void not_extended(struct lw__claim *claim, const char *why)
 {
-    if (claim->holder != NULL) {
-        lw__handle_set_error(claim->holder, LW_ECONN, why);
+    if (lw__handles(claim)->holder != NULL) {
+        lw__handle_set_error(lw__handles(claim)->holder, LW_ECONN, why);
     }
 }
 
@@ -559,24 +563,24 @@ static void on_error(struct lw__claim *claim, int status, const char *text)
 {
     struct lw_lock *lock;
 
-    DL_FOREACH2(claim->waiting, lock, turn_next) {
+    DL_FOREACH2(lw__handles(claim)->waiting, lock, turn_next) {
         lw__handle_set_error(lock, status, text);
     }
-    if (claim->holder != NULL) {
-        lw__handle_set_error(claim->holder, status, text);
+    if (lw__handles(claim)->holder != NULL) {
+        lw__handle_set_error(lw__handles(claim)->holder, status, text);
     }
-    if (claim->releasing != NULL) {
-        lw__handle_set_error(claim->releasing, status, text);
+    if (lw__handles(claim)->releasing != NULL) {
+        lw__handle_set_error(lw__handles(claim)->releasing, status, text);
     }
 }
 
 /* After a successful reply, or on a fresh connection. */
 static void clear_error(struct lw__claim *claim)
 {
-    if (!claim->error_reported) {
+    if (!lw__handles(claim)->error_reported) {
         return;
     }
-    claim->error_reported = false;
+    lw__handles(claim)->error_reported = false;
     on_error(claim, LW_OK, "");
 }
 
@@ -586,7 +590,7 @@ static void end_tries_behind(struct lw__claim *claim)
 {
     struct lw_lock *lock, *next;
 
-    DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
+    DL_FOREACH_SAFE2(lw__handles(claim)->waiting, lock, next, turn_next) {
         if (lock->once) {
             lw__handle_stop_waiting(claim, lock);
             end_busy(claim, lock);
@@ -605,17 +609,19 @@ static bool needs_own_lease(const struct lw__claim *claim, const struct lw_lock 
 static void granted(struct lw__claim *claim)
 {
     clear_error(claim);
-    claim->passed_count = 0;
+    lw__handles(claim)->passed_count = 0;
     claim->held.drawn_on = lw__node_connection(claim->name->node);
-    if (claim->waiting == NULL) {
-        claim->joinable = false;
+    if (lw__handles(claim)->waiting == NULL) {
+        lw__handles(claim)->joinable = false;
         lw__claim_event(claim, LW__EV_RELEASE);
-    } else if (claim->machine.fence == 0 && !(claim->waiting->flags & LW_NO_FENCE)) {
+    } else if (claim->machine.fence == 0 &&
+               !(lw__handles(claim)->waiting->flags & LW_NO_FENCE)) {
         /* the handle that requested it wanted no fencing token, and has left */
         lw__claim_event(claim, LW__EV_UNDELIVERED);
     } else {
-        claim->held.lease_short = needs_own_lease(claim, claim->waiting);
-        begin_hold(claim, claim->waiting);
+        lw__handles(claim)->lease_short =
+            needs_own_lease(claim, lw__handles(claim)->waiting);
+        begin_hold(claim, lw__handles(claim)->waiting);
         if (claim->mode->polls) {
             lw__redisson_warn_of_cluster(claim);
             end_tries_behind(claim);
@@ -628,10 +634,10 @@ static void end_tries(struct lw__claim *claim, int status, int error, const char
 {
     struct lw_lock *lock, *next;
 
-    if (claim->once_waiters == 0) {
+    if (lw__handles(claim)->once_waiters == 0) {
         return;
     }
-    DL_FOREACH_SAFE2(claim->waiting, lock, next, turn_next) {
+    DL_FOREACH_SAFE2(lw__handles(claim)->waiting, lock, next, turn_next) {
         if (!lock->once) {
             continue;
         }
@@ -641,8 +647,8 @@ static void end_tries(struct lw__claim *claim, int status, int error, const char
             lock->retry_ms = claim->asking.remaining_ms;
         }
     }
-    if (claim->waiting == NULL) {
-        claim->joinable = false;
+    if (lw__handles(claim)->waiting == NULL) {
+        lw__handles(claim)->joinable = false;
         lw__claim_event(claim, LW__EV_CANCEL);
     }
 }
@@ -651,7 +657,7 @@ static void end_tries(struct lw__claim *claim, int status, int error, const char
  * whatever happens to the queue; others send the limit again. */
 static void note_place(struct lw__claim *claim)
 {
-    struct lw_lock *lock = claim->waiting;
+    struct lw_lock *lock = lw__handles(claim)->waiting;
 
     if (claim->asking.place > 0) {
         lock->queue_limit = 0;
@@ -665,7 +671,7 @@ static void note_place(struct lw__claim *claim)
 
 static void refused(struct lw__claim *claim)
 {
-    const struct lw_lock *lock = claim->waiting;
+    const struct lw_lock *lock = lw__handles(claim)->waiting;
 
     clear_error(claim);
     if (lock != NULL && lock->queue_limit > 0) {
@@ -697,7 +703,7 @@ static void outcome_unknown(struct lw__claim *claim, int status, const char *why
  * be unknown if the limit came while the next attempt is in flight. */
 static void not_released(struct lw__claim *claim)
 {
-    struct lw_lock *lock = claim->releasing;
+    struct lw_lock *lock = lw__handles(claim)->releasing;
     const struct lw_client *client = lw__client_of(claim);
     int64_t quarter_us = (int64_t)client->options.request_timeout_ms * LW__MS / 4;
 
@@ -713,18 +719,18 @@ static void failed(struct lw__claim *claim, int status)
     if (status != LW_EREDIS && status != LW_EINVAL) { /* which have a text */
         clear_error(claim);
     }
-    claim->joinable = false;
+    lw__handles(claim)->joinable = false;
     end_waiters(claim, status);
 }
 
 static void released(struct lw__claim *claim, int status)
 {
-    struct lw_lock *lock = claim->releasing;
+    struct lw_lock *lock = lw__handles(claim)->releasing;
 
     if (status == LW_OK || status == LW_STILLHELD || status == LW_ENOTHELD) {
         clear_error(claim);
     }
-    claim->releasing = NULL;
+    lw__handles(claim)->releasing = NULL;
     if (lock == NULL) {
         return;
     }
@@ -735,14 +741,14 @@ static void released(struct lw__claim *claim, int status)
 
 static void lost(struct lw__claim *claim)
 {
-    struct lw_lock *lock = claim->holder;
+    struct lw_lock *lock = lw__handles(claim)->holder;
 
     clear_error(claim);
     lw__renewal_forget(claim);
     if (lock != NULL && lock->granted) {
         requeue_undelivered(lock);
     } else if (lock != NULL) {
-        claim->holder = NULL;
+        lw__handles(claim)->holder = NULL;
         lock->claim = NULL;
         lw__handle_lose(lock, LW_ENOTHELD);
         lw__renew_call_end_all(lock, LW_ELOST);
@@ -755,12 +761,12 @@ static void lost(struct lw__claim *claim)
  * was sent has left, its lease may be shorter than the next handle's. */
 static void renewed_for_next(struct lw__claim *claim, bool sure)
 {
-    bool may_hand_over = sure && claim->next_renewal != LW__NEXT_LEFT;
+    bool may_hand_over = sure && lw__handles(claim)->next_renewal != LW__NEXT_LEFT;
 
-    claim->next_renewal = LW__NEXT_NONE;
-    if (may_hand_over && may_hand_over_locally(claim, claim->waiting)) {
+    lw__handles(claim)->next_renewal = LW__NEXT_NONE;
+    if (may_hand_over && may_hand_over_locally(claim, lw__handles(claim)->waiting)) {
         claim->holds->stats->passed++;
-        begin_hold(claim, claim->waiting);
+        begin_hold(claim, lw__handles(claim)->waiting);
         return;
     }
     lw__renewal_forget(claim);
@@ -774,11 +780,12 @@ static void renewed(struct lw__claim *claim, bool sure)
     }
     if (sure) {
         clear_error(claim);
+        lw__handles(claim)->lease_short = false;
     }
-    if (claim->holder != NULL && sure) {
-        lw__handle_arm_loss(claim->holder);
+    if (lw__handles(claim)->holder != NULL && sure) {
+        lw__handle_arm_loss(lw__handles(claim)->holder);
         lw__renewal_plan(claim);
-    } else if (claim->next_renewal != LW__NEXT_NONE) {
+    } else if (lw__handles(claim)->next_renewal != LW__NEXT_NONE) {
         renewed_for_next(claim, sure);
     }
 }
@@ -786,14 +793,14 @@ static void renewed(struct lw__claim *claim, bool sure)
 static void ended(struct lw__claim *claim)
 {
     struct lw_client *client = lw__client_of(claim);
-    struct lw_lock *holder = claim->holder;
+    struct lw_lock *holder = lw__handles(claim)->holder;
 
     if (holder != NULL) {
         holder->claim = NULL;
         if (holder->later == LW__LATER_WHEN_GONE && !lw__timer_is_set(&holder->timer)) {
             lw__notify_lock(holder, LW__NOTICE_LATER, LW_OK);
         }
-        claim->holder = NULL;
+        lw__handles(claim)->holder = NULL;
     }
     released(claim, LW_EUNKNOWN); /* if a handle's release is still pending */
     requeue_waiters(claim);

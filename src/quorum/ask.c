@@ -227,13 +227,14 @@ static void ask(struct lw__vote *vote, bool waits)
  * requested again, would extend. */
 static bool renews(const struct lw__claim *claim)
 {
-    return claim->holder == NULL || !(claim->holder->flags & LW_NO_RENEW);
+    return lw__handles(claim)->holder == NULL ||
+           !(lw__handles(claim)->holder->flags & LW_NO_RENEW);
 }
 
 void lw__quorum_ask_all(struct lw__votes *votes)
 {
     struct lw__claim *claim = votes->claim;
-    bool waits = claim->holder != NULL || lw__handles_want_place(claim);
+    bool waits = lw__handles(claim)->holder != NULL || lw__handles_want_place(claim);
     int64_t now = lw__now_us();
 
     if (lw__claim_first_handle(claim) == NULL || lw__client_of(claim)->closing) {
@@ -326,7 +327,7 @@ void lw__quorum_ask_match(struct lw__claim *claim)
         struct lw__vote *vote = &votes->vote[i];
 
         if (vote->lock != NULL && vote->lock->claim != NULL && !vote->lost) {
-            match(vote, first, claim->holder != NULL);
+            match(vote, first, lw__handles(claim)->holder != NULL);
         }
     }
 }

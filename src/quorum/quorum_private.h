@@ -118,7 +118,8 @@ static inline bool lw__vote_is_live(const struct lw__vote *vote)
 
 static inline const struct lw_lock *lw__claim_first_handle(const struct lw__claim *claim)
 {
-    return claim->holder != NULL ? claim->holder : claim->waiting;
+    return lw__handles(claim)->holder != NULL ? lw__handles(claim)->holder
+                                              : lw__handles(claim)->waiting;
 }
 
 /* Has the votes counted, later in this turn of the loop. */

@@ -168,7 +168,9 @@ static bool grant(struct lw__votes *votes)
     int64_t deadline = lw__quorum_fence_agree(votes, fence, fence + LW__QUORUM_FENCES - 1,
                                               &last),
             lease;
-    int64_t least = claim->waiting != NULL ? lw__handle_margin_us(claim->waiting) : 0;
+    int64_t least = lw__handles(claim)->waiting != NULL
+                        ? lw__handle_margin_us(lw__handles(claim)->waiting)
+                        : 0;
 
     if (deadline == 0) {
         return false;
@@ -283,14 +285,14 @@ static void count_renewals(struct lw__votes *votes)
              : refused > lw__votes_count(votes) - lw__votes_majority(votes) ? LW_EREDIS
                                                                             : LW_ECONN;
     votes->renewing = false;
-    if (status != LW_OK && claim->holder != NULL) {
+    if (status != LW_OK && lw__handles(claim)->holder != NULL) {
         char why[LW_WHY_SIZE];
 
         explain(votes, why);
-        lw__handle_set_error(claim->holder, status, why);
+        lw__handle_set_error(lw__handles(claim)->holder, status, why);
     }
-    finish_calls(claim->holder, status);
-    if (claim->holder == NULL) {
+    finish_calls(lw__handles(claim)->holder, status);
+    if (lw__handles(claim)->holder == NULL) {
         claim->holds->events->renewed(claim, status == LW_OK);
     }
 }
@@ -329,7 +331,7 @@ static void lose(struct lw__votes *votes)
     lw__claim_step(claim, &input);
     /* A holder finds the new deadline. Without one the votes were renewed for the next.
      */
-    claim->holds->events->renewed(claim, claim->holder != NULL);
+    claim->holds->events->renewed(claim, lw__handles(claim)->holder != NULL);
 }
 
 /* Returns the deadline of a majority of the live votes, 0 if fewer are live. */
@@ -370,7 +372,7 @@ static void count_held(struct lw__votes *votes)
     lw__quorum_ask_match(claim);
     if (input.voted.deadline_us != before) {
         lw__claim_step(claim, &input);
-        if (claim->holder != NULL) {
+        if (lw__handles(claim)->holder != NULL) {
             claim->holds->events->renewed(claim, true);
         }
     }
@@ -540,8 +542,8 @@ static void stepped(struct lw__claim *claim, unsigned actions)
         lw__votes_changed(votes);
     } else if (actions & (LW__SEND_TRY | LW__SEND_ACQUIRE)) {
         if (votes->floor != 0) { /* numbers of an earlier grant were used */
-            votes->floor += claim->passed_count;
-            claim->passed_count = 0;
+            votes->floor += lw__handles(claim)->passed_count;
+            lw__handles(claim)->passed_count = 0;
         }
         votes->asks = true;
         for (unsigned i = 0; i < lw__votes_count(votes); i++) {
