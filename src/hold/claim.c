@@ -925,34 +925,30 @@ static bool fast_release_replied(struct lw__command *command,
 
 /* ---- sending ---- */
 
-static const struct lw__command_type try_type = {encode_try, try_replied, try_no_reply,
-                                                 .priority = LW__PRIORITY_NEW,
-                                                 .noscript_is_error = true};
-static const struct lw__command_type acquire_types[LW__PRIORITIES] = {
-    [LW__PRIORITY_RENEW] = {encode_acquire, acquire_replied, lw__claim_no_reply,
-                            .priority = LW__PRIORITY_RENEW},
-    [LW__PRIORITY_RETRY] = {encode_acquire, acquire_replied, lw__claim_no_reply,
-                            .priority = LW__PRIORITY_RETRY},
-    [LW__PRIORITY_NEW] = {encode_acquire, acquire_replied, lw__claim_no_reply,
-                          .priority = LW__PRIORITY_NEW},
-};
+static const struct lw__command_type try_type = {
+    encode_try, try_replied, .failed = try_no_reply, .noscript_is_error = true};
+static const struct lw__command_type acquire_type = {encode_acquire, acquire_replied,
+                                                     .failed = lw__claim_no_reply};
+static const struct lw__command_type adopt_type = {encode_adopt, adopt_replied,
+                                                   .failed = lw__claim_no_reply};
 static const struct lw__command_type fast_release_type = {
-    encode_fast_release, fast_release_replied, lw__claim_no_reply,
-    .priority = LW__PRIORITY_RENEW, .one_key = true};
-/* Its lease is running, so that it is as urgent as a renewal. */
-static const struct lw__command_type adopt_type = {
-    encode_adopt, adopt_replied, lw__claim_no_reply, .priority = LW__PRIORITY_RENEW};
-static const struct lw__command_type detach_type = {
-    encode_detach, detach_replied, lw__claim_no_reply, .priority = LW__PRIORITY_RENEW};
-static const struct lw__command_type release_type = {
-    encode_release, release_replied, lw__claim_no_reply, .priority = LW__PRIORITY_RENEW};
+    encode_fast_release, fast_release_replied, .failed = lw__claim_no_reply};
+static const struct lw__command_type detach_type = {encode_detach, detach_replied,
+                                                    .failed = lw__claim_no_reply};
+static const struct lw__command_type release_type = {encode_release, release_replied,
+                                                     .failed = lw__claim_no_reply};
 static const struct lw__command_type short_release_type = {
-    encode_short_release, release_replied, lw__claim_no_reply,
-    .priority = LW__PRIORITY_RENEW};
+    encode_short_release, release_replied, .failed = lw__claim_no_reply};
 
-static enum lw__priority priority_of(const struct lw__claim *claim)
+/* The lease of a hold that is adopted is running, so that it is as urgent as a renewal.
+ */
+static enum lw__priority priority_of(const struct lw__claim *claim,
+                                     const struct lw__command_type *type)
 {
-    if (claim->machine.maybe_held) {
+    if (type == &try_type) {
+        return LW__PRIORITY_NEW;
+    }
+    if (type != &acquire_type || claim->machine.maybe_held) {
         return LW__PRIORITY_RENEW;
     }
     return claim->machine.ticket >= 0 ? LW__PRIORITY_RETRY : LW__PRIORITY_NEW;
@@ -1036,14 +1032,15 @@ static void send_wanted(struct lw__claim *claim, unsigned actions, int64_t now_u
     } else if (actions & LW__SEND_TRY) {
         type = &try_type;
     } else {
-        type = &acquire_types[priority_of(claim)];
+        type = &acquire_type;
     }
     if (type == &try_type) {
         claim->try = LW__TRY_IN_FLIGHT;
     } else if (claim->try == LW__TRY_WON) {
         claim->try = LW__TRY_OVER;
     }
-    if (!lw__node_send(node, &claim->command, type)) {
+    if (!lw__node_send(node, &claim->command, type, priority_of(claim, type),
+                       type == &fast_release_type)) {
         claim->try = claim->try == LW__TRY_IN_FLIGHT ? LW__TRY_NONE : claim->try;
         outcome_unknown(claim, LW_ECONN, "", false);
     }

@@ -25,9 +25,10 @@
 #define POLL_MS 50
 #define PLACE 3
 
-static bool send_command(struct lw__claim *claim, const struct lw__command_type *type)
+static bool send_command(struct lw__claim *claim, const struct lw__command_type *type,
+                         enum lw__priority priority)
 {
-    return lw__node_send(claim->name->node, &claim->command, type);
+    return lw__node_send(claim->name->node, &claim->command, type, priority, true);
 }
 
 /* ---- acquiring ---- */
@@ -68,8 +69,7 @@ static bool fence_answered(struct lw__command *command, const struct lw__reply *
 }
 
 static const struct lw__command_type fence_type = {encode_fence, fence_answered,
-                                                   fence_not_answered, LW__PRIORITY_RENEW,
-                                                   .one_key = true};
+                                                   .failed = fence_not_answered};
 
 /* The name is ours, by a command that was sent at sent_us. */
 static void name_acquired(struct lw__claim *claim, int64_t sent_us)
@@ -80,7 +80,7 @@ static void name_acquired(struct lw__claim *claim, int64_t sent_us)
     }
     claim->asking.sent_us = sent_us;
     claim->asking.server_us = 0;
-    if (!send_command(claim, &fence_type)) {
+    if (!send_command(claim, &fence_type, LW__PRIORITY_RENEW)) {
         lw__claim_no_reply(&claim->command, "", true);
     }
 }
@@ -140,8 +140,7 @@ static bool extend_answered(struct lw__command *command, const struct lw__reply 
 }
 
 static const struct lw__command_type extend_type = {encode_extend, extend_answered,
-                                                    lw__claim_no_reply,
-                                                    LW__PRIORITY_RENEW, .one_key = true};
+                                                    .failed = lw__claim_no_reply};
 
 static bool set_answered(struct lw__command *command, const struct lw__reply *reply)
 {
@@ -151,7 +150,8 @@ static bool set_answered(struct lw__command *command, const struct lw__reply *re
     if (type == LW__REPLY_ERROR) {
         lw__claim_error_reply(claim, reply);
     } else if (type == LW__REPLY_NIL) {
-        if (!claim->machine.maybe_in_redis || !send_command(claim, &extend_type)) {
+        if (!claim->machine.maybe_in_redis ||
+            !send_command(claim, &extend_type, LW__PRIORITY_RENEW)) {
             refused(claim);
         }
     } else if (type != LW__REPLY_STATUS ||
@@ -163,14 +163,14 @@ static bool set_answered(struct lw__command *command, const struct lw__reply *re
     return true;
 }
 
-static const struct lw__command_type set_type = {
-    encode_set, set_answered, lw__claim_no_reply, LW__PRIORITY_NEW, .one_key = true};
+static const struct lw__command_type set_type = {encode_set, set_answered,
+                                                 .failed = lw__claim_no_reply};
 
 /* There is no previous token to release, since a cluster has no turns. */
 static bool acquire(struct lw__claim *claim, const char *error)
 {
     return lw__classify_moving(error) && claim->mode->plain_set &&
-           !claim->machine.unwanted && send_command(claim, &set_type);
+           !claim->machine.unwanted && send_command(claim, &set_type, LW__PRIORITY_NEW);
 }
 
 /* ---- releasing ---- */
@@ -206,8 +206,7 @@ static bool release_answered(struct lw__command *command, const struct lw__reply
 }
 
 static const struct lw__command_type release_type = {encode_release, release_answered,
-                                                     lw__claim_no_reply,
-                                                     LW__PRIORITY_RENEW, .one_key = true};
+                                                     .failed = lw__claim_no_reply};
 
 static void encode_detach(struct lw__command *command, struct lw__buffer *out)
 {
@@ -226,13 +225,13 @@ static bool detach_answered(struct lw__command *command, const struct lw__reply 
 }
 
 static const struct lw__command_type detach_type = {encode_detach, detach_answered,
-                                                    lw__claim_no_reply,
-                                                    LW__PRIORITY_RENEW, .one_key = true};
+                                                    .failed = lw__claim_no_reply};
 
 static bool release(struct lw__claim *claim, const char *error)
 {
     return lw__classify_moving(error) &&
-           send_command(claim, lw__claim_stays(claim) ? &detach_type : &release_type);
+           send_command(claim, lw__claim_stays(claim) ? &detach_type : &release_type,
+                        LW__PRIORITY_RENEW);
 }
 
 const struct lw__one_key_ops lw__claim_migrating_ops = {acquire, release};

@@ -229,7 +229,7 @@ static void encode_batch(struct lw__command *command, struct lw__buffer *out)
         count++;
     }
     batch->count = count;
-    if (batch->mode->rw && command->type->one_key && count == 1) {
+    if (batch->mode->rw && command->request.one_key && count == 1) {
         lw__encode_rw_keepalive(out, lw__command_evals(command), args);
         return;
     }
@@ -323,7 +323,7 @@ static void report_error(struct lw__batch *batch, const char *error)
  * the server executes only commands of one key. Returns false for any other error. */
 static bool split_batch(struct lw__batch *batch, const char *error)
 {
-    if (batch->command.type->one_key || !lw__classify_moving(error)) {
+    if (batch->command.request.one_key || !lw__classify_moving(error)) {
         return false;
     }
     for (unsigned i = 0; i < batch->count; i++) {
@@ -369,11 +369,8 @@ static bool batch_answered(struct lw__command *command, const struct lw__reply *
     return true;
 }
 
-static const struct lw__command_type batch_type = {
-    encode_batch, batch_answered, batch_failed, .priority = LW__PRIORITY_RENEW};
-
-static const struct lw__command_type batch_one_key_type = {
-    encode_batch, batch_answered, batch_failed, LW__PRIORITY_RENEW, .one_key = true};
+static const struct lw__command_type batch_type = {encode_batch, batch_answered,
+                                                   .failed = batch_failed};
 
 /* Returns true if the batch can go by a command of one key. For a read-write lock that
  * command does not serve the queue, so that it is used only while the slot is migrating.
@@ -476,8 +473,8 @@ static void send_due(void *arg)
         }
         fill_batch(batch, now);
         full_batches = batch->count == BATCH ? full_batches + 1 : BATCHES_AT_ONCE;
-        if (!lw__node_send(batch->node, &batch->command,
-                           has_one_key(batch) ? &batch_one_key_type : &batch_type)) {
+        if (!lw__node_send(batch->node, &batch->command, &batch_type, LW__PRIORITY_RENEW,
+                           has_one_key(batch))) {
             batch_failed(&batch->command, "", false);
         }
     }

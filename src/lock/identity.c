@@ -72,11 +72,11 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 
 static void send_text(struct lw_client *client)
 {
-    static const struct lw__command_type type = {
-        encode_text, replied, failed, .priority = LW__PRIORITY_NEW, .one_key = true};
+    static const struct lw__command_type type = {encode_text, replied, .failed = failed};
 
     if (client->identity.command.request.prev == NULL) {
-        (void)lw__node_send(node_of(client), &client->identity.command, &type);
+        (void)lw__node_send(node_of(client), &client->identity.command, &type,
+                            LW__PRIORITY_NEW, true);
     }
 }
 

@@ -42,7 +42,7 @@ static void encode_call(struct lw__command *command, struct lw__buffer *out)
         call->lease_ms = left < LW__MS ? 1 : (uint32_t)(left / LW__MS);
     }
     args.lease_ms = call->lease_ms;
-    if (claim->mode->rw && command->type->one_key) {
+    if (claim->mode->rw && command->request.one_key) {
         lw__encode_rw_keepalive(out, lw__command_evals(command), &args);
         return;
     }
@@ -58,16 +58,16 @@ static void call_failed(struct lw__command *command, const char *why, bool sent)
     lw__notify_renewed(call, LW_ECONN);
 }
 
-static const struct lw__command_type call_one_key_type;
+static bool send_call(struct lw__renew_call *call, bool one_key);
 
 /* If the slot is migrating, sends the command again for the lock's key alone. */
 static void call_refused(struct lw__renew_call *call, const char *error)
 {
     char why[LW_WHY_SIZE];
 
-    if (!call->command.type->one_key && lw__classify_moving(error)) {
+    if (!call->command.request.one_key && lw__classify_moving(error)) {
         call->lock->name->slot_migrating = true;
-        if (lw__node_send(call->lock->name->node, &call->command, &call_one_key_type)) {
+        if (send_call(call, true)) {
             return;
         }
     }
@@ -96,11 +96,14 @@ static bool call_answered(struct lw__command *command, const struct lw__reply *r
     return true;
 }
 
-static const struct lw__command_type call_type = {encode_call, call_answered, call_failed,
-                                                  .priority = LW__PRIORITY_RENEW};
+static bool send_call(struct lw__renew_call *call, bool one_key)
+{
+    static const struct lw__command_type type = {encode_call, call_answered,
+                                                 .failed = call_failed};
 
-static const struct lw__command_type call_one_key_type = {
-    encode_call, call_answered, call_failed, LW__PRIORITY_RENEW, .one_key = true};
+    return lw__node_send(call->lock->name->node, &call->command, &type,
+                         LW__PRIORITY_RENEW, one_key);
+}
 
 int lw__renew_call_start(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
                          void *arg)
@@ -124,8 +127,7 @@ int lw__renew_call_start(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *do
         if (!lock->client->holds.votes->renew(lock->claim, lease_ms)) {
             lw__notify_renewed(call, LW_ECONN);
         }
-    } else if (!lw__node_send(lock->name->node, &call->command,
-                              lock->mode->rw ? &call_type : &call_one_key_type)) {
+    } else if (!send_call(call, !lock->mode->rw)) {
         lw__notify_renewed(call, LW_ECONN);
     }
     return 0;

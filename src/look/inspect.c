@@ -68,7 +68,7 @@ static void finish_unsent(struct lw__inspect_call *call, const struct lw__node *
 static void send_or_finish(struct lw__inspect_call *call,
                            const struct lw__command_type *type)
 {
-    if (!lw__node_send_early(node_of(call), &call->command, type)) {
+    if (!lw__node_send_early(node_of(call), &call->command, type, call->one_key)) {
         finish_unsent(call, node_of(call), lw__node_reason(node_of(call)));
     }
 }
@@ -96,15 +96,14 @@ static bool end_on_error(struct lw__inspect_call *call, const struct lw__reply *
 
 /* Sends the command again for the name's own key alone, if the reply refuses a script of
  * several keys because the slot is migrating. Returns true if it does. */
-static bool retry_one_key(struct lw__inspect_call *call, const struct lw__reply *reply,
-                          const struct lw__command_type *one_key)
+static bool retry_one_key(struct lw__inspect_call *call, const struct lw__reply *reply)
 {
     if (call->one_key || lw__reply_type(reply) != LW__REPLY_ERROR ||
         !lw__classify_moving(lw__reply_text(reply, NULL))) {
         return false;
     }
     call->one_key = true;
-    send_or_finish(call, one_key);
+    send_or_finish(call, call->command.type);
     return true;
 }
 
@@ -139,7 +138,7 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 }
 
 static const struct lw__command_type identities_type = {
-    encode_identities, identities_replied, failed, .priority = LW__PRIORITY_NEW};
+    encode_identities, identities_replied, .failed = failed};
 
 /* In a cluster each identity is in a slot of its own, and requested by itself. */
 static void encode_identity(struct lw__command *command, struct lw__buffer *out)
@@ -173,8 +172,7 @@ static void identity_failed(struct lw__command *command, const char *why, bool s
 }
 
 static const struct lw__command_type identity_type = {encode_identity, identity_replied,
-                                                      identity_failed, LW__PRIORITY_NEW,
-                                                      .one_key = true};
+                                                      .failed = identity_failed};
 
 static void request_next_identity(struct lw__inspect_call *call)
 {
@@ -185,7 +183,7 @@ static void request_next_identity(struct lw__inspect_call *call)
     for (; call->naming < count; call->naming++) {
         lw__format_client(uuids[call->naming], key);
         if (lw__node_send_early(lw__route_find(call->client->route, key, NULL),
-                                &call->command, &identity_type)) {
+                                &call->command, &identity_type, true)) {
             return;
         }
     }
@@ -243,14 +241,14 @@ static void hint_failed(struct lw__command *command, const char *why, bool sent)
     break_next(call_of(command));
 }
 
-static const struct lw__command_type hint_type = {encode_hint, hint_replied, hint_failed,
-                                                  LW__PRIORITY_NEW, .one_key = true};
+static const struct lw__command_type hint_type = {encode_hint, hint_replied,
+                                                  .failed = hint_failed};
 
 static void send_hint(struct lw__inspect_call *call, size_t holder)
 {
     call->hinted = holder;
     if (!lw__format_is_token(call->look.entries[holder].token) ||
-        !lw__node_send_early(node_of(call), &call->command, &hint_type)) {
+        !lw__node_send_early(node_of(call), &call->command, &hint_type, true)) {
         break_next(call);
     }
 }
@@ -268,20 +266,13 @@ static bool decode_broken(const struct lw__inspect_call *call,
     return valid;
 }
 
-static void break_failed(struct lw__command *command, const char *why, bool sent);
-static bool break_replied(struct lw__command *command, const struct lw__reply *reply);
-
-static const struct lw__command_type break_one_key_type = {
-    encode_break, break_replied, break_failed, LW__PRIORITY_NEW, .one_key = true};
-
 static bool break_replied(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__inspect_call *call = call_of(command);
     size_t holder = call->breaking;
     struct lw__released released;
 
-    if (retry_one_key(call, reply, &break_one_key_type) ||
-        end_on_error(call, reply, true)) {
+    if (retry_one_key(call, reply) || end_on_error(call, reply, true)) {
         return true;
     }
     if (!decode_broken(call, reply, &released)) {
@@ -310,8 +301,8 @@ static void break_failed(struct lw__command *command, const char *why, bool sent
     }
 }
 
-static const struct lw__command_type break_type = {
-    encode_break, break_replied, break_failed, .priority = LW__PRIORITY_NEW};
+static const struct lw__command_type break_type = {encode_break, break_replied,
+                                                   .failed = break_failed};
 
 /* Returns true if the call is to break this holder. The empty token in a read-write lock
  * represents all that are too long to be reported (inspect.lua): only NULL selects it. */
@@ -334,7 +325,7 @@ static void break_next(struct lw__inspect_call *call)
         call->breaking++;
     }
     if (call->breaking < found->holder_count) {
-        send_or_finish(call, call->one_key ? &break_one_key_type : &break_type);
+        send_or_finish(call, &break_type);
     } else if (call->any_broken) {
         finish(call, LW_OK, "");
     } else if (*found->stranger) {
@@ -357,11 +348,6 @@ static void encode_inspect(struct lw__command *command, struct lw__buffer *out)
                        call->broken != NULL ? 0 : LW__INSPECT_WAITERS);
 }
 
-static bool inspect_replied(struct lw__command *command, const struct lw__reply *reply);
-
-static const struct lw__command_type inspect_one_key_type = {
-    encode_inspect, inspect_replied, failed, LW__PRIORITY_NEW, .one_key = true};
-
 static bool inspect_replied(struct lw__command *command, const struct lw__reply *reply)
 {
     struct lw__inspect_call *call = call_of(command);
@@ -370,8 +356,7 @@ static bool inspect_replied(struct lw__command *command, const struct lw__reply 
 
     lw__node_endpoint(lw__node_of_command(command), call->server);
     call->look.found.server = call->server;
-    if (retry_one_key(call, reply, &inspect_one_key_type) ||
-        end_on_error(call, reply, false)) {
+    if (retry_one_key(call, reply) || end_on_error(call, reply, false)) {
         return true;
     }
     status = lw__inspect_reply_read(&call->look, reply);
@@ -392,8 +377,8 @@ static bool inspect_replied(struct lw__command *command, const struct lw__reply 
     return true;
 }
 
-static const struct lw__command_type inspect_type = {
-    encode_inspect, inspect_replied, failed, .priority = LW__PRIORITY_NEW};
+static const struct lw__command_type inspect_type = {encode_inspect, inspect_replied,
+                                                     .failed = failed};
 
 /* ---- calls ---- */
 

@@ -225,12 +225,12 @@ static void step_failed(struct lw__command *command, const char *why, bool sent)
            sent ? LW_ECONN : lw__node_error(lw__node_of_command(command)), why);
 }
 
-static const struct lw__command_type step_type = {encode_step, step_replied, step_failed,
-                                                  LW__PRIORITY_NEW, .node_bound = true};
+static const struct lw__command_type step_type = {
+    encode_step, step_replied, .failed = step_failed, .node_bound = true};
 
 static void send_step(struct lw__list *list, struct lw__node *node)
 {
-    if (!lw__node_send_early(node, &list->command, &step_type)) {
+    if (!lw__node_send_early(node, &list->command, &step_type, false)) {
         finish(list, lw__node_error(node), lw__node_reason(node));
     }
 }

@@ -62,14 +62,15 @@ static void raise_failed(struct lw__command *command, const char *why, bool sent
 
 static void raise_fence(struct lw__vote *vote, uint64_t number)
 {
-    static const struct lw__command_type type = {encode_raise, raised, raise_failed,
-                                                 .priority = LW__PRIORITY_RENEW};
+    static const struct lw__command_type type = {encode_raise, raised,
+                                                 .failed = raise_failed};
 
     if (vote->raise.request.prev == NULL && lw__vote_is_up(vote) &&
         number < LW__FENCE_END) {
         vote->raising_to = number;
         vote->token = lw__claim_token(vote->lock->claim);
-        (void)lw__node_send(lw__vote_node(vote), &vote->raise, &type);
+        (void)lw__node_send(lw__vote_node(vote), &vote->raise, &type, LW__PRIORITY_RENEW,
+                            false);
     }
 }
 

@@ -44,7 +44,6 @@
 #include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/cluster_parse.h"
-#include "redis/command.h"
 #include "redis/node_table.h"
 #include "redis/reply.h"
 #include "redis/slot.h"

@@ -36,9 +36,7 @@ struct lw__command_type {
     /* There will be no reply. `sent`: the command may have been executed. NULL if the
      * owner learns of it otherwise. */
     void (*failed)(struct lw__command *command, const char *why, bool sent);
-    enum lw__priority priority;
     bool node_bound; /* about this node, never redirected to another one */
-    bool one_key;    /* has a single key, so that ASK can be followed */
     /* NOSCRIPT goes to `on_reply` as any other error, and the command is not sent again:
      * the error does not concern its first reply. */
     bool noscript_is_error;

@@ -39,7 +39,8 @@ struct lw__request {
     uint8_t expected; /* replies outstanding, 1 or 2; 0 when the last one is passed on */
     /* For the sender; the link does not use them. */
     bool eval : 1, first_reply_seen : 1, redirected : 1, asking : 1, seeds_fence : 1;
-    uint8_t hops;
+    bool one_key : 1; /* lw__node_send */
+    uint8_t hops, priority;
 };
 
 struct lw__link_options {

@@ -137,12 +137,11 @@ static bool count_replied(struct lw__command *command, const struct lw__reply *r
 
 static void count_subscribers(struct lw__node *node)
 {
-    static const struct lw__command_type type = {encode_count, count_replied, NULL,
-                                                 .priority = LW__PRIORITY_RENEW};
+    static const struct lw__command_type type = {encode_count, .on_reply = count_replied};
 
     if (node->binding != LW__UNSUBSCRIBED && node->count.request.prev == NULL &&
         !node->count_forbidden && node->commands.state == LW__SESSION_READY) {
-        lw__node_submit(node, &node->count, &type);
+        lw__node_send_own(node, &node->count, &type);
     }
 }
 

@@ -9,6 +9,7 @@
 #ifndef LW_NODE_H
 #define LW_NODE_H
 #include "redis/classify.h"
+#include "redis/command.h"
 #include "redis/encode.h"
 #include "redis/sentinel.h"
 #include "redis/session.h"
@@ -18,8 +19,6 @@
 #include <stdint.h>
 
 struct lw__buffer;
-struct lw__command;
-struct lw__command_type;
 struct lw__node;
 struct lw__redirect;
 struct lw__reply;
@@ -200,13 +199,15 @@ void lw__node_disable_fast_release(struct lw__node *node);
 /* ---- commands ---- */
 
 /* Sends the command now, or as soon as fewer than max_inflight are outstanding and none
- * of an earlier priority waits. Returns false, without any effect, if the node is down.
- */
+ * of an earlier priority waits. `one_key`: it has a single key, so that ASK can be
+ * followed. Returns false, without any effect, if the node is down. */
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
-                   const struct lw__command_type *type);
-/* Does the same; if a cluster's node is about to come up the command waits for that. */
+                   const struct lw__command_type *type, enum lw__priority priority,
+                   bool one_key);
+/* Does the same with LW__PRIORITY_NEW; if a cluster's node is about to come up the
+ * command waits for that. */
 bool lw__node_send_early(struct lw__node *node, struct lw__command *command,
-                         const struct lw__command_type *type);
+                         const struct lw__command_type *type, bool one_key);
 /* Forgets a command that was sent or waits; its reply is ignored. */
 void lw__node_forget(struct lw__command *command);
 /* Returns the node to which the command was sent last. */

@@ -259,15 +259,15 @@ static bool seeded(struct lw__command *command, const struct lw__reply *reply)
     return true;
 }
 
-static const struct lw__command_type seed_type = {encode_seed, seeded, NULL,
-                                                  LW__PRIORITY_RENEW, .node_bound = true};
+static const struct lw__command_type seed_type = {encode_seed, seeded,
+                                                  .node_bound = true};
 
 void lw__node_seed_fence(struct lw__node *node)
 {
     if (node->seed.request.prev != NULL || node->commands.state != LW__SESSION_READY) {
         return;
     }
-    lw__node_submit(node, &node->seed, &seed_type);
+    lw__node_send_own(node, &node->seed, &seed_type);
 }
 
 /* Heartbeats extend the counter, which expires a day after the last one. They also give a
@@ -291,13 +291,13 @@ static bool extended(struct lw__command *command, const struct lw__reply *reply)
     return true;
 }
 
-static const struct lw__command_type extend_type = {
-    encode_extend, extended, NULL, LW__PRIORITY_RENEW, .node_bound = true};
+static const struct lw__command_type extend_type = {encode_extend, extended,
+                                                    .node_bound = true};
 
 void lw__node_extend_fence(struct lw__node *node)
 {
     if (node->extend.request.prev == NULL) {
-        lw__node_submit(node, &node->extend, &extend_type);
+        lw__node_send_own(node, &node->extend, &extend_type);
     }
 }
 

@@ -319,14 +319,14 @@ static bool question_replied(struct lw__command *command, const struct lw__reply
     return true;
 }
 
-static const struct lw__command_type question_type = {
-    encode_question, question_replied, NULL, LW__PRIORITY_RENEW, .node_bound = true};
+static const struct lw__command_type question_type = {encode_question, question_replied,
+                                                      .node_bound = true};
 
 static void ask_again(struct lw__node *node)
 {
     if (node->commands.state == LW__SESSION_READY &&
         node->question.request.prev == NULL) {
-        lw__node_submit(node, &node->question, &question_type);
+        lw__node_send_own(node, &node->question, &question_type);
     }
 }
 
@@ -353,7 +353,7 @@ void lw__node_guard_start(struct lw__node *node)
                                  "ids, by which the guard identifies a server");
         return;
     }
-    lw__node_submit(node, &node->question, &question_type);
+    lw__node_send_own(node, &node->question, &question_type);
 }
 
 void lw__node_guard_heartbeat(struct lw__node *node)

@@ -5,7 +5,6 @@
 #include "base/buffer.h"
 #include "lockwire.h"
 #include "redis/cluster_parse.h"
-#include "redis/command.h"
 #include "redis/format.h"
 #include "redis/listener.h"
 #include "redis/node.h"
@@ -109,9 +108,10 @@ struct lw__node {
 
 /* node_send.c */
 void lw__node_send_init(struct lw__node *node);
-/* Sends the command now, or as soon as there is room; also before the node is up. */
-void lw__node_submit(struct lw__node *node, struct lw__command *command,
-                     const struct lw__command_type *type);
+/* Sends a command of the node itself now, or as soon as there is room; also before the
+ * node is up. */
+void lw__node_send_own(struct lw__node *node, struct lw__command *command,
+                       const struct lw__command_type *type);
 /* A reply has come, or none is awaited any more: sends what waits. */
 void lw__node_make_room(void *arg);
 

@@ -32,7 +32,7 @@
 static struct lw__send_queue *queue_of(struct lw__backlog *backlog,
                                        const struct lw__command *command)
 {
-    return &backlog->queues[command->type->priority];
+    return &backlog->queues[command->request.priority];
 }
 
 static void init_backlog(struct lw__backlog *backlog)
@@ -152,21 +152,30 @@ static void pump(void *arg)
     }
 }
 
-void lw__node_submit(struct lw__node *node, struct lw__command *command,
-                     const struct lw__command_type *type)
+static void submit(struct lw__node *node, struct lw__command *command,
+                   const struct lw__command_type *type, enum lw__priority priority,
+                   bool one_key)
 {
     command->request.type = &node->request_type;
     command->request.sent_us = 0;
     command->type = type;
     command->request.eval = command->request.first_reply_seen = false;
     command->request.redirected = command->request.asking = false;
+    command->request.one_key = one_key;
     command->request.hops = 0;
+    command->request.priority = (uint8_t)priority;
     if (!has_room(node) ||
-        (node->backlog.count > 0 && next_of(&node->backlog, type->priority) != NULL)) {
+        (node->backlog.count > 0 && next_of(&node->backlog, priority) != NULL)) {
         push(&node->backlog, command, false);
     } else {
         send_now(node, command);
     }
+}
+
+void lw__node_send_own(struct lw__node *node, struct lw__command *command,
+                       const struct lw__command_type *type)
+{
+    submit(node, command, type, LW__PRIORITY_RENEW, false);
 }
 
 void lw__node_send_redirected(struct lw__node *node, struct lw__command *command,
@@ -229,7 +238,7 @@ static bool is_redirect(const struct lw__command *command, const struct lw__repl
 
     return lw__reply_type(reply) == LW__REPLY_ERROR &&
            lw__cluster_parse_redirect(text, strlen(text), ret) &&
-           (!ret->ask || command->type->one_key);
+           (!ret->ask || command->request.one_key);
 }
 
 /* A command that is about the node itself stays there, but MOVED says that the node is no
@@ -361,12 +370,13 @@ static void failed(struct lw__request *request, const char *why)
 }
 
 bool lw__node_send(struct lw__node *node, struct lw__command *command,
-                   const struct lw__command_type *type)
+                   const struct lw__command_type *type, enum lw__priority priority,
+                   bool one_key)
 {
     if (!node->up || node->options.inert) {
         return false;
     }
-    lw__node_submit(node, command, type);
+    submit(node, command, type, priority, one_key);
     return true;
 }
 
@@ -380,12 +390,12 @@ static bool comes_up(const struct lw__node *node)
 }
 
 bool lw__node_send_early(struct lw__node *node, struct lw__command *command,
-                         const struct lw__command_type *type)
+                         const struct lw__command_type *type, bool one_key)
 {
     if (!node->up && !(node->options.clustered && comes_up(node))) {
         return false;
     }
-    lw__node_submit(node, command, type);
+    submit(node, command, type, LW__PRIORITY_NEW, one_key);
     return true;
 }
 

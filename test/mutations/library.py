@@ -52,8 +52,8 @@ SESSION_UNIT_MUTATIONS = [
 CLAIMS_UNIT = 'test/unit/unit_cluster_claims'
 CLAIMS_UNIT_MUTATIONS = [
     ('whose name it is already is not asked',
-     ('src/hold', 'if (!claim->machine.maybe_in_redis || !send_command(claim, &extend_type)) {',
-      'if (&extend_type != NULL) {')),
+     ('src/hold', 'if (!claim->machine.maybe_in_redis ||\n            !send_command(',
+      'if (&extend_type != NULL || !send_command(')),
     ('who does not listen at its node queues there',
      ('src/hold', 'return lw__node_is_bound(node, claim->name->slot);',
       'return true;')),

@@ -189,7 +189,7 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
       "else this happens when it comes up */\n        (void)name;")),
     ('what keeps a hold or lets it go is sent to the old node alone',
      ('src/redis', 'if (command->type->node_bound) {',
-      'if (command->type->node_bound || command->type->priority == LW__PRIORITY_RENEW) {')),
+      'if (command->type->node_bound || command->request.priority == LW__PRIORITY_RENEW) {')),
     ('ASK is followed without ASKING',
      ('src/redis', 'if (command->request.asking) {', 'if (false) {')),
     ('numbers are those of another slot',

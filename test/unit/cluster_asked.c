@@ -123,11 +123,8 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 
 struct asked *ask(struct scene *scene, enum kind kind, const char *key)
 {
-    static const struct lw__command_type one = {put, answer, failed, LW__PRIORITY_NEW,
-                                                .one_key = true};
-    static const struct lw__command_type some = {put, answer, failed, LW__PRIORITY_NEW,
-                                                 .one_key = false};
-    static const struct lw__command_type once = {put, answer, failed, LW__PRIORITY_NEW,
+    static const struct lw__command_type type = {put, answer, .failed = failed};
+    static const struct lw__command_type once = {put, answer, .failed = failed,
                                                  .noscript_is_error = true};
     struct asked *asked = scene->asked;
 
@@ -136,10 +133,8 @@ struct asked *ask(struct scene *scene, enum kind kind, const char *key)
         assert_true(asked < scene->asked + COMMANDS);
     }
     *asked = (struct asked){.scene = scene, .key = key, .kind = kind};
-    if (!lw__node_send_early(at(scene, key), &asked->command,
-                             kind == ONE || kind == SCRIPT ? &one
-                             : kind == TRY                 ? &once
-                                                           : &some)) {
+    if (!lw__node_send_early(at(scene, key), &asked->command, kind == TRY ? &once : &type,
+                             kind == ONE || kind == SCRIPT)) {
         note(scene, "%s is not sent", key);
     }
     return asked;

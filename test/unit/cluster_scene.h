@@ -15,7 +15,6 @@
 #include "fake_nodes.h"
 
 #include "lockwire.h"
-#include "redis/command.h"
 #include "redis/route.h"
 
 #define NODES 4
