@@ -2,9 +2,9 @@
 /*
  * lockwire as a peer of the interop tests. Owns one client and at most one lock: a mutex,
  * with the mode word `exclusive` or `shared` a read-write lock, and with `redisson` an
- * LW_REDISSON lock and further levels of it by the same owner. Obeys the commands that
- * peers.py describes. In addition it has slots, each of which acquires one name again and
- * again. Uses only the public header, and is independent of the other peers.
+ * LW_REDISSON lock. Obeys the commands that peers.py describes. In addition it has slots,
+ * each of which acquires one name again and again. Uses only the public header, and is
+ * independent of the other peers.
  *
  * Usual course: a line on stdin, a call, its callback, a line on stdout. A round runs by
  * itself: acquire, read the counter, hold, write it, release, report.
@@ -22,7 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LEVELS 8
 #define SLOTS 64
 
 /* A slot acquires a name, holds it, releases it, and acquires it again. */
@@ -45,9 +44,7 @@ struct peer {
     struct event_base *base;
     struct lw_client *client;
     enum lw_mode mode;
-    struct lw_lock *lock;          /* the innermost level */
-    struct lw_lock *outer[LEVELS]; /* the levels around it */
-    size_t outer_count;
+    struct lw_lock *lock;
     struct evbuffer *input;
     struct event *readable, *held;
     struct round round;
@@ -83,7 +80,7 @@ static int64_t now_us(void)
 static void forget(struct peer *peer)
 {
     lw_lock_free(peer->lock);
-    peer->lock = peer->outer_count > 0 ? peer->outer[--peer->outer_count] : NULL;
+    peer->lock = NULL;
 }
 
 static void fail(struct peer *peer, const char *what, int status)
@@ -135,7 +132,7 @@ static void on_released(struct lw_lock *lock, int status, void *arg)
     const char *outcome = status == LW_ENOTHELD ? "gone" : "released";
 
     (void)lock;
-    if (status != LW_OK && status != LW_STILLHELD && status != LW_ENOTHELD) {
+    if (status != LW_OK && status != LW_ENOTHELD) {
         fail(peer, "release", status);
         return;
     }
@@ -225,16 +222,10 @@ static void acquire(struct peer *peer, const char *name, uint32_t lease_ms,
     options.wait_ms = wait_ms;
     options.lost = on_lost;
     options.mode = peer->mode;
-    options.owner = peer->mode == LW_REDISSON ? "peer" : NULL;
-    if (peer->lock != NULL &&
-        (peer->mode != LW_REDISSON || peer->outer_count == LEVELS)) {
+    if (peer->lock != NULL) {
         say("error acquire: this peer has a lock already");
         return;
     }
-    if (peer->lock != NULL) {
-        peer->outer[peer->outer_count++] = peer->lock;
-    }
-    peer->lock = NULL;
     status = lw_acquire(peer->client, name, &options, on_acquired, peer, &peer->lock);
     if (status != 0) {
         fail(peer, "acquire", status);
