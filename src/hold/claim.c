@@ -398,9 +398,25 @@ static void put_release(struct lw__command *command, struct lw__buffer *out,
     claim->mode->encode_release(out, lw__command_evals(command), &args);
 }
 
+/* The slot is migrating: releases by the name's key alone, without regard to waiters. */
+static void put_release_one_key(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__token token = lw__claim_token(claim);
+    char text[LW__TOKEN_SIZE];
+
+    (void)lw__format_token(&token, text);
+    lw__encode_release_one_key(out, lw__command_evals(command), claim->name->text, text,
+                               claim->mode->rw);
+}
+
 static void encode_release(struct lw__command *command, struct lw__buffer *out)
 {
-    put_release(command, out, false);
+    if (command->request.one_key) {
+        put_release_one_key(command, out);
+    } else {
+        put_release(command, out, false);
+    }
 }
 
 static void encode_short_release(struct lw__command *command, struct lw__buffer *out)
@@ -408,8 +424,9 @@ static void encode_short_release(struct lw__command *command, struct lw__buffer 
     put_release(command, out, true);
 }
 
-void lw__claim_put_detach(struct lw__command *command, struct lw__buffer *out,
-                          bool one_key)
+/* A detach that is sent again sets the rest of its time. While the slot is migrating it
+ * uses the name's key alone, so that no waiter learns of the lease. */
+static void encode_detach(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);
     int64_t left_us = claim->held.stays_until_us - lw__now_us();
@@ -418,9 +435,10 @@ void lw__claim_put_detach(struct lw__command *command, struct lw__buffer *out,
         .token = lw__claim_token(claim),
         .rw = claim->mode->rw,
         .fence =
-            one_key ? NULL
-                    : lw__node_script_env(lw__node_of_command(command), claim->name->slot)
-                          .fence,
+            command->request.one_key
+                ? NULL
+                : lw__node_script_env(lw__node_of_command(command), claim->name->slot)
+                      .fence,
         .lease_ms = (left_us + LW__MS - 1) / LW__MS,
     };
 
@@ -430,11 +448,6 @@ void lw__claim_put_detach(struct lw__command *command, struct lw__buffer *out,
         args.lease_ms = 1; /* it had to wait for room */
     }
     lw__encode_detach(out, lw__command_evals(command), &args);
-}
-
-static void encode_detach(struct lw__command *command, struct lw__buffer *out)
-{
-    lw__claim_put_detach(command, out, false);
 }
 
 /* ---- errors, and replies that do not come ---- */
@@ -576,7 +589,8 @@ static void try_no_reply(struct lw__command *command, const char *why, bool sent
 
 static bool acquires_by_key(struct lw__claim *claim, const char *error)
 {
-    return claim->mode->one_key != NULL && claim->mode->one_key->acquire(claim, error);
+    return claim->mode->acquire_one_key != NULL &&
+           claim->mode->acquire_one_key(claim, error);
 }
 
 /* Notes the reply to SET. Returns false if SET cannot have this reply. */
@@ -834,38 +848,39 @@ static bool adopt_replied(struct lw__command *command, const struct lw__reply *r
 
 /* ---- releases ---- */
 
-/* Handles an error in reply to a release or detach of several keys. */
+static const struct lw__command_type detach_type, release_type;
+
+/* Handles an error in reply to a release or detach. If it says that the slot is
+ * migrating, sends another one for the name's key alone. */
 static void release_failed(struct lw__claim *claim, const struct lw__reply *reply)
 {
-    const char *text = lw__reply_text(reply, NULL);
+    const struct lw__command_type *type = lw__claim_stays(claim) ? &detach_type
+                                                                 : &release_type;
 
-    if (claim->mode->one_key == NULL || !claim->mode->one_key->release(claim, text)) {
+    if (claim->command.request.one_key || claim->mode->polls ||
+        !lw__classify_moving(lw__reply_text(reply, NULL)) ||
+        !lw__node_send(claim->name->node, &claim->command, type, LW__PRIORITY_RENEW,
+                       true)) {
         lw__claim_error_reply(claim, reply);
     }
 }
 
-bool lw__claim_detached(struct lw__claim *claim, const struct lw__reply *reply)
+static bool detach_replied(struct lw__command *command, const struct lw__reply *reply)
 {
+    struct lw__claim *claim = lw__claim_of(command);
     struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(claim)};
     bool detached;
 
+    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
+        release_failed(claim, reply);
+        return true;
+    }
     if (!lw__decode_detached(reply, &detached)) {
         return false;
     }
     input.released.released = detached;
     lw__claim_step(claim, &input);
     return true;
-}
-
-static bool detach_replied(struct lw__command *command, const struct lw__reply *reply)
-{
-    struct lw__claim *claim = lw__claim_of(command);
-
-    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        release_failed(claim, reply);
-        return true;
-    }
-    return lw__claim_detached(claim, reply);
 }
 
 static bool release_replied(struct lw__command *command, const struct lw__reply *reply)
@@ -878,7 +893,9 @@ static bool release_replied(struct lw__command *command, const struct lw__reply 
         release_failed(claim, reply);
         return true;
     }
-    if (!claim->mode->decode_released(reply, &answer)) {
+    if (!(command->request.one_key
+              ? lw__decode_released_one_key(reply, claim->mode->rw, &answer)
+              : claim->mode->decode_released(reply, &answer))) {
         return false;
     }
     if (claim->mode->polls) {

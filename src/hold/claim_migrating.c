@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The commands of a claim whose slot is migrating from one node of a cluster to another.
+/* How a mutex is acquired whose slot is migrating from one node of a cluster to another.
  * The name's keys are on both nodes then, so that only commands of a single key are
- * executed, but no script of several. Independent of where the slot goes.
+ * executed, but no script of several. Independent of where the slot goes, and of how the
+ * hold is released (claim.c).
  *
- * If a script of a mutex fails for that reason, the name's key is SET, or verified to be
- * the claim's already; then a fencing token is drawn, and the claim is granted. Locks of
- * other modes are not granted. A release deletes the claim's hold, and a detach sets its
- * lease, without a look at the queue, which moves with the slot; its waiters poll until
- * it has arrived. */
+ * If a script fails for that reason, the name's key is SET, or verified to be the claim's
+ * already; then a fencing token is drawn, and the claim is granted. */
 #include "hold/hold.h"
 
 #include "base/buffer.h"
@@ -167,71 +165,8 @@ static const struct lw__command_type set_type = {encode_set, set_answered,
                                                  .failed = lw__claim_no_reply};
 
 /* There is no previous token to release, since a cluster has no turns. */
-static bool acquire(struct lw__claim *claim, const char *error)
+bool lw__claim_migrating_acquire(struct lw__claim *claim, const char *error)
 {
-    return lw__classify_moving(error) && claim->mode->plain_set &&
-           !claim->machine.unwanted && send_command(claim, &set_type, LW__PRIORITY_NEW);
+    return lw__classify_moving(error) && !claim->machine.unwanted &&
+           send_command(claim, &set_type, LW__PRIORITY_NEW);
 }
-
-/* ---- releasing ---- */
-
-static void encode_release(struct lw__command *command, struct lw__buffer *out)
-{
-    struct lw__claim *claim = lw__claim_of(command);
-    struct lw__token token = lw__claim_token(claim);
-
-    lw__encode_leave(out, lw__command_evals(command), claim->name->text, &token,
-                     claim->mode->rw);
-}
-
-static bool release_answered(struct lw__command *command, const struct lw__reply *reply)
-{
-    struct lw__claim *claim = lw__claim_of(command);
-    struct lw__input input = {.event = LW__EV_RELEASED,
-                              .sent_us = command->request.sent_us};
-    struct lw__released released = {0};
-
-    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__claim_error_reply(claim, reply);
-        return true;
-    }
-    if (!(claim->mode->rw ? lw__decode_rw_released
-                          : lw__decode_fast_released)(reply, &released)) {
-        return false;
-    }
-    input.released.released = released.released;
-    input.released.holds_left = released.holds_left;
-    lw__claim_step(claim, &input);
-    return true;
-}
-
-static const struct lw__command_type release_type = {encode_release, release_answered,
-                                                     .failed = lw__claim_no_reply};
-
-static void encode_detach(struct lw__command *command, struct lw__buffer *out)
-{
-    lw__claim_put_detach(command, out, true);
-}
-
-static bool detach_answered(struct lw__command *command, const struct lw__reply *reply)
-{
-    struct lw__claim *claim = lw__claim_of(command);
-
-    if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        lw__claim_error_reply(claim, reply);
-        return true;
-    }
-    return lw__claim_detached(claim, reply);
-}
-
-static const struct lw__command_type detach_type = {encode_detach, detach_answered,
-                                                    .failed = lw__claim_no_reply};
-
-static bool release(struct lw__claim *claim, const char *error)
-{
-    return lw__classify_moving(error) &&
-           send_command(claim, lw__claim_stays(claim) ? &detach_type : &release_type,
-                        LW__PRIORITY_RENEW);
-}
-
-const struct lw__one_key_ops lw__claim_migrating_ops = {acquire, release};

@@ -43,14 +43,6 @@ struct lw__votes;
 
 /* ==== modes (mode.c) ==== */
 
-/* Commands on the name's key alone, for a slot that is migrating to another node of a
- * cluster (claim_migrating.c). Both return false if `error` does not say that the slot is
- * migrating, or if there is no such command. */
-struct lw__one_key_ops {
-    bool (*acquire)(struct lw__claim *claim, const char *error);
-    bool (*release)(struct lw__claim *claim, const char *error);
-};
-
 /* The differences between the modes. */
 struct lw__mode {
     void (*encode_acquire)(struct lw__buffer *out, bool eval,
@@ -68,9 +60,11 @@ struct lw__mode {
     bool (*decode_released)(const struct lw__reply *reply, struct lw__released *ret);
     /* Writes the owner of a hold whose caller gave none. */
     size_t (*format_owner)(const struct lw__token *token, char ret[LW__TOKEN_SIZE]);
-    const struct lw__one_key_ops *one_key; /* NULL: not available in a cluster */
-    bool rw;                               /* requests are those of a read-write lock */
-    bool fenced;                           /* grants have fencing tokens */
+    /* Acquires by commands on the name's key alone, if `error` says that its slot is
+     * migrating to another node of a cluster; else returns false. NULL: not possible. */
+    bool (*acquire_one_key)(struct lw__claim *claim, const char *error);
+    bool rw;        /* requests are those of a read-write lock */
+    bool fenced;    /* grants have fencing tokens */
     bool polls;     /* Redis has no queue: one claim polls for all waiters of a name */
     bool plain_set; /* a plain SET NX PX may be sent before the script */
     bool shares_claims; /* waiters of one client share a claim and hand over locally */
@@ -366,7 +360,7 @@ void lw__claim_message(void *arg, const char *text, size_t length);
 
 /* ---- claim_migrating.c ---- */
 
-extern const struct lw__one_key_ops lw__claim_migrating_ops;
+bool lw__claim_migrating_acquire(struct lw__claim *claim, const char *error);
 
 /* ---- claim.c ---- */
 
@@ -455,13 +449,6 @@ bool lw__claim_without_fence(struct lw__claim *claim, uint64_t fence);
 void lw__claim_granted(struct lw__claim *claim, uint64_t fence, int64_t sent_us);
 /* Returns the lease to request, in ms, and has the machine count the reply by it. */
 uint32_t lw__claim_lease_ms(struct lw__claim *claim, int64_t lease_us);
-/* Encodes a detach of the claim's token. One that is sent again sets the rest of its
- * time. `one_key`: of the name's key alone, so that no waiter learns of the lease. */
-void lw__claim_put_detach(struct lw__command *command, struct lw__buffer *out,
-                          bool one_key);
-/* Handles the reply to a detach, which is no error. Returns false if a detach cannot have
- * this reply. */
-bool lw__claim_detached(struct lw__claim *claim, const struct lw__reply *reply);
 
 /* ---- name.c ---- */
 

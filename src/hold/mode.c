@@ -11,7 +11,7 @@
     .encode_acquire = lw__encode_acquire, .encode_release = lw__encode_release,          \
     .encode_renew = lw__encode_rw_renew, .decode_acquired = lw__decode_rw_acquired,      \
     .decode_released = lw__decode_rw_released, .format_owner = lw__format_token,         \
-    .one_key = &lw__claim_migrating_ops, .rw = true, .fenced = true
+    .rw = true, .fenced = true
 
 const struct lw__mode lw__mode_table[] = {
     [LW_MUTEX] = {.encode_acquire = lw__encode_acquire,
@@ -21,7 +21,7 @@ const struct lw__mode lw__mode_table[] = {
                   .decode_acquired = lw__decode_acquired,
                   .decode_released = lw__decode_released,
                   .format_owner = lw__format_token,
-                  .one_key = &lw__claim_migrating_ops,
+                  .acquire_one_key = lw__claim_migrating_acquire,
                   .fenced = true,
                   .plain_set = true,
                   .shares_claims = true},

@@ -207,7 +207,7 @@ static void encode_break(struct lw__command *command, struct lw__buffer *out)
         lw__node_script_env(lw__node_of_command(command), slot_of(call));
 
     if (call->one_key) {
-        lw__encode_break_alone(out, evals, call->name, holder->token, rw);
+        lw__encode_release_one_key(out, evals, call->name, holder->token, rw);
     } else {
         lw__encode_break(out, evals, call->name, holder->token, rw, &env);
     }
@@ -257,13 +257,9 @@ static bool decode_broken(const struct lw__inspect_call *call,
                           const struct lw__reply *reply, struct lw__released *ret)
 {
     const struct lw__mode *mode = mode_of_broken(call);
-    bool valid = call->one_key && !mode->rw ? lw__decode_fast_released(reply, ret)
-                                            : mode->decode_released(reply, ret);
 
-    if (call->one_key) {
-        ret->again = false; /* the queue was not read */
-    }
-    return valid;
+    return call->one_key ? lw__decode_released_one_key(reply, mode->rw, ret)
+                         : mode->decode_released(reply, ret);
 }
 
 static bool break_replied(struct lw__command *command, const struct lw__reply *reply)

@@ -257,6 +257,16 @@ bool lw__decode_rw_released(const struct lw__reply *reply, struct lw__released *
     return lw__reply_type(reply) == LW__REPLY_INTEGER && number >= 0 && number <= LUA_MAX;
 }
 
+bool lw__decode_released_one_key(const struct lw__reply *reply, bool rw,
+                                 struct lw__released *ret)
+{
+    bool valid = rw ? lw__decode_rw_released(reply, ret)
+                    : lw__decode_fast_released(reply, ret);
+
+    ret->again = false;
+    return valid;
+}
+
 bool lw__decode_detached(const struct lw__reply *reply, bool *ret)
 {
     int64_t number = lw__reply_integer(reply);

@@ -40,6 +40,9 @@ bool lw__decode_redisson_acquired(const struct lw__reply *reply,
 bool lw__decode_fast_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_released(const struct lw__reply *reply, struct lw__released *ret);
 bool lw__decode_rw_released(const struct lw__reply *reply, struct lw__released *ret);
+/* The reply to lw__encode_release_one_key, which does not read the queue. */
+bool lw__decode_released_one_key(const struct lw__reply *reply, bool rw,
+                                 struct lw__released *ret);
 /* The reply to lw__encode_detach: whether the token holds the lock. */
 bool lw__decode_detached(const struct lw__reply *reply, bool *ret);
 /* The reply to lw__encode_adopt. `owner` is that of a read-write lock's hold, inside the

@@ -312,35 +312,17 @@ void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
     put_leases(out, leases, args);
 }
 
-static void put_leave(struct lw__buffer *out, bool eval, const char *name, bool rw)
+void lw__encode_release_one_key(struct lw__buffer *out, bool eval, const char *name,
+                                const char *token, bool rw)
 {
     put_script(out, eval,
                rw ? LW__SCRIPT_RW_RELEASE_ONE_KEY : LW__SCRIPT_MUTEX_RELEASE_FAST, 1,
                rw ? 1 : 2);
     lw__resp_text(out, name);
-}
-
-static void end_leave(struct lw__buffer *out, bool rw)
-{
+    lw__resp_text(out, token);
     if (!rw) {
         lw__resp_text(out, "anyway");
     }
-}
-
-void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
-                      const struct lw__token *token, bool rw)
-{
-    put_leave(out, eval, name, rw);
-    lw__format_put_token(out, token);
-    end_leave(out, rw);
-}
-
-void lw__encode_break_alone(struct lw__buffer *out, bool eval, const char *name,
-                            const char *token, bool rw)
-{
-    put_leave(out, eval, name, rw);
-    lw__resp_text(out, token);
-    end_leave(out, rw);
 }
 
 void lw__encode_verify(struct lw__buffer *out, int slot, const char *name,

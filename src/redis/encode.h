@@ -112,12 +112,10 @@ void lw__encode_redisson_renew(struct lw__buffer *out, bool eval, size_t count,
                                const struct lw__script_env *env);
 
 /* For a slot that is migrating, so that the queue cannot be reached: these use the name's
- * key alone. The first two release a hold without regard to waiters, the third extends
- * one of a read-write lock. (A mutex's renewal uses no other key anyway.) */
-void lw__encode_leave(struct lw__buffer *out, bool eval, const char *name,
-                      const struct lw__token *token, bool rw);
-void lw__encode_break_alone(struct lw__buffer *out, bool eval, const char *name,
-                            const char *token, bool rw);
+ * key alone. The first one releases a hold without regard to waiters, the second one
+ * extends one of a read-write lock. (A mutex's renewal uses no other key anyway.) */
+void lw__encode_release_one_key(struct lw__buffer *out, bool eval, const char *name,
+                                const char *token, bool rw);
 void lw__encode_rw_keepalive(struct lw__buffer *out, bool eval,
                              const struct lw__renew_args *args);
 /* Asks the client of a token that was broken to verify its hold. `slot` is the name's in

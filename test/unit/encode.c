@@ -260,13 +260,9 @@ static void test_what_is_said_while_a_slot_moves(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__encode_leave(&out, false, "job", &kept.token, false);
-    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- anyway", SHA(MUTEX_RELEASE_FAST));
-    lw__encode_leave(&out, false, "job", &kept.token, true);
-    expect(&out, "EVALSHA %s 1 job " UUID ":7:2000-", SHA(RW_RELEASE_ONE_KEY));
-    lw__encode_break_alone(&out, false, "job", "theirs", false);
+    lw__encode_release_one_key(&out, false, "job", "theirs", false);
     expect(&out, "EVALSHA %s 1 job theirs anyway", SHA(MUTEX_RELEASE_FAST));
-    lw__encode_break_alone(&out, false, "job", "theirs", true);
+    lw__encode_release_one_key(&out, false, "job", "theirs", true);
     expect(&out, "EVALSHA %s 1 job theirs", SHA(RW_RELEASE_ONE_KEY));
     lw__encode_inspect(&out, false, "job", true, 100, 10);
     expect(&out, "EVALSHA %s 1 job 100 10", SHA(INSPECT));
