@@ -164,7 +164,6 @@ static bool set_answered(struct lw__command *command, const struct lw__reply *re
 static const struct lw__command_type set_type = {encode_set, set_answered,
                                                  .failed = lw__claim_no_reply};
 
-/* There is no previous token to release, since a cluster has no turns. */
 bool lw__claim_migrating_acquire(struct lw__claim *claim, const char *error)
 {
     return lw__classify_moving(error) && !claim->machine.unwanted &&

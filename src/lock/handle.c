@@ -67,39 +67,25 @@ bool lw__handles_want_place(const struct lw__claim *claim)
 }
 
 /* A handle that is limited is alone in its claim. */
-static void request_terms(const struct lw__claim *claim, struct lw__terms *ret)
-{
-    const struct lw_lock *lock = lw__handles(claim)->waiting;
-
-    ret->margin_us = 0;
-    ret->hold_until_us = LW__NEVER;
-    ret->renews = lw__handles(claim)->next_renewal != LW__NEXT_NONE;
-    ret->lease_short = false;
-    ret->awaited = lock != NULL;
-    ret->queue_limit = lock != NULL ? lock->queue_limit : 0;
-    ret->fence = ret->place = false;
-    for (; lock != NULL && !(ret->fence && ret->place); lock = lock->turn_next) {
-        ret->fence |= !(lock->flags & LW_NO_FENCE);
-        ret->place |= !lock->once;
-    }
-}
-
 void lw__handles_terms(const struct lw__claim *claim, struct lw__terms *ret)
 {
-    const struct lw_lock *holder = lw__handles(claim)->holder;
+    const struct lw__handles *handles = lw__handles(claim);
+    const struct lw_lock *holder = handles->holder, *first = handles->waiting;
 
-    ret->lease_us = lw__handles_lease_us(claim);
-    if (holder == NULL) {
-        request_terms(claim, ret);
-        return;
+    *ret = (struct lw__terms){.lease_us = lw__handles_lease_us(claim),
+                              .hold_until_us = LW__NEVER,
+                              .renews = handles->next_renewal != LW__NEXT_NONE,
+                              .awaited = first != NULL};
+    if (holder != NULL) {
+        ret->margin_us = lw__handle_margin_us(holder);
+        ret->hold_until_us = holder->extras->hold_until_us;
+        ret->renews = !(holder->flags & LW_NO_RENEW);
+        ret->lease_short = handles->lease_short;
+    } else if (first != NULL) {
+        ret->fence = lw__handles_want_fence(claim);
+        ret->place = lw__handles_want_place(claim);
+        ret->queue_limit = first->queue_limit;
     }
-    ret->margin_us = lw__handle_margin_us(holder);
-    ret->hold_until_us = holder->extras->hold_until_us;
-    ret->renews = !(holder->flags & LW_NO_RENEW);
-    ret->lease_short = lw__handles(claim)->lease_short;
-    ret->awaited = lw__handles(claim)->waiting != NULL;
-    ret->queue_limit = 0;
-    ret->fence = ret->place = false;
 }
 
 /* ---- its error ---- */
