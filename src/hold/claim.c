@@ -319,7 +319,7 @@ static void encode_try(struct lw__command *command, struct lw__buffer *out)
 /* A token that may queue is padded from the first time that it is sent (format.h). */
 static void pad_token(struct lw__claim *claim)
 {
-    if (!claim->token_sent && claim->mode->plain_set) {
+    if (!claim->token_sent && claim->mode->mutex) {
         claim->n |= LW__PADDED;
     }
     claim->token_sent = true;
@@ -378,8 +378,8 @@ static void encode_fast_release(struct lw__command *command, struct lw__buffer *
     struct lw__token token = lw__claim_token(claim);
 
     claim->fast_release = lw__node_fast_release(lw__node_of_command(command));
-    claim->mode->encode_fast_release(out, lw__command_evals(command), claim->fast_release,
-                                     claim->name->text, &token);
+    lw__encode_fast_release(out, lw__command_evals(command), claim->fast_release,
+                            claim->name->text, &token);
 }
 
 static void put_release(struct lw__command *command, struct lw__buffer *out,
@@ -745,7 +745,7 @@ static bool came_before_release(const struct lw__claim *claim)
     const struct lw__claim *first = claim->name->claims;
 
     return !claim->asked_to_join && first != claim &&
-           (claim->mode->encode_fast_release != NULL || first->short_release_sent) &&
+           (claim->mode->mutex || first->short_release_sent) &&
            first->machine.phase == LW__RELEASING && !lw__claim_stays(first) &&
            (lw__node_is_unsent(&first->command) ||
             first->command.request.sent_us >= sent_us_of(claim));
@@ -980,9 +980,9 @@ static bool may_release_fast(struct lw__claim *claim, int64_t now_us)
 {
     struct lw__holds *holds = claim->holds;
 
-    return claim->try == LW__TRY_WON && claim->mode->encode_fast_release != NULL &&
-           !claim->machine.unconfirmed && claim->name->claims == claim &&
-           claim->next == NULL && !lw__name_is_contended(holds, claim->name) &&
+    return claim->try == LW__TRY_WON && !claim->machine.unconfirmed &&
+           claim->name->claims == claim && claim->next == NULL &&
+           !lw__name_is_contended(holds, claim->name) &&
            now_us - sent_us_of(claim) <= FAST_RELEASE_US &&
            lw__random_between(&holds->random, 1, SLOW_RELEASE_ONE_IN) != 1;
 }
@@ -1149,7 +1149,7 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
 
 static bool starts_with_script(const struct lw__claim *claim)
 {
-    return !claim->mode->plain_set || claim->extras->adopts != NULL ||
+    return !claim->mode->mutex || claim->extras->adopts != NULL ||
            claim->name->claims != claim || claim->next != NULL ||
            lw__name_is_contended(claim->holds, claim->name);
 }

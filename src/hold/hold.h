@@ -47,10 +47,6 @@ struct lw__votes;
 struct lw__mode {
     void (*encode_acquire)(struct lw__buffer *out, bool eval,
                            const struct lw__acquire_args *args);
-    /* Releases without a look at the queue; NULL if the mode has no such command. */
-    void (*encode_fast_release)(struct lw__buffer *out, bool eval,
-                                enum lw__fast_release how, const char *name,
-                                const struct lw__token *token);
     void (*encode_release)(struct lw__buffer *out, bool eval,
                            const struct lw__release_args *args);
     void (*encode_renew)(struct lw__buffer *out, bool eval, size_t count,
@@ -63,12 +59,13 @@ struct lw__mode {
     /* Acquires by commands on the name's key alone, if `error` says that its slot is
      * migrating to another node of a cluster; else returns false. NULL: not possible. */
     bool (*acquire_one_key)(struct lw__claim *claim, const char *error);
-    bool rw;        /* requests are those of a read-write lock */
-    bool fenced;    /* grants have fencing tokens */
-    bool polls;     /* Redis has no queue: one claim polls for all waiters of a name */
-    bool plain_set; /* a plain SET NX PX may be sent before the script */
-    bool shares_claims; /* waiters of one client share a claim and hand over locally */
-    bool write;         /* with `rw`: a writer */
+    /* What the key contains. One of these three is set: */
+    bool mutex; /* a plain string: SET NX PX may come before the script, and handles of
+                   one client share a claim */
+    bool rw;    /* the hash of a read-write lock */
+    bool polls; /* Redisson's hash. There is no queue, so that one claim polls for all
+                   handles of a name, and there are no fencing tokens. */
+    bool write; /* with `rw`: a writer */
 };
 
 extern const struct lw__mode lw__mode_table[]; /* by enum lw_mode */

@@ -11,20 +11,17 @@
     .encode_acquire = lw__encode_acquire, .encode_release = lw__encode_release,          \
     .encode_renew = lw__encode_rw_renew, .decode_acquired = lw__decode_rw_acquired,      \
     .decode_released = lw__decode_rw_released, .format_owner = lw__format_token,         \
-    .rw = true, .fenced = true
+    .rw = true
 
 const struct lw__mode lw__mode_table[] = {
     [LW_MUTEX] = {.encode_acquire = lw__encode_acquire,
-                  .encode_fast_release = lw__encode_fast_release,
                   .encode_release = lw__encode_release,
                   .encode_renew = lw__encode_renew,
                   .decode_acquired = lw__decode_acquired,
                   .decode_released = lw__decode_released,
                   .format_owner = lw__format_token,
                   .acquire_one_key = lw__claim_migrating_acquire,
-                  .fenced = true,
-                  .plain_set = true,
-                  .shares_claims = true},
+                  .mutex = true},
     [LW_EXCLUSIVE] = {READ_WRITE, .write = true},
     [LW_SHARED] = {READ_WRITE},
     [LW_REDISSON] = {.encode_acquire = lw__encode_redisson_acquire,

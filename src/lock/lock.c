@@ -164,7 +164,7 @@ static void copy_options(struct lw_lock *lock, const struct lw_acquire_options *
 
     lock->mode = &lw__mode_table[options->mode];
     lock->flags = (uint8_t)options->flags;
-    if (!lock->mode->fenced) {
+    if (lock->mode->polls) {
         lock->flags |= LW_NO_FENCE;
     }
     lock->lease_ms = options->lease_ms;

@@ -82,8 +82,8 @@ static struct lw__claim *new_claim(const struct lw_lock *lock, const char *adopt
 /* A handle with max_waiting has a token of its own, so that the server counts it. */
 static bool shares_claim(const struct lw_lock *lock)
 {
-    return lock->mode->polls || (lock->mode->shares_claims && !lock->limited &&
-                                 lock->client->options.local_turns > 1);
+    return lock->mode->polls ||
+           (lock->mode->mutex && !lock->limited && lock->client->options.local_turns > 1);
 }
 
 /* Returns how many handles wait for this name without a token of their own. A claim that
@@ -415,7 +415,7 @@ static bool may_hand_over_locally(const struct lw__claim *claim,
     if ((next->flags & LW_NO_RENEW) && claim->held.batch != NULL) {
         return false;
     }
-    return claim->mode->shares_claims && has_fence(claim, next) &&
+    return claim->mode->mutex && has_fence(claim, next) &&
            lw__renewal_may_extend(claim) &&
            lw__handles(claim)->passed_count < lw__client_of(claim)->options.local_turns &&
            left > (int64_t)next->window_ms * LW__MS / 4 &&

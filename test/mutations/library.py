@@ -482,8 +482,8 @@ LIMIT_MUTATIONS = [
     ('local_waiters_behind*', ('limit: one token counts for all',
      ('src/lock', 'lock->queue_limit -= tokenless;', '(void)tokenless;'))),
     ('a_limit_of_others*', ('limit: a handle with a limit shares a claim',
-     ('src/lock', 'lock->mode->shares_claims && !lock->limited &&',
-      'lock->mode->shares_claims &&'))),
+     ('src/lock', 'lock->mode->mutex && !lock->limited &&',
+      'lock->mode->mutex &&'))),
     ('requests_before*', ('limit: it is sent only once',
      ('src/hold', '    claim->sent_limit = args.max_waiting != 0;\n',
       '    claim->sent_limit = args.max_waiting != 0;\n'
