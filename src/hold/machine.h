@@ -10,14 +10,52 @@
  * Waiting: START sends a try; NOT_GRANTED sends a request to join; the reply QUEUED leads
  * to sleep. HANDED_OVER grants at once if enough of the claim window is left, else the
  * token requests the lock again.
- * Failures: after UNKNOWN (no reply, or none that decides) the machine retries after a
- * delay or when the link comes up: an acquisition by the script, also after a try; a
- * release until the lease has expired, and for at least one lease. It then ends with
- * LW_EUNKNOWN if an attempt was left without a reply, else with LW_ECONN. REFUSED is
- * permanent: an acquisition fails, and what the token may hold is released; a release
- * ends. At its deadline an undelivered grant is requested again (UNDELIVERED), and a
- * delivered one is lost and then released (LOST_LOCALLY). LOST_ON_SERVER reports the
- * loss. */
+ * Failures: after UNKNOWN the machine retries: an acquisition by the script, also after a
+ * try, until no handle wants it; a release until the lease has expired, and for at least
+ * one lease. Such a release ends with LW_EUNKNOWN if an attempt was left without a reply,
+ * else with LW_ECONN. REFUSED is permanent. A deadline that passes leads to UNDELIVERED
+ * or LOST_LOCALLY.
+ *
+ * The phase that follows an event; "same": the phase stays, and a field of the machine
+ * changes. HELD and HELD_BY_MESSAGE share a column, and so do RELEASING and RELEASE_DUE.
+ * An empty cell: the event is ignored, as every event is in ENDED.
+ *
+ *                 IDLE       ACQUIRING   QUEUED     HELD       EXPIRED    RELEASING
+ * START           ACQUIRING
+ * LEASE_SET                  same
+ * GRANTED                    HELD (1)
+ * NOT_GRANTED                ACQUIRING
+ * QUEUED                     QUEUED (2)
+ * DEADLOCK                   give up
+ * NOT_ADOPTED                give up
+ * UNKNOWN                    QUEUED                                       RELEASE_DUE
+ * REFUSED                    give up                                      ENDED
+ * HANDED_OVER                same        HELD (1)
+ * STANDBY                    same        same
+ * RETRY_NOW                  same        ACQUIRING                        RELEASING
+ * DUE                        same        ACQUIRING             RELEASING  RELEASING (3)
+ * CANCEL                     same        give up
+ * RENEWED                                           HELD
+ * SHORTEN                                           same
+ * VOTED                                             same
+ * UNDELIVERED                                       ACQUIRING
+ * LOST_LOCALLY                                      EXPIRED
+ * LOST_ON_SERVER                                    ENDED      ENDED
+ * RELEASE         RELEASING                         RELEASING  RELEASING
+ * RELEASED                                                                ENDED (4)
+ *
+ * Each step to ACQUIRING sends a try or a request, each to RELEASING a release. To give
+ * up is RELEASING if anything of the token may be in Redis, else ENDED. START leads to
+ * QUEUED if the link is down or another claim tries. After CANCEL in ACQUIRING, GRANTED
+ * leads to RELEASING, and NOT_GRANTED, QUEUED and UNKNOWN give up. RETRY_NOW is ignored
+ * in RELEASING, but not in RELEASE_DUE.
+ *
+ * - (1) ACQUIRING if too little of the lease, or of the claim window, is left.
+ * - (2) ACQUIRING if the script has more to do, or if RETRY_NOW or DUE came while the
+ *   request was in flight; as HANDED_OVER in QUEUED if the message came in that time, and
+ *   is later than the reply.
+ * - (3) ENDED once release_until_us has come.
+ * - (4) RELEASING if the script has more to do. */
 #ifndef LW_MACHINE_H
 #define LW_MACHINE_H
 #include <stdbool.h>
@@ -40,32 +78,62 @@ enum lw__phase {
                             in Redis still: detached, or after a refused release */
 };
 
+/* Each line says which file sends the event, and when. An event of a quorum's claim comes
+ * from votes.c where other claims get it with a reply. */
 enum lw__event {
-    LW__EV_START,       /* a handle wants the lock */
-    LW__EV_LEASE_SET,   /* the request is encoded now, with another lease */
-    LW__EV_GRANTED,     /* reply to a request */
-    LW__EV_NOT_GRANTED, /* the try was refused, or its fencing token was unusable; or the
-                           script refused because of this client's own pending release */
-    LW__EV_QUEUED,      /* reply to a request */
-    LW__EV_DEADLOCK,    /* reply to a request */
-    LW__EV_UNKNOWN,     /* the outcome is unknown, with or without a reply */
-    LW__EV_REFUSED,     /* the server refuses permanently; the outcome is unknown */
-    LW__EV_RELEASED,    /* reply to a release */
-    LW__EV_RENEWED,     /* reply to a renewal */
-    LW__EV_LOST_ON_SERVER, /* a renewal found the lock not ours */
-    LW__EV_SHORTEN,        /* the holder wants a shorter lease, from now on */
-    LW__EV_HANDED_OVER,    /* message */
-    LW__EV_STANDBY,        /* message: the waiter ahead was handed the lock, or the holder
-                              has left it to its lease */
-    LW__EV_RETRY_NOW,      /* the link came up or was bound, the try of the claim ahead is
-                              over, or an untrusted message arrived */
-    LW__EV_DUE,            /* due_us has come */
-    LW__EV_CANCEL,         /* no handle waits any longer */
-    LW__EV_RELEASE,      /* the token is to be released or detached; no handle follows */
-    LW__EV_UNDELIVERED,  /* the deadline came before the grant could be delivered */
-    LW__EV_LOST_LOCALLY, /* `lost` was called because of the deadline */
-    LW__EV_NOT_ADOPTED,  /* reply to a request that adopts: it cannot be */
-    LW__EV_VOTED         /* the deadline of a majority of votes has moved, either way */
+    /* claim.c, when turns.c starts a claim: a handle wants the lock. */
+    LW__EV_START,
+    /* claim.c, when it encodes a request with another lease than the last one. */
+    LW__EV_LEASE_SET,
+    /* claim.c, with the reply to a try or a request; claim_migrating.c, after a SET while
+     * the slot migrates. */
+    LW__EV_GRANTED,
+    /* claim.c and claim_migrating.c: the try was refused, or its fencing token was
+     * unusable; or the script refused because of this client's own pending release. */
+    LW__EV_NOT_GRANTED,
+    /* claim.c and claim_migrating.c, with the reply to a request: the lock is busy. */
+    LW__EV_QUEUED,
+    /* claim.c, with the reply to a request. */
+    LW__EV_DEADLOCK,
+    /* claim.c: there is no reply to a request or a release, or an error that may pass, so
+     * that the outcome is unknown. */
+    LW__EV_UNKNOWN,
+    /* claim.c: a permanent error; the outcome is unknown. */
+    LW__EV_REFUSED,
+    /* claim.c and claim_migrating.c, with the reply to a release or a detach. */
+    LW__EV_RELEASED,
+    /* renewal.c, with the reply to a renewal. */
+    LW__EV_RENEWED,
+    /* renewal.c: a renewal found the lock not ours. */
+    LW__EV_LOST_ON_SERVER,
+    /* lock.c, when lw_renew asks for a shorter lease, from now on. */
+    LW__EV_SHORTEN,
+    /* claim_message.c, with a message. */
+    LW__EV_HANDED_OVER,
+    /* claim_message.c, with a message: the waiter ahead was handed the lock, or the
+     * holder has left it to its lease. claim.c and redisson.c, when a request has to
+     * rest. */
+    LW__EV_STANDBY,
+    /* turns.c: the link came up or was bound, or a waiter joined a claim that has no
+     * place in the queue. claim.c: the try of the claim ahead has ended. claim_message.c
+     * and redisson.c: an untrusted message. */
+    LW__EV_RETRY_NOW,
+    /* claim.c, when due_us has come. */
+    LW__EV_DUE,
+    /* turns.c: no handle waits any longer. */
+    LW__EV_CANCEL,
+    /* turns.c, when the last holder releases or detaches, or a grant has no waiter;
+     * claim_message.c, for a hand-over to an unknown token. */
+    LW__EV_RELEASE,
+    /* turns.c: the deadline came before the grant could be delivered, or the grant has no
+     * fencing token and the waiter wants one. */
+    LW__EV_UNDELIVERED,
+    /* turns.c, when it has the holder's `lost` called because of the deadline. */
+    LW__EV_LOST_LOCALLY,
+    /* claim.c, with the reply to a request that adopts: it cannot be. */
+    LW__EV_NOT_ADOPTED,
+    /* votes.c: the deadline of a majority of votes has moved, either way. */
+    LW__EV_VOTED
 };
 
 struct lw__input {
