@@ -1101,8 +1101,8 @@ static void report(struct lw__claim *claim, const struct lw__output *out)
         }
         events->granted(claim);
     }
-    if (out->actions & LW__DO_REFUSE) {
-        events->refused(claim);
+    if (out->actions & LW__DO_BUSY) {
+        events->busy(claim);
     }
     if (out->actions & LW__DO_FAIL) {
         events->failed(claim, out->fail_status);

@@ -95,7 +95,7 @@ static void encode_set(struct lw__command *command, struct lw__buffer *out)
 }
 
 /* Another owner holds the lock. */
-static void refused(struct lw__claim *claim)
+static void busy(struct lw__claim *claim)
 {
     struct lw__input input = {
         .event = LW__EV_QUEUED,
@@ -132,7 +132,7 @@ static bool extend_answered(struct lw__command *command, const struct lw__reply 
     } else if (ours) {
         name_acquired(claim, command->request.sent_us);
     } else {
-        refused(claim);
+        busy(claim);
     }
     return true;
 }
@@ -150,7 +150,7 @@ static bool set_answered(struct lw__command *command, const struct lw__reply *re
     } else if (type == LW__REPLY_NIL) {
         if (!claim->machine.maybe_in_redis ||
             !send_command(claim, &extend_type, LW__PRIORITY_RENEW)) {
-            refused(claim);
+            busy(claim);
         }
     } else if (type != LW__REPLY_STATUS ||
                strcmp(lw__reply_text(reply, NULL), "OK") != 0) {

@@ -162,7 +162,7 @@ struct lw__claim_events {
     void (*granted)(struct lw__claim *claim);
     /* The reply QUEUED: another owner holds the lock or is before the claim in the queue,
      * or the script is sent again; asking.remaining_ms. */
-    void (*refused)(struct lw__claim *claim);
+    void (*busy)(struct lw__claim *claim);
     /* All waiters end with this status. */
     void (*failed)(struct lw__claim *claim, int status);
     /* An error and its class, for lw_lock_errstr and lw_lock_error. */
@@ -173,7 +173,7 @@ struct lw__claim_events {
     void (*outcome_unknown)(struct lw__claim *claim, int status, const char *why);
     void (*released)(struct lw__claim *claim, int status);
     /* Mode with `polls` only: the reply to a release, and the longest time, in ms, that a
-     * refused claim sleeps. */
+     * claim sleeps while the lock is busy. */
     void (*release_replied)(struct lw__claim *claim, const struct lw__released *reply);
     int64_t (*poll_ms)(const struct lw__claim *claim);
     /* The server reports that the lock is free or held by another owner. */
@@ -323,11 +323,11 @@ struct lw__holds {
 /* Logs once that waiters will poll, if the server is in cluster mode. */
 void lw__redisson_warn_of_cluster(struct lw__claim *claim);
 /* The lock is held by another owner, and handles keep waiting for the claim. */
-void lw__redisson_refused(struct lw__claim *claim);
+void lw__redisson_busy(struct lw__claim *claim);
 void lw__redisson_released(struct lw__claim *claim, const struct lw__released *reply);
 /* Returns how long, in us, the claim leaves the name to other clients. */
 int64_t lw__redisson_cooldown_us(const struct lw__claim *claim);
-/* Returns the longest time, in ms, that a refused claim sleeps. */
+/* Returns the longest time, in ms, that a claim sleeps while the lock is busy. */
 int64_t lw__redisson_poll_ms(const struct lw__claim *claim);
 void lw__redisson_close(struct lw__holds *holds); /* unsubscribes */
 

@@ -278,7 +278,7 @@ static struct lw__output on_queued(struct lw__machine *m, const struct lw__input
         }
         out = only(0);
     }
-    out.actions |= LW__DO_REFUSE;
+    out.actions |= LW__DO_BUSY;
     return out;
 }
 

@@ -88,8 +88,8 @@ enum lw__event {
     /* claim.c, with the reply to a try or a request; claim_migrating.c, after a SET while
      * the slot migrates. */
     LW__EV_GRANTED,
-    /* claim.c and claim_migrating.c: the try was refused, or its fencing token was
-     * unusable; or the script refused because of this client's own pending release. */
+    /* claim.c and claim_migrating.c: the name was busy, or its fencing token was
+     * unusable; or it was busy because of this client's own pending release. */
     LW__EV_NOT_GRANTED,
     /* claim.c and claim_migrating.c, with the reply to a request: the lock is busy. */
     LW__EV_QUEUED,
@@ -218,7 +218,7 @@ enum lw__action {
     LW__SEND_ACQUIRE = 2,
     LW__SEND_RELEASE = 4,
     LW__DO_GRANT = 8,     /* held from now on; fence, deadline_us */
-    LW__DO_REFUSE = 16,   /* another owner holds the lock */
+    LW__DO_BUSY = 16,     /* another owner holds the lock */
     LW__DO_FAIL = 32,     /* the waiters end with fail_status */
     LW__DO_RELEASED = 64, /* the release has ended with release_status */
     LW__DO_LOST = 128,    /* the server reports the loss */

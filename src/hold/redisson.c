@@ -303,7 +303,7 @@ void lw__redisson_warn_of_cluster(struct lw__claim *claim)
     }
 }
 
-void lw__redisson_refused(struct lw__claim *claim)
+void lw__redisson_busy(struct lw__claim *claim)
 {
     lw__redisson_warn_of_cluster(claim);
     subscribe(claim->holds, claim->name);

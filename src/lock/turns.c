@@ -134,7 +134,7 @@ static void join_claim(struct lw__claim *claim, struct lw_lock *lock)
             lw__claim_event(claim, LW__EV_RETRY_NOW);
         }
     } else if (lw__machine_holds(claim->machine.phase)) {
-        lw__redisson_refused(claim);
+        lw__redisson_busy(claim);
     }
 }
 
@@ -669,7 +669,7 @@ static void note_place(struct lw__claim *claim)
     }
 }
 
-static void refused(struct lw__claim *claim)
+static void busy(struct lw__claim *claim)
 {
     const struct lw_lock *lock = lw__handles(claim)->waiting;
 
@@ -682,7 +682,7 @@ static void refused(struct lw__claim *claim)
         lock = lock->turn_next;
     }
     if (lock != NULL && claim->mode->polls) {
-        lw__redisson_refused(claim);
+        lw__redisson_busy(claim);
     }
     end_tries(claim, LW_EBUSY, LW_OK, NULL);
 }
@@ -818,7 +818,7 @@ const struct lw__claim_events lw__turns_events = {
     .adopted = adopted,
     .not_extended = not_extended,
     .granted = granted,
-    .refused = refused,
+    .busy = busy,
     .failed = failed,
     .on_error = on_error,
     .not_released = not_released,

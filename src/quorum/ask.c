@@ -5,7 +5,7 @@
  *
  * Usual course: each server is asked once, all of them with one ticket: the time of the
  * first server whose clock is known. A vote has the lease, the margin and the flags of
- * the claim's holder, or of its first waiter. A vote that is granted, refused or lost has
+ * the claim's holder, or of its first waiter. A vote that is granted, busy or lost has
  * the claim's votes counted again.
  *
  * Failures: a minority that is held while another client has the other servers is
@@ -116,7 +116,7 @@ void lw__quorum_ask_drop(struct lw__vote *vote)
     lw__node_forget(&vote->raise);
     lw_lock_free(vote->lock);
     vote->lock = NULL;
-    vote->held = vote->lost = vote->refused = false;
+    vote->held = vote->lost = vote->busy = false;
     vote->renewals = 0;
     vote->asked_us = 0;
 }
@@ -163,7 +163,7 @@ static void vote_done(struct lw_lock *lock, int status, void *arg)
     if (status == LW_OK) {
         lw__quorum_ask_forget_error(vote);
         vote->held = true;
-        vote->refused = vote->gone = false;
+        vote->busy = vote->gone = false;
         vote->first = lw_lock_fence(lock);
         vote->last = vote->first + drawn_by(lock) - 1;
         vote->votes->news_us = lw__now_us();
@@ -176,7 +176,7 @@ static void vote_done(struct lw_lock *lock, int status, void *arg)
         lw__quorum_ask_forget_error(vote);
     }
     lw__quorum_ask_drop(vote);
-    vote->refused = status == LW_EBUSY;
+    vote->busy = status == LW_EBUSY;
     lw__votes_changed(vote->votes);
 }
 
@@ -211,7 +211,7 @@ static void ask(struct lw__vote *vote, bool waits)
     options.margin_ms = first->margin_ms;
     options.wait_ms = waits ? -1 : 0;
     options.lost = vote_lost;
-    vote->refused = false;
+    vote->busy = false;
     vote->renewed = LW_OK; /* it will have the lease that is wanted now */
     status = lw__lock_acquire(vote->member->client, claim->name->text, &options,
                               votes->ticket, vote_done, vote, &vote->lock);
@@ -368,7 +368,7 @@ static void yield(struct lw__votes *votes)
         struct lw__vote *vote = &votes->vote[i];
         int64_t ticket = ticket_of(vote);
 
-        if (vote->held || (vote->refused && ticket != 0 && ticket != votes->ticket)) {
+        if (vote->held || (vote->busy && ticket != 0 && ticket != votes->ticket)) {
             replace(vote);
         }
     }

@@ -49,16 +49,16 @@ struct lw__vote {
     int64_t again_us;       /* not to be asked before */
     char *why;              /* it failed; or NULL */
     int error;
-    int64_t remaining_ms; /* of the holder's lease, if it was refused once */
+    int64_t remaining_ms; /* of the holder's lease, if it was busy once */
     int released;         /* PENDING, or the status of its release */
     unsigned renewals;    /* pending calls of lw_renew */
     int renewed;          /* status of the last one */
     bool held; /* until its deadline, also if it was lost a margin before that */
     bool lost;
-    bool refused; /* as last answered, another owner holds it */
-    bool gone;    /* the server reports that it was lost */
-    bool tried;   /* without waiting, since the claim requested last */
-    bool lapsed;  /* it was lost since the claim requested, or renewed, last */
+    bool busy;   /* as last answered, another owner holds it */
+    bool gone;   /* the server reports that it was lost */
+    bool tried;  /* without waiting, since the claim requested last */
+    bool lapsed; /* it was lost since the claim requested, or renewed, last */
 };
 
 struct lw__votes {

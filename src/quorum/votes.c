@@ -48,7 +48,7 @@ static const char *reason_of(const struct lw__vote *vote)
     if (vote->why != NULL) {
         return vote->why;
     }
-    return vote->refused && !vote->held ? "held by another client" : "no reply";
+    return vote->busy && !vote->held ? "held by another client" : "no reply";
 }
 
 static void explain(const struct lw__votes *votes, char why[LW_WHY_SIZE])
@@ -63,10 +63,10 @@ static void explain(const struct lw__votes *votes, char why[LW_WHY_SIZE])
 
 struct count {
     unsigned held;
-    unsigned refused; /* by servers that are up */
-    unsigned open;    /* asked, at servers that are up, and not answered */
-    unsigned failed;  /* with LW_EREDIS, for good */
-    unsigned errors;  /* with LW_EREDIS, also for the moment */
+    unsigned busy;   /* by servers that are up */
+    unsigned open;   /* asked, at servers that are up, and not answered */
+    unsigned failed; /* with LW_EREDIS, for good */
+    unsigned errors; /* with LW_EREDIS, also for the moment */
 };
 
 static struct count count_votes(const struct lw__votes *votes)
@@ -80,8 +80,8 @@ static struct count count_votes(const struct lw__votes *votes)
             count.held += lw__vote_is_live(vote);
         } else if (!lw__vote_is_up(vote)) {
             continue;
-        } else if (vote->refused) {
-            count.refused++;
+        } else if (vote->busy) {
+            count.busy++;
         } else if (vote->lock == NULL) {
             count.failed += vote->error == LW_EREDIS;
             count.errors += vote->error == LW_EREDIS;
@@ -106,7 +106,7 @@ static void note_place(struct lw__votes *votes)
     claim->asking.remaining_ms = 0;
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
         const struct lw__vote *vote = &votes->vote[i];
-        int64_t remaining_ms = vote->refused ? vote->remaining_ms : 0;
+        int64_t remaining_ms = vote->busy ? vote->remaining_ms : 0;
 
         if (vote->lock != NULL && vote->lock->claim != NULL &&
             lw__machine_asks(vote->lock->claim->machine.phase)) {
@@ -121,7 +121,7 @@ static void note_place(struct lw__votes *votes)
     }
 }
 
-static void report_refused(struct lw__votes *votes)
+static void report_busy(struct lw__votes *votes)
 {
     struct lw__claim *claim = votes->claim;
     struct lw__input input = {.event = LW__EV_QUEUED, .sent_us = lw__now_us()};
@@ -142,8 +142,8 @@ static void report_none(struct lw__votes *votes, const struct count *count)
     unsigned most = lw__votes_count(votes) - lw__votes_majority(votes);
     char why[LW_WHY_SIZE];
 
-    if (count->refused > 0) {
-        report_refused(votes);
+    if (count->busy > 0) {
+        report_busy(votes);
         return;
     }
     explain(votes, why);
@@ -216,13 +216,13 @@ static void count_asking(struct lw__votes *votes)
         return;
     }
     if (count.held > 0) {
-        lw__quorum_ask_minority(votes, count.refused > 0);
+        lw__quorum_ask_minority(votes, count.busy > 0);
         count = count_votes(votes);
     } else {
         votes->minority_us = votes->yield_us = 0;
     }
     if (count.held + count.open < lw__votes_majority(votes) &&
-        (count.refused > 0 || count.open == 0) && /* else an answer may say more */
+        (count.busy > 0 || count.open == 0) && /* else an answer may say more */
         lw__now_us() >= votes->paused_until_us && claim->machine.phase == LW__ACQUIRING) {
         report_none(votes, &count);
     }
@@ -400,7 +400,7 @@ static void release_all(struct lw__votes *votes)
     votes->asks = votes->renewing = false;
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
         struct lw__vote *vote = &votes->vote[i];
-        bool answered = lw__vote_is_up(vote) && (vote->refused || vote->lost);
+        bool answered = lw__vote_is_up(vote) && (vote->busy || vote->lost);
 
         lw__node_forget(&vote->raise);
         if (vote->lock == NULL) {
@@ -565,18 +565,18 @@ static struct lw__vote *vote_of(const struct lw__claim *claim)
     return lock != NULL && lock->state != LW_RELEASING && !lock->freed ? lock->arg : NULL;
 }
 
-static void refused(struct lw__claim *claim)
+static void busy(struct lw__claim *claim)
 {
     const struct lw__claim_events *events = &lw__turns_events;
     struct lw__vote *vote = vote_of(claim);
 
     if (vote != NULL) {
         lw__quorum_ask_answered(vote);
-        vote->refused = true;
+        vote->busy = true;
         vote->remaining_ms = claim->asking.remaining_ms;
         lw__votes_changed(vote->votes);
     }
-    events->refused(claim);
+    events->busy(claim);
 }
 
 static void on_error(struct lw__claim *claim, int status, const char *text)
@@ -625,7 +625,7 @@ void lw__quorum_votes_init(struct lw_client *client)
 
     client->holds.votes = &lw__quorum_votes_ops;
     quorum->member_events = lw__turns_events;
-    quorum->member_events.refused = refused;
+    quorum->member_events.busy = busy;
     quorum->member_events.on_error = on_error;
     quorum->member_events.not_released = not_released;
     quorum->member_events.outcome_unknown = outcome_unknown;

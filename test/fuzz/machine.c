@@ -230,8 +230,8 @@ static void check(struct run *run, const struct lw__machine *was,
     const struct lw__machine *is = &run->machine;
 
     CHECK(single(out->actions & SENDS));
-    CHECK(single(out->actions &
-                 (LW__DO_GRANT | LW__DO_REFUSE | LW__DO_FAIL | LW__DO_LOST)));
+    CHECK(
+        single(out->actions & (LW__DO_GRANT | LW__DO_BUSY | LW__DO_FAIL | LW__DO_LOST)));
     CHECK(!(out->actions & LW__DO_END) ==
           !(is->phase == LW__ENDED && was->phase != LW__ENDED));
     CHECK(!(out->actions & LW__DO_GRANT) ==

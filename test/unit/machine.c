@@ -167,11 +167,11 @@ static void test_polled_and_granted(void **state)
 {
     (void)state;
     trace_check("0 start script -> acquire, acquiring\n"
-                "5 queued left=600 pos=0 -> REFUSE, queued due=205 ticket=100\n"
+                "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
                 "205 due -> acquire, acquiring ticket=100\n"
-                "207 queued left=90 pos=0 -> REFUSE, queued due=257 ticket=100\n"
+                "207 queued left=90 pos=0 -> BUSY, queued due=257 ticket=100\n"
                 "257 due -> acquire, acquiring ticket=100\n"
-                "258 queued left=40 pos=0 -> REFUSE, queued due=299 ticket=100\n"
+                "258 queued left=40 pos=0 -> BUSY, queued due=299 ticket=100\n"
                 "299 due -> acquire, acquiring ticket=100\n"
                 "300 granted fence=7 -> GRANT, held D=10197 fence=7\n");
 }
@@ -180,8 +180,8 @@ static void test_more_dead_heads_than_one_call_looks_at(void **state)
 {
     (void)state;
     trace_check("0 start script -> acquire, acquiring\n"
-                "5 queued left=0 pos=17 again -> REFUSE, acquire, acquiring ticket=100\n"
-                "6 queued left=0 pos=1 again -> REFUSE, acquire, acquiring ticket=100\n"
+                "5 queued left=0 pos=17 again -> BUSY, acquire, acquiring ticket=100\n"
+                "6 queued left=0 pos=1 again -> BUSY, acquire, acquiring ticket=100\n"
                 "7 granted fence=7 -> GRANT, held D=9904 fence=7\n");
 }
 
@@ -193,8 +193,8 @@ static void test_the_subscription_comes_while_asking(void **state)
     trace_check(
         "0 start script -> acquire, acquiring\n"
         "2 retry_now -> acquiring\n"
-        "5 queued left=9000 pos=-1 ticket=90 -> REFUSE, acquire, acquiring ticket=90\n"
-        "8 queued left=8997 pos=1 -> REFUSE, queued due=6006 ticket=90\n");
+        "5 queued left=9000 pos=-1 ticket=90 -> BUSY, acquire, acquiring ticket=90\n"
+        "8 queued left=8997 pos=1 -> BUSY, queued due=6006 ticket=90\n");
 }
 
 /* The script refused it because of a hold that this client is releasing. The release may
@@ -206,7 +206,7 @@ static void test_refused_before_the_release_of_its_own_client(void **state)
         "0 start script -> acquire, acquiring\n"
         "5 not_granted ticket=90 -> acquire, acquiring ticket=90\n"
         "6 not_granted ticket=90 -> acquire, acquiring ticket=90\n"
-        "7 queued left=9000 pos=0 ticket=90 -> REFUSE, queued due=3007 ticket=90\n");
+        "7 queued left=9000 pos=0 ticket=90 -> BUSY, queued due=3007 ticket=90\n");
 }
 
 static void test_no_link_at_the_start(void **state)
@@ -223,7 +223,7 @@ static void test_an_upgrade_that_would_deadlock(void **state)
     trace_check("0 start script -> acquire, acquiring\n"
                 "5 deadlock -> FAIL EDEADLOCK, END, ended\n");
     trace_check("0 start script -> acquire, acquiring\n"
-                "5 queued left=9000 pos=0 ticket=0 -> REFUSE, queued due=3005 ticket=0\n"
+                "5 queued left=9000 pos=0 ticket=0 -> BUSY, queued due=3005 ticket=0\n"
                 "3005 due -> acquire, acquiring ticket=0\n"
                 "3006 deadlock -> FAIL EDEADLOCK, release, releasing ticket=0\n"
                 "3007 released -> RELEASED ENOTHELD, END, ended\n");
@@ -257,7 +257,7 @@ static void test_open_outcomes_are_asked_again(void **state)
                 "1555 due -> acquire, acquiring\n"
                 "1556 unknown -> queued due=2356\n"
                 "2356 due -> acquire, acquiring\n"
-                "2357 queued left=9000 pos=1 -> REFUSE, queued due=8357 ticket=100\n"
+                "2357 queued left=9000 pos=1 -> BUSY, queued due=8357 ticket=100\n"
                 "8357 due -> acquire, acquiring ticket=100\n"
                 "8358 unknown jitter=1000 -> queued due=8413 ticket=100\n"
                 "8413 due -> acquire, acquiring ticket=100\n"
@@ -275,7 +275,7 @@ static const struct {
      "5 not_granted -> acquire, acquiring\n",
      false},
     {"0 start script -> acquire, acquiring\n"
-     "5 queued left=600 pos=0 -> REFUSE, queued due=205 ticket=100\n"
+     "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
      "205 due -> acquire, acquiring ticket=100\n",
      false},
     {"0 start -> try, acquiring\n"
@@ -289,13 +289,13 @@ static const struct {
                 "9900 retry_now -> acquire, acquiring\n",
      true},
     {"0 start script -> acquire, acquiring\n"
-     "5 queued left=600 pos=0 -> REFUSE, queued due=205 ticket=100\n"
+     "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
      "10 handed_over t=49000 fence=32 -> acquire, acquiring ticket=100\n",
      true},
     {"0 start script -> acquire, acquiring\n"
-     "5 queued left=600 pos=0 -> REFUSE, queued due=205 ticket=100\n"
+     "5 queued left=600 pos=0 -> BUSY, queued due=205 ticket=100\n"
      "10 handed_over t=49000 fence=32 -> acquire, acquiring ticket=100\n"
-     "12 queued left=600 pos=0 -> REFUSE, queued due=212 ticket=100\n"
+     "12 queued left=600 pos=0 -> BUSY, queued due=212 ticket=100\n"
      "212 due -> acquire, acquiring ticket=100\n",
      false},
 };
@@ -333,7 +333,7 @@ static void test_leaving_the_queue(void **state)
 {
     (void)state;
     trace_check("0 start script -> acquire, acquiring\n"
-                "5 queued left=9000 pos=1 -> REFUSE, queued due=6005 ticket=100\n"
+                "5 queued left=9000 pos=1 -> BUSY, queued due=6005 ticket=100\n"
                 "6 cancel -> release, releasing ticket=100\n"
                 "9 released -> RELEASED ENOTHELD, END, ended\n");
     trace_check("0 start script -> acquire, acquiring\n"
@@ -346,7 +346,7 @@ static void test_nothing_in_redis_nothing_to_leave(void **state)
 {
     (void)state;
     trace_check("0 start script -> acquire, acquiring\n"
-                "5 queued left=9000 pos=-1 -> REFUSE, queued due=3005\n"
+                "5 queued left=9000 pos=-1 -> BUSY, queued due=3005\n"
                 "6 cancel -> END, ended\n");
     trace_check("0 start script -> acquire, acquiring\n"
                 "4 cancel -> acquiring\n"
@@ -390,7 +390,7 @@ static void test_what_may_be_in_redis_is_released(void **state)
                            "9900 cancel -> release, releasing\n"
                            "9901 released -> RELEASED ENOTHELD, END, ended\n");
     trace_check("0 start script -> acquire, acquiring\n"
-                "5 queued left=9000 pos=-1 -> REFUSE, queued due=3005\n"
+                "5 queued left=9000 pos=-1 -> BUSY, queued due=3005\n"
                 "10 handed_over t=50010 fence=32 -> GRANT, held_by_message D=1987.9 "
                 "fence=32 due=510\n"
                 "1988 undelivered -> acquire, acquiring\n"

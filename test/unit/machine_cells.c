@@ -26,24 +26,23 @@ static void test_idle(void **state)
 static void test_asking(void **state)
 {
     (void)state;
-    trace_cells(
-        "0 start script -> acquire, acquiring\n",
-        "10 granted fence=40 -> GRANT, held D=9898 fence=40\n"
-        "10 not_granted -> acquire, acquiring\n"
-        "10 queued left=9000 pos=1 -> REFUSE, queued due=6010 ticket=100\n"
-        "10 queued left=9000 pos=-1 -> REFUSE, queued due=3010\n"
-        "10 queued left=9000 pos=1 again -> REFUSE, acquire, acquiring ticket=100\n"
-        "10 deadlock -> FAIL EDEADLOCK, END, ended\n"
-        "10 not_adopted -> FAIL ENOTHELD, END, ended\n"
-        "10 unknown -> queued due=60\n"
-        "10 unknown unlinked -> queued\n"
-        "10 unknown unsent unlinked -> queued\n"
-        "10 refused -> FAIL EREDIS, release, releasing\n"
-        "10 refused unsent -> FAIL EREDIS, END, ended\n"
-        "10 handed_over t=50010 fence=32 -> acquiring\n"
-        "10 standby window=2000 -> acquiring due=2012\n"
-        "10 retry_now -> acquiring\n"
-        "10 cancel -> acquiring\n");
+    trace_cells("0 start script -> acquire, acquiring\n",
+                "10 granted fence=40 -> GRANT, held D=9898 fence=40\n"
+                "10 not_granted -> acquire, acquiring\n"
+                "10 queued left=9000 pos=1 -> BUSY, queued due=6010 ticket=100\n"
+                "10 queued left=9000 pos=-1 -> BUSY, queued due=3010\n"
+                "10 queued left=9000 pos=1 again -> BUSY, acquire, acquiring ticket=100\n"
+                "10 deadlock -> FAIL EDEADLOCK, END, ended\n"
+                "10 not_adopted -> FAIL ENOTHELD, END, ended\n"
+                "10 unknown -> queued due=60\n"
+                "10 unknown unlinked -> queued\n"
+                "10 unknown unsent unlinked -> queued\n"
+                "10 refused -> FAIL EREDIS, release, releasing\n"
+                "10 refused unsent -> FAIL EREDIS, END, ended\n"
+                "10 handed_over t=50010 fence=32 -> acquiring\n"
+                "10 standby window=2000 -> acquiring due=2012\n"
+                "10 retry_now -> acquiring\n"
+                "10 cancel -> acquiring\n");
 }
 
 static void test_asking_for_nobody(void **state)
@@ -72,7 +71,7 @@ static void test_queued(void **state)
 {
     (void)state;
     trace_cells("0 start script -> acquire, acquiring\n"
-                "5 queued left=9000 pos=1 -> REFUSE, queued due=6005 ticket=100\n",
+                "5 queued left=9000 pos=1 -> BUSY, queued due=6005 ticket=100\n",
                 "10 handed_over t=50010 fence=32 -> GRANT, held_by_message D=1987.9 "
                 "fence=32 due=510\n"
                 "10 standby window=2000 -> queued due=2012 ticket=100\n"
@@ -109,7 +108,7 @@ static void test_held_by_message(void **state)
 {
     (void)state;
     trace_cells("0 start script -> acquire, acquiring\n"
-                "5 queued left=9000 pos=1 -> REFUSE, queued due=6005 ticket=100\n"
+                "5 queued left=9000 pos=1 -> BUSY, queued due=6005 ticket=100\n"
                 "8 handed_over t=50008 fence=32 -> GRANT, held_by_message D=1985.92 "
                 "fence=32 due=508\n",
                 "10 renewed lease=10000 -> held D=9898 fence=32\n"

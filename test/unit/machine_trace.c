@@ -328,7 +328,7 @@ static void write_actions(char *line, const struct lw__output *out)
         const char *name;
     } names[] = {
         {LW__DO_RELEASED, "RELEASED"}, {LW__DO_LOST, "LOST"},
-        {LW__DO_GRANT, "GRANT"},       {LW__DO_REFUSE, "REFUSE"},
+        {LW__DO_GRANT, "GRANT"},       {LW__DO_BUSY, "BUSY"},
         {LW__DO_FAIL, "FAIL"},         {LW__SEND_TRY, "try"},
         {LW__SEND_ACQUIRE, "acquire"}, {LW__SEND_RELEASE, "release"},
         {LW__DO_END, "END"},

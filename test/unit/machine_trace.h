@@ -32,7 +32,7 @@
 #define TRACE_WAITS                                                                      \
     "0 start -> try, acquiring\n"                                                        \
     "5 not_granted -> acquire, acquiring\n"                                              \
-    "8 queued left=9000 pos=1 -> REFUSE, queued due=6008 ticket=100\n"
+    "8 queued left=9000 pos=1 -> BUSY, queued due=6008 ticket=100\n"
 
 struct trace {
     struct lw__machine machine;

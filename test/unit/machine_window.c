@@ -115,13 +115,13 @@ static void test_late_and_alone_late_and_overtaken(void **state)
 {
     (void)state;
     trace_check("0 start script -> acquire, acquiring\n"
-                "8 queued left=9000 pos=0 -> REFUSE, queued due=3008 ticket=100\n"
+                "8 queued left=9000 pos=0 -> BUSY, queued due=3008 ticket=100\n"
                 "1900 handed_over t=50010 fence=32 -> acquire, acquiring ticket=100\n"
                 "1905 granted fence=48 -> GRANT, held D=11798 fence=48\n");
     trace_check("0 start script -> acquire, acquiring\n"
-                "8 queued left=9000 pos=0 -> REFUSE, queued due=3008 ticket=100\n"
+                "8 queued left=9000 pos=0 -> BUSY, queued due=3008 ticket=100\n"
                 "2500 handed_over t=50010 fence=32 -> acquire, acquiring ticket=100\n"
-                "2505 queued left=1500 pos=0 -> REFUSE, queued due=3005 ticket=100\n"
+                "2505 queued left=1500 pos=0 -> BUSY, queued due=3005 ticket=100\n"
                 "2550 handed_over t=52540 fence=64 -> GRANT, held_by_message D=4517.6 "
                 "fence=64 due=3040\n");
 }
@@ -131,7 +131,7 @@ static void test_extended_at_a_quarter(void **state)
 {
     (void)state;
     trace_check("0 start script -> acquire, acquiring\n"
-                "8 queued left=9000 pos=0 -> REFUSE, queued due=3008 ticket=100\n"
+                "8 queued left=9000 pos=0 -> BUSY, queued due=3008 ticket=100\n"
                 "3000 handed_over t=52900 fence=32 -> GRANT, held_by_message D=4849 "
                 "fence=32 due=3400\n"
                 "3401 renewed sent=3400 lease=10000 -> held D=13298 fence=32\n");
@@ -158,7 +158,7 @@ static void test_a_message_noted_while_asking(void **state)
                 "fence=32 due=500\n");
     trace_check("0 start script -> acquire, acquiring\n"
                 "3 handed_over t=50002 fence=32 -> acquiring\n"
-                "5 queued left=1000 pos=0 server=50002.001 -> REFUSE, queued due=338 "
+                "5 queued left=1000 pos=0 server=50002.001 -> BUSY, queued due=338 "
                 "ticket=100\n");
     trace_check("0 start script -> acquire, acquiring\n"
                 "3 handed_over t=50002 fence=32 -> acquiring\n"
@@ -190,7 +190,7 @@ static void test_a_noted_message_is_forgotten_with_its_ask(void **state)
         "3 handed_over t=50002 fence=32 -> acquiring\n"
         "5 unknown -> queued due=55\n"
         "55 due -> acquire, acquiring\n"
-        "57 queued left=1000 pos=0 server=50001 -> REFUSE, queued due=390 ticket=100\n");
+        "57 queued left=1000 pos=0 server=50001 -> BUSY, queued due=390 ticket=100\n");
 }
 
 static void test_messages_to_one_who_holds_or_leaves(void **state)
@@ -198,7 +198,7 @@ static void test_messages_to_one_who_holds_or_leaves(void **state)
     (void)state;
     trace_check(
         "0 start script -> acquire, acquiring\n"
-        "8 queued left=9000 pos=0 -> REFUSE, queued due=3008 ticket=100\n"
+        "8 queued left=9000 pos=0 -> BUSY, queued due=3008 ticket=100\n"
         "10 handed_over t=50010 fence=32 -> GRANT, held_by_message D=1987.9 fence=32 "
         "due=510\n"
         "11 handed_over t=50010 fence=32 -> held_by_message D=1987.9 fence=32 due=510\n"
@@ -231,12 +231,12 @@ static void test_standby_while_a_request_is_in_flight(void **state)
                 "5 standby window=1000 -> acquiring due=1007\n"
                 "6 standby window=700 -> acquiring due=708\n"
                 "7 standby window=800 -> acquiring due=708\n"
-                "8 queued left=9000 pos=0 -> REFUSE, queued due=708 ticket=100\n"
+                "8 queued left=9000 pos=0 -> BUSY, queued due=708 ticket=100\n"
                 "708 due -> acquire, acquiring ticket=100\n"
-                "710 queued left=9000 pos=0 -> REFUSE, queued due=3710 ticket=100\n");
+                "710 queued left=9000 pos=0 -> BUSY, queued due=3710 ticket=100\n");
     trace_check("0 start script -> acquire, acquiring\n"
                 "5 standby window=2000 -> acquiring due=2007\n"
-                "8 queued left=300 pos=0 -> REFUSE, queued due=108 ticket=100\n");
+                "8 queued left=300 pos=0 -> BUSY, queued due=108 ticket=100\n");
 }
 
 static void test_standby_before_a_late_reply(void **state)
@@ -246,7 +246,7 @@ static void test_standby_before_a_late_reply(void **state)
                 "5 standby window=100 -> acquiring due=107\n"
                 "106.999 due -> acquiring due=107\n"
                 "107 due -> acquiring\n"
-                "108 queued left=9000 pos=0 -> REFUSE, acquire, acquiring ticket=100\n"
+                "108 queued left=9000 pos=0 -> BUSY, acquire, acquiring ticket=100\n"
                 "110 granted fence=7 -> GRANT, held D=10006 fence=7\n");
     trace_check("0 start script -> acquire, acquiring\n"
                 "5 standby window=100 -> acquiring due=107\n"
