@@ -606,10 +606,11 @@ struct lw_master {
  * cluster takes only none, a quorum only a time. If guard_ms is not 0 as well, both must
  * be the same; else lw_client_new returns LW_EINVAL.
  *
- * redis-sentinel:// lists 1 to 16 sentinels (default port 26379). The client follows the
- * master that they report for this service, if that server also reports itself as master.
- * It discovers further sentinels through the listed ones, and identifies them by id, not
- * by address (lockwire(7) says what they are trusted with). When the sentinels report
+ * redis-sentinel:// lists 1 to 16 sentinels (default port 26379): list all. The client
+ * follows the master that they report for this service, if that server also reports
+ * itself as master. It discovers further sentinels through the listed ones, and asks them
+ * as well, but follows a new master only if a listed sentinel names it (lockwire(7)). If
+ * only discovered ones name it, `why` of the link callback says so. When the sentinels report
  * another master, both connections move there at once, every hold is verified, and every
  * waiter requests again with its old place. A hold that the new master does not know is
  * lost with LW_ENOTHELD when it is verified. Until then, at most until its deadline,

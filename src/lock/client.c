@@ -160,8 +160,7 @@ static int start_route(struct lw_client *client)
         .node.max_inflight = o->max_inflight,
         .node.guard_ms = o->guard_ms,
         .node.inert = client->quorum != NULL,
-        .node.config.replication = lw__options_use_guard(o) ||
-                                   client->url.service != NULL,
+        .node.config.replication = lw__options_use_guard(o),
         .node.stats = &client->stats,
         .seeds = client->url.cluster ? client->url.hosts : NULL,
         .seed_count = client->url.host_count,

@@ -503,39 +503,6 @@ static void check_configuration(struct lw__node *node)
 
 /* ---- sentinels ---- */
 
-static void note_replication_id(struct lw__node *node)
-{
-    if (node->sentinels != NULL) {
-        lw__sentinel_note(node->sentinels, &node->commands.endpoint,
-                          node->commands.replication_id);
-    }
-}
-
-static void replication_replied(struct lw__request *request,
-                                const struct lw__reply *reply)
-{
-    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, replication, request);
-
-    lw__node_make_room(node);
-    if (lw__session_note_replication(&node->commands, reply)) {
-        note_replication_id(node);
-    }
-}
-
-/* A master takes another replication id when its first replica connects, and when it has
- * had none for repl-backlog-ttl. The new master's former id is the last of these, by
- * which the claim of a discovered sentinel is verified. */
-static void ask_for_replication_id(struct lw__node *node)
-{
-    static const struct lw__request_type type = {replication_replied, NULL};
-
-    if (node->sentinels != NULL && node->commands.state == LW__SESSION_READY &&
-        node->replication.prev == NULL) {
-        lw__session_request(&node->commands, &node->replication, &type, 2,
-                            (const char *[]){"INFO", "replication"});
-    }
-}
-
 int lw__node_master(const struct lw__node *node, struct lw_master *ret)
 {
     return node->sentinels != NULL ? lw__sentinel_master(node->sentinels, ret)
@@ -575,7 +542,6 @@ static void commands_ready(void *arg)
     static const struct lw__request_type abilities = {abilities_replied, NULL};
     struct lw__node *node = arg;
 
-    note_replication_id(node);
     log_server(node);
     if (node->connection++ > 0) {
         node->options.stats->reconnects++;
@@ -637,7 +603,6 @@ static void heartbeat(void *arg)
         lw__node_extend_fence(node);
     }
     lw__node_guard_heartbeat(node);
-    ask_for_replication_id(node);
 }
 
 /* ---- its life ---- */

@@ -48,9 +48,8 @@ struct lw__node {
     enum lw__fast_release fast_release;
     bool fast_release_disabled; /* on all connections */
 
-    /* Sent once a connection; `replication` at heartbeats. */
+    /* Sent once a connection. */
     struct lw__request kill, abilities, policy, replicas, publish, shard_count;
-    struct lw__request replication;
     bool replicas_logged;
 
     /* Outside a cluster: are both connections at one server? */

@@ -14,12 +14,13 @@
  * only if most of the configured sentinels agree. If no answer is usable the sessions
  * that wait fail, with the reason of each sentinel; connections that are up stay.
  *
- * A configured sentinel is one of the URL; the others are discovered by asking those. A
+ * A listed sentinel is one of the URL; the others are discovered by asking those. A
  * discovered sentinel is identified by its id, not by its address, which may pass to
- * another installation, and is dropped when no configured one names it any more. If it
- * alone names a later master, a probe connects to that server first: it is followed only
- * if its replication id shows that it was a replica of the present master. Meanwhile no
- * session connects to the present one. */
+ * another installation, and is dropped when no listed one names it any more. Only a
+ * listed sentinel can name a new master. A discovered one that names another master than
+ * the present one does not count: all are asked again, until a listed one names it as
+ * well. One that names the present master counts, and so replaces listed ones that do not
+ * answer. */
 #include "redis/sentinel.h"
 
 #include "base/container_of.h"
@@ -58,15 +59,6 @@ struct skips {
     unsigned length; /* as many as passed after the last failure */
 };
 
-/* A connection to the master that a discovered sentinel names. */
-struct probe {
-    struct lw__session_config config;
-    struct lw__session session;
-    struct lw__endpoint endpoint;
-    bool open;  /* from the start until it has an answer or is stopped */
-    bool first; /* open, and no attempt has failed yet */
-};
-
 struct sentinel {
     struct sentinel *next;
     struct lw__sentinels *set;
@@ -80,6 +72,7 @@ struct sentinel {
     bool useful; /* `answer` is its last one, which is usable; otherwise `why` says why */
     bool logged; /* that it is not, since it was useful last */
     enum { NOT_NOTED, NOTED_USEFUL, NOTED_USELESS } noted; /* in the log, last */
+    bool claim_logged; /* that is_claim() is true, since it was false last */
     bool discovered;
     unsigned number;   /* of a configured one: its place in the URL */
     unsigned named_by; /* of a discovered one: a bit for each configured one */
@@ -87,9 +80,7 @@ struct sentinel {
     /* Rounds in which a discovered one that did not prove its id is not connected to, and
      * in which one that forbids SUBSCRIBE is not subscribed to. */
     struct skips query_skips, subscribe_skips;
-    struct probe probe;                 /* of a discovered one */
-    struct lw__sentinel_answer refuted; /* what a probe has disproved last; or no host */
-    struct lw__sentinel_answer answer;  /* when it was useful last */
+    struct lw__sentinel_answer answer; /* when it was useful last */
     int64_t answer_us;
     char why[LW_WHY_SIZE];
     int status; /* the class of that: struct lw__failure */
@@ -102,8 +93,6 @@ struct current_master {
     bool since_known;
     int stale_rounds; /* in a row in which most named another one, of no later epoch */
     bool rejected_logged;
-    /* As its server reported at the last connection or heartbeat; "" if unknown. */
-    char replication_id[LW__RUN_ID_SIZE];
 };
 
 struct lw__sentinels {
@@ -190,6 +179,17 @@ static bool counts(const struct sentinel *sentinel, const struct current_master 
                                       !is_later(&sentinel->answer, &master->answer)));
 }
 
+/* Returns true if this discovered sentinel names a later master than the present one. It
+ * is not followed: it may report a master of another installation. */
+static bool is_claim(const struct sentinel *sentinel)
+{
+    const struct current_master *master = &sentinel->set->master;
+    const struct lw__sentinel_answer *answer = &sentinel->answer;
+
+    return sentinel->discovered && sentinel->useful && !answer->down &&
+           is_later(answer, &master->answer) && !is_master(master, &answer->endpoint);
+}
+
 /* Returns the sentinel with the highest config-epoch among those that count. Ties prefer
  * a master that is not flagged down, then the present one. The result may still be
  * flagged down. Returns NULL if there is none. */
@@ -218,6 +218,16 @@ static bool most_answered(const struct lw__sentinels *set, bool count_discovered
         }
     }
     return answered * 2 > count;
+}
+
+static bool any_useful(const struct lw__sentinels *set)
+{
+    const struct sentinel *one = set->all;
+
+    while (one != NULL && !one->useful) {
+        one = one->next;
+    }
+    return one != NULL;
 }
 
 static bool any_pending(const struct lw__sentinels *set)
@@ -262,20 +272,46 @@ static void resolve_all(struct lw__sentinels *set)
     }
 }
 
-static const char *useless_why(const struct sentinel *sentinel)
+static void useless_why(const struct sentinel *sentinel, char ret[LW_WHY_SIZE])
 {
-    return sentinel->pending       ? "no reply in time"
-           : !sentinel->useful     ? sentinel->why
-           : sentinel->answer.down ? "reports the master as down"
-           : sentinel->discovered  ? "no listed sentinel confirms its reply"
-                                   : "reports an older master than other sentinels";
+    const struct lw__endpoint *named = &sentinel->answer.endpoint;
+
+    if (!sentinel->pending && sentinel->useful && !sentinel->answer.down &&
+        sentinel->discovered) {
+        (void)snprintf(
+            ret, LW_WHY_SIZE,
+            "names %.253s:%u as master, which a listed sentinel has to confirm",
+            named->host, (unsigned)named->port);
+        return;
+    }
+    (void)snprintf(ret, LW_WHY_SIZE, "%s",
+                   sentinel->pending   ? "no reply in time"
+                   : !sentinel->useful ? sentinel->why
+                   : sentinel->answer.down
+                       ? "reports the master as down"
+                       : "reports an older master than other sentinels");
 }
 
-static void log_useless(struct sentinel *sentinel, const char *why)
+/* `logged`: one of the sentinel's. */
+static void log_useless(const struct sentinel *sentinel, bool *logged, const char *why)
 {
-    lw__log_once(sentinel->config.log, &sentinel->logged, LOG_WARNING,
-                 "sentinel %s:%u: %s", sentinel->endpoint.host,
-                 (unsigned)sentinel->endpoint.port, why);
+    lw__log_once(sentinel->config.log, logged, LOG_WARNING, "sentinel %s:%u: %s",
+                 sentinel->endpoint.host, (unsigned)sentinel->endpoint.port, why);
+}
+
+/* The client may wait for a listed sentinel, or stay at a master that was replaced. */
+static void log_claims(struct lw__sentinels *set)
+{
+    char why[LW_WHY_SIZE];
+
+    for (struct sentinel *one = set->all; one != NULL; one = one->next) {
+        if (!is_claim(one)) {
+            one->claim_logged = false;
+        } else if (!one->pending) {
+            useless_why(one, why);
+            log_useless(one, &one->claim_logged, why);
+        }
+    }
 }
 
 /* Logs each change between a sentinel that answers and one that does not. It is no
@@ -284,6 +320,7 @@ static void note_answer(struct sentinel *sentinel)
 {
     const struct lw__endpoint *master = &sentinel->answer.endpoint;
     bool useful = !sentinel->pending && sentinel->useful;
+    char why[LW_WHY_SIZE];
 
     if (sentinel->noted == (useful ? NOTED_USEFUL : NOTED_USELESS)) {
         return;
@@ -295,16 +332,17 @@ static void note_answer(struct sentinel *sentinel)
                 sentinel->endpoint.host, (unsigned)sentinel->endpoint.port, master->host,
                 (unsigned)master->port, sentinel->answer.down ? ", and as down" : "");
     } else {
+        useless_why(sentinel, why);
         lw__log(sentinel->config.log, LOG_INFO, "sentinel %s:%u: %s",
-                sentinel->endpoint.host, (unsigned)sentinel->endpoint.port,
-                useless_why(sentinel));
+                sentinel->endpoint.host, (unsigned)sentinel->endpoint.port, why);
     }
 }
 
 /* Those that wait fail, with the reason of each sentinel. */
 static void resolve_none(struct lw__sentinels *set)
 {
-    char why[LW_WHY_SIZE], endpoint[LW__HOST_SIZE + sizeof(":65535")];
+    char why[LW_WHY_SIZE], one_why[LW_WHY_SIZE];
+    char endpoint[LW__HOST_SIZE + sizeof(":65535")];
     struct lw__reasons reasons;
     struct lw__session *session;
     int status = 0;
@@ -312,12 +350,15 @@ static void resolve_none(struct lw__sentinels *set)
     lw__reasons_begin(&reasons, why, sizeof(why), "no sentinel reported a usable master",
                       set->count);
     for (struct sentinel *one = set->all; one != NULL; one = one->next) {
-        log_useless(one, useless_why(one));
+        useless_why(one, one_why);
+        if (!is_claim(one)) {
+            log_useless(one, &one->logged, one_why);
+        }
         status = lw__session_combine_status(
             status, one->pending || one->useful ? LW_ECONN : one->status);
         (void)snprintf(endpoint, sizeof(endpoint), "%s:%u", one->endpoint.host,
                        (unsigned)one->endpoint.port);
-        lw__reasons_add(&reasons, endpoint, useless_why(one));
+        lw__reasons_add(&reasons, endpoint, one_why);
     }
     while ((session = first_resolving(set)) != NULL) {
         lw__session_unresolved(session, status, why);
@@ -404,9 +445,6 @@ static bool take_master(struct current_master *master,
                        "granted in between may be lost",
                        to.host, (unsigned)to.port);
     }
-    if (moves || again) {
-        *master->replication_id = '\0';
-    }
     if (moves || !known || announced_epoch > master->announced_epoch) {
         master->announced_epoch = announced_epoch;
     }
@@ -415,12 +453,6 @@ static bool take_master(struct current_master *master,
     master->stale_rounds = 0;
     master->rejected_logged = false;
     return moves || again;
-}
-
-static void probe_stop(struct probe *probe)
-{
-    probe->open = probe->first = false;
-    lw__session_stop(&probe->session);
 }
 
 static void follow(struct lw__sentinels *set, const struct lw__sentinel_answer *answer,
@@ -434,117 +466,10 @@ static void follow(struct lw__sentinels *set, const struct lw__sentinel_answer *
     }
     ++*set->failovers;
     lw__log(set->config.log, LOG_NOTICE, "%s", why);
-    for (struct sentinel *one = set->all; one != NULL; one = one->next) {
-        *one->refuted.endpoint.host = '\0'; /* it may be a replica of this master */
-        probe_stop(&one->probe);            /* it was about the former one */
-    }
     for (struct lw__session *session = set->sessions; session != NULL;
          session = session->next_resolved) {
         lw__session_retarget(session, why);
     }
-}
-
-void lw__sentinel_note(struct lw__sentinels *sentinels,
-                       const struct lw__endpoint *endpoint, const char *replication_id)
-{
-    struct current_master *master = &sentinels->master;
-
-    if (is_master(master, endpoint)) {
-        (void)snprintf(master->replication_id, sizeof(master->replication_id), "%s",
-                       replication_id);
-    }
-}
-
-/* ---- what discovered sentinels claim ---- */
-
-/* Returns true if a server with these ids is the present master, or was its replica. A
- * replica has its master's id. When it is promoted it takes a new one, and keeps the old
- * one as the former one. */
-static bool is_kin(const struct current_master *master, const struct lw__session *server)
-{
-    const char *known = master->replication_id;
-
-    return *known != '\0' && (strcmp(known, server->replication_id) == 0 ||
-                              strcmp(known, server->former_replication_id) == 0);
-}
-
-/* Returns true if the last answer of this discovered sentinel names another master, has
- * to be verified first, and can be. */
-static bool is_claim(const struct sentinel *sentinel)
-{
-    const struct current_master *master = &sentinel->set->master;
-    const struct lw__sentinel_answer *answer = &sentinel->answer;
-    const struct lw__sentinel_answer *refuted = &sentinel->refuted;
-
-    return sentinel->discovered && sentinel->useful && !answer->down && !answer->moving &&
-           *master->replication_id != '\0' && is_later(answer, &master->answer) &&
-           !(refuted->epoch == answer->epoch &&
-             lw__endpoint_equal(&refuted->endpoint, &answer->endpoint));
-}
-
-static void refute(struct sentinel *sentinel)
-{
-    const struct lw__endpoint *claimed = &sentinel->answer.endpoint;
-    const struct lw__endpoint *present = &sentinel->set->master.answer.endpoint;
-
-    sentinel->refuted = sentinel->answer;
-    lw__log(sentinel->config.log, LOG_WARNING,
-            "discovered sentinel %.60s:%u reports %.60s:%u as master, which was no "
-            "replica of %.60s:%u; ignored unless a listed sentinel reports the same",
-            sentinel->endpoint.host, (unsigned)sentinel->endpoint.port, claimed->host,
-            (unsigned)claimed->port, present->host, (unsigned)present->port);
-}
-
-static bool is_being_probed(const struct lw__sentinels *set,
-                            const struct lw__endpoint *endpoint)
-{
-    const struct sentinel *one = set->all;
-
-    while (one != NULL &&
-           !(one->probe.open && lw__endpoint_equal(&one->probe.endpoint, endpoint))) {
-        one = one->next;
-    }
-    return one != NULL;
-}
-
-static void probe_start(struct probe *probe, const struct lw__endpoint *endpoint)
-{
-    probe->endpoint = *endpoint;
-    probe->open = probe->first = true;
-    probe->config.host = probe->endpoint.host;
-    probe->config.port = probe->endpoint.port;
-    lw__session_start(&probe->session);
-}
-
-/* Stops the probes of claims that are no longer made, and starts those that are missing,
- * one for each endpoint. */
-static void probe_claims(struct lw__sentinels *set)
-{
-    struct sentinel *one;
-
-    for (one = set->all; one != NULL; one = one->next) {
-        if (one->probe.open &&
-            (!is_claim(one) ||
-             !lw__endpoint_equal(&one->probe.endpoint, &one->answer.endpoint))) {
-            probe_stop(&one->probe);
-        }
-    }
-    for (one = set->all; one != NULL; one = one->next) {
-        if (is_claim(one) && !is_being_probed(set, &one->answer.endpoint)) {
-            probe_start(&one->probe, &one->answer.endpoint);
-        }
-    }
-}
-
-/* Returns true while a probe makes its first attempt: the decision waits for that. */
-static bool is_probing(const struct lw__sentinels *set)
-{
-    const struct sentinel *one = set->all;
-
-    while (one != NULL && !one->probe.first) {
-        one = one->next;
-    }
-    return one != NULL;
 }
 
 /* ---- questions to one sentinel ---- */
@@ -628,7 +553,7 @@ static void lost(void *arg, const char *why)
     struct sentinel *sentinel = arg;
 
     if (sentinel->session.end == LW__END_OTHER_SENTINEL) {
-        log_useless(sentinel, why);
+        log_useless(sentinel, &sentinel->logged, why);
         skip_more(&sentinel->query_skips, QUERY_SKIPS_MAX);
         lw__session_stop(&sentinel->session);
     }
@@ -716,28 +641,24 @@ static void take_answer(struct lw__sentinels *set, struct sentinel *best)
 }
 
 /* Chooses the master from the last answers of all sentinels, and resolves the sessions
- * that wait. Returns the sentinel that is believed, or NULL. */
-static struct sentinel *choose_master(struct lw__sentinels *set)
+ * that wait. */
+static void choose_master(struct lw__sentinels *set)
 {
     struct sentinel *best = find_best(set);
 
-    probe_claims(set);
-    if (is_probing(set) && (best == NULL || best->answer.down ||
-                            !is_later(&best->answer, &set->master.answer))) {
-        return best; /* choose_at_last() follows */
-    }
     if (best == NULL || best->answer.down) {
         resolve_none(set);
     } else {
         take_answer(set, best);
+        for (struct sentinel *one = set->all; one != NULL; one = one->next) {
+            note_answer(one); /* resolve_none logs them all */
+        }
     }
-    return best;
+    log_claims(set);
 }
 
 static void end_round(struct lw__sentinels *set)
 {
-    const struct sentinel *best;
-
     set->asking = false;
     lw__timer_cancel(loop_of(set), &set->round);
     for (struct sentinel *one = set->all; one != NULL; one = one->next) {
@@ -745,13 +666,8 @@ static void end_round(struct lw__sentinels *set)
             ask_for_peers(one);
         }
     }
-    best = choose_master(set);
-    if (best != NULL && !best->answer.down) { /* else resolve_none has logged them all */
-        for (struct sentinel *one = set->all; one != NULL; one = one->next) {
-            note_answer(one);
-        }
-    }
-    if (best != NULL && !all_ready(set)) {
+    choose_master(set);
+    if (any_useful(set) && !all_ready(set)) {
         set_heartbeat(set, RESTLESS_US);
     }
     if (set->again) {
@@ -775,16 +691,6 @@ static void round_due(void *arg)
     lw__late_check_start(loop_of(set), &set->round_end);
 }
 
-/* The last round may have waited for a probe, or for a discovered sentinel that was asked
- * alone. */
-static void choose_at_last(struct lw__sentinels *set)
-{
-    probe_claims(set);
-    if (!set->asking && !any_pending(set) && first_resolving(set) != NULL) {
-        (void)choose_master(set);
-    }
-}
-
 /* An answer to a round that has ended. */
 static void on_late_answer(struct lw__sentinels *set, struct sentinel *sentinel)
 {
@@ -798,7 +704,6 @@ static void on_late_answer(struct lw__sentinels *set, struct sentinel *sentinel)
         !is_master(&set->master, &answer->endpoint)) {
         ask_all(set);
     }
-    choose_at_last(set);
 }
 
 /* Returns true if there is an answer to be chosen unless a better one comes. */
@@ -836,7 +741,6 @@ static void on_answer(struct sentinel *sentinel, bool useful)
     } else if (sentinel->discovered) {
         lw__listener_stop(&sentinel->listener);
     }
-    probe_claims(set);
     if (!set->asking) {
         on_late_answer(set, sentinel);
     } else if (!any_pending(set)) {
@@ -881,39 +785,6 @@ static void resolve(void *arg, struct lw__session *session)
     ask_all(set);
 }
 
-/* ---- probes ---- */
-
-static void probe_ready(void *arg)
-{
-    struct sentinel *sentinel = arg;
-    struct lw__sentinels *set = sentinel->set;
-    struct lw__session *session = &sentinel->probe.session;
-
-    if (*session->replication_id == '\0' || !session->is_master) {
-        /* it is about to become the master, or busy */
-        lw__session_fail(session, "the server is not a master yet");
-        return;
-    }
-    if (is_kin(&set->master, session)) {
-        follow(set, &sentinel->answer, sentinel->answer.epoch, sentinel->answer_us);
-    } else {
-        refute(sentinel);
-    }
-    probe_stop(&sentinel->probe);
-    choose_at_last(set);
-}
-
-static void probe_lost(void *arg, const char *why)
-{
-    struct sentinel *sentinel = arg;
-
-    (void)why;
-    if (sentinel->probe.first) {
-        sentinel->probe.first = false;
-        choose_at_last(sentinel->set);
-    }
-}
-
 /* ---- reports of switches ---- */
 
 /* Starts a round from scratch: replies on their way may be older than the report. */
@@ -926,18 +797,11 @@ static void restart(struct lw__sentinels *set)
     ask_all(set);
 }
 
-/* Earlier switches may have been missed. A discovered sentinel is asked alone at first:
- * that is as quick, and does not begin the round of all others from scratch. A sentinel
- * whose subscription keeps breaking must not keep a round from its end. */
-static void ask_again(struct sentinel *sentinel)
+/* Earlier switches may have been missed. A sentinel whose subscription keeps breaking
+ * must not keep a round from its end. */
+static void ask_again(struct lw__sentinels *set)
 {
-    struct lw__sentinels *set = sentinel->set;
-
-    if (sentinel->discovered) {
-        ignore_reply(sentinel);
-        ask(sentinel);
-        set_heartbeat(set, RESTLESS_US);
-    } else if (set->asking) {
+    if (set->asking) {
         set->again = true;
     } else {
         restart(set);
@@ -950,12 +814,14 @@ static void subscribed(void *arg, struct lw__channel *channel)
 
     (void)channel;
     sentinel->subscribe_skips.length = 0;
-    ask_again(sentinel);
+    if (!sentinel->discovered) { /* one that is could not name another master */
+        ask_again(sentinel->set);
+    }
 }
 
 /* A switch away from the present master leads to the next one, whose epoch is not
  * reported, but is higher. Any other switch is old news, or one behind a switch that was
- * missed. */
+ * missed. The listed sentinels may hear of the switch a second after a discovered one. */
 static void switched(void *arg, const struct lw__channel *channel, const char *text,
                      size_t length)
 {
@@ -974,8 +840,11 @@ static void switched(void *arg, const struct lw__channel *channel, const char *t
         !is_master(&set->master, &next.endpoint)) {
         follow(set, &next, -1, lw__now_us());
         restart(set);
-    } else {
-        ask_again(sentinel);
+        return;
+    }
+    ask_again(set);
+    if (sentinel->discovered) {
+        set_heartbeat(set, RESTLESS_US);
     }
 }
 
@@ -997,13 +866,11 @@ static struct sentinel *new_sentinel(struct lw__sentinels *set,
                                      const struct lw__endpoint *endpoint, const char *id)
 {
     static const struct lw__session_events events = {ready, lost, NULL, NULL, NULL};
-    static const struct lw__session_events probe_events = {probe_ready, probe_lost, NULL,
-                                                           NULL, NULL};
     static const struct lw__listener_events listener_events = {
         .confirmed = subscribed, .message = switched, .lost = unsubscribed};
     struct sentinel *one = calloc(1, sizeof(*one));
 
-    if (one == NULL || lw__timer_reserve(loop_of(set), 3) != 0) {
+    if (one == NULL || lw__timer_reserve(loop_of(set), 2) != 0) {
         free(one);
         return NULL;
     }
@@ -1019,11 +886,7 @@ static struct sentinel *new_sentinel(struct lw__sentinels *set,
         (void)snprintf(one->id, sizeof(one->id), "%s", id);
         one->config.sentinel_id = one->id;
     }
-    one->probe.config = set->servers;
-    one->probe.config.replication = true;
-    one->probe.config.connect_timeout_ms = set->servers.connect_timeout_ms / 2 + 1;
     lw__session_init(&one->session, &one->config, &events, one);
-    lw__session_init(&one->probe.session, &one->probe.config, &probe_events, one);
     lw__listener_init(&one->listener,
                       &(struct lw__listener_options){
                           .config = &one->config,
@@ -1035,9 +898,8 @@ static struct sentinel *new_sentinel(struct lw__sentinels *set,
 static void free_sentinel(struct sentinel *one)
 {
     lw__session_stop(&one->session);
-    lw__session_stop(&one->probe.session);
     lw__listener_clear(&one->listener);
-    lw__timer_unreserve(loop_of(one->set), 3);
+    lw__timer_unreserve(loop_of(one->set), 2);
     free(one);
 }
 
@@ -1172,7 +1034,6 @@ static void on_peers(struct sentinel *by, const struct lw__reply *reply)
     if (set->asking && !any_pending(set)) {
         end_round(set);
     }
-    choose_at_last(set);
 }
 
 /* ---- their life ---- */
@@ -1224,7 +1085,6 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
 void lw__sentinel_configure(struct lw__sentinels *sentinels,
                             struct lw__session_config *config)
 {
-    config->replication = true;
     config->resolve = resolve;
     config->resolve_arg = sentinels;
     config->announced_by = &sentinels->master.answer.by;

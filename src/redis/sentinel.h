@@ -35,10 +35,6 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
 /* Has all sessions with this config connect to the master. */
 void lw__sentinel_configure(struct lw__sentinels *sentinels,
                             struct lw__session_config *config);
-/* Records the replication id that the server there reports, which is "" if unknown: the
- * claims of discovered sentinels are verified with that of the master. */
-void lw__sentinel_note(struct lw__sentinels *sentinels,
-                       const struct lw__endpoint *endpoint, const char *replication_id);
 /* Returns the present master in *ret, or LW_ECONN if none has been found yet. */
 int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret);
 /* All sessions with their config must have been stopped. NULL is fine. */

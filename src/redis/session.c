@@ -305,22 +305,9 @@ static int64_t read_number(const char *info, const char *field, int64_t most)
 
 static void note_replication(struct lw__session *s, const char *info)
 {
-    read_id(info, "master_replid:", s->replication_id);
     read_id(info, "master_replid2:", s->former_replication_id);
     read_field(info, "second_repl_offset:", s->former_offset, sizeof(s->former_offset));
-    s->is_master = strncmp(info_field(info, "role:"), "master", 6) == 0;
     s->replicas = read_number(info, "connected_slaves:", INT32_MAX);
-}
-
-bool lw__session_note_replication(struct lw__session *session,
-                                  const struct lw__reply *reply)
-{
-    LW__ASSERT(session->state == LW__SESSION_READY);
-    if (lw__reply_type(reply) != LW__REPLY_STRING) {
-        return false;
-    }
-    note_replication(session, lw__reply_text(reply, NULL));
-    return session->is_master;
 }
 
 /* Returns true if INFO reports this mode: "cluster", "sentinel" or "standalone". */
@@ -785,7 +772,7 @@ static void connect_next(struct lw__session *s)
     s->attempt_deadline_us = now + share;
     s->new_id = 0;
     *s->new_run_id = *s->node_id = *s->handshake_error = '\0';
-    *s->replication_id = *s->former_replication_id = *s->former_offset = '\0';
+    *s->former_replication_id = *s->former_offset = '\0';
     s->replicas = -1;
     s->server_us = 0;
     s->software[0] = '\0';

@@ -194,11 +194,10 @@ struct lw__session {
     char run_id[LW__RUN_ID_SIZE];
     char node_id[LW__NODE_ID_SIZE]; /* as CLUSTER MYID replied; "" if unknown */
     bool clustered, wide;           /* by INFO: in cluster mode; a 64-bit build */
-    /* By INFO replication on the present connection: the server's replication id and the
-     * one of its former master, "" if unknown. */
-    char replication_id[LW__RUN_ID_SIZE], former_replication_id[LW__RUN_ID_SIZE];
+    /* By INFO replication on the present connection: the replication id of the server's
+     * former master, "" if unknown. */
+    char former_replication_id[LW__RUN_ID_SIZE];
     char former_offset[LW__DIGITS + 2]; /* second_repl_offset, "" if unknown */
-    bool is_master;                     /* its role there */
     int64_t replicas;                   /* connected to it then; -1 if unknown */
     /* By INFO: the server's clock, and when it was asked for; 0 if unknown. */
     int64_t server_us, server_asked_us;
@@ -231,10 +230,6 @@ static inline bool lw__session_is_connecting(const struct lw__session *session)
 void lw__session_request(struct lw__session *session, struct lw__request *request,
                          const struct lw__request_type *type, size_t words,
                          const char *const *text);
-/* Records a further reply to INFO replication. Returns true if it is a master's; any
- * other reply changes nothing. The session must be ready. */
-bool lw__session_note_replication(struct lw__session *session,
-                                  const struct lw__reply *reply);
 
 /* Logs, once and then once a minute, that the reply denies an optional command, or that
  * the server does not know it, and what that costs. No effect after another reply. */

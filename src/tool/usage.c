@@ -345,7 +345,7 @@ static const char server[] =
     "Server:\n"
     "  --redis URL    redis://[[user][:password]@]host[:port][/db]\n"
     "                 redis-sentinel://[...@]host[:port][,...]/service[/db]\n"
-    "                   (the current master, as reported by the listed sentinels)\n"
+    "                   (the current master; list all sentinels)\n"
     "                 redis-cluster://[...@]host[:port][,...][/db]\n"
     "                 redis-quorum://[...@]host[:port],host[:port],host[:port][/db]\n"
     "                   (a majority of 3, 5 or 7 independent servers)\n"

@@ -38,6 +38,11 @@ class Sentinel:
                 f"dir {self.folder}", f"sentinel monitor {SERVICE} 127.0.0.1 {master_port} 1",
                 f"sentinel down-after-milliseconds {SERVICE} {LIMIT * 1000}",
                 f"sentinel failover-timeout {SERVICE} 3000", *lines, "")))
+        self.launch()
+
+    def launch(self):
+        """Starts it, or starts it again, with what it wrote to its file."""
+        path = os.path.join(self.folder, "sentinel.conf")
         program = shutil.which("redis-server") or shutil.which("valkey-server")
         self.process = subprocess.Popen([program, path, "--sentinel"], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL)
@@ -64,9 +69,12 @@ class Sentinel:
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)
 
-    def stop(self):
+    def kill(self):
         self.process.kill()
         self.process.wait()
+
+    def stop(self):
+        self.kill()
         shutil.rmtree(self.folder)
 
 

@@ -34,8 +34,8 @@ MEMORY_MUTATIONS = [
     ('a_keep_without*', ('memory: a keep whose owner was not copied acquires without one',
      ('src/lock/keep.c', 'return keep->owner != NULL ? LW_OK : LW_ENOMEM;', 'return LW_OK;'))),
     ('sentinel__one_*', ('memory: a sentinel that was not allocated is used',
-     ('src/redis/sentinel.c', 'if (one == NULL || lw__timer_reserve(loop_of(set), 3) != 0) {',
-      'if (lw__timer_reserve(loop_of(set), 3) != 0) {'))),
+     ('src/redis/sentinel.c', 'if (one == NULL || lw__timer_reserve(loop_of(set), 2) != 0) {',
+      'if (lw__timer_reserve(loop_of(set), 2) != 0) {'))),
 ]
 CLUSTER_MEMORY = 'test/fault/memory_cluster'
 CLUSTER_MEMORY_MUTATIONS = [

@@ -56,7 +56,6 @@ static bool has(struct bytes data, const char *word)
 /* Checks that a host leaves a server that ROLE has reported to be a replica. */
 void check_greeted(struct wire *wire, struct bytes data)
 {
-    wire->led = wire->led || has(data, "ROLE\r\n"); /* a probe does not send ROLE */
     if (!world.plan.watched || !wire->at_replica || wire->changes != servers_changes()) {
         return;
     }
@@ -110,7 +109,7 @@ static void check_turn(struct host *host)
     }
     for (const struct wire *wire = wires; wire != NULL; wire = wire->next) {
         if (wire->host == host && wire->id <= host->turn.last_wire && wire->fd >= 0 &&
-            wire->led && wire->server < SERVERS && wire->server != host->turn.to) {
+            wire->server < SERVERS && wire->server != host->turn.to) {
             violation("h%d was told that s%u is the master, and stays at s%u", host->id,
                       host->turn.to, wire->server);
         }
@@ -188,26 +187,8 @@ static void check_hold(struct op *op)
     }
 }
 
-/* Checks that the host does not follow another installation's master, neither by a
- * discovered sentinel of that installation nor by a sentinel that has changed over to it.
- */
-static void check_is_at_home(const struct host *host)
-{
-    struct lw_master master = LW_MASTER_INIT;
-
-    if (lw_client_master(host->client, &master) == 0 &&
-        strcmp(master.host, SENTINELS_FOREIGN) == 0) {
-        violation("h%d follows the master of another installation", host->id);
-    }
-}
-
 void check_watched(void)
 {
-    for (unsigned i = 0; i < world.plan.hosts && world.plan.watched; i++) {
-        if (world.hosts[i].client != NULL && !world.hosts[i].closing) {
-            check_is_at_home(&world.hosts[i]);
-        }
-    }
     if (!world.plan.watched || !world.plan.clear) {
         return;
     }

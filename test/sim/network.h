@@ -13,7 +13,6 @@ struct wire {
     unsigned references; /* the socket, the connection, and each packet under way */
     struct host *host;
     unsigned server;  /* where it ends; SERVERS and above: at a sentinel */
-    bool led;         /* ROLE was sent: a sentinel's reply led the host here */
     bool at_replica;  /* the server was a replica when it accepted the connection, */
     unsigned changes; /* after so many changes of roles */
     int fd;           /* our end; -1: the host's end is closed */

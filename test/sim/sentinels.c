@@ -58,7 +58,7 @@ static const char *const ids[SENTINELS] = {
     "5e00000000000000000000000000000000000002",
     "5e00000000000000000000000000000000000003",
 };
-static const struct model_place foreign_place = {SENTINELS_FOREIGN, 6379};
+static const struct model_place foreign_place = {"10.0.9.9", 6379};
 static const struct model_place server_places[PAIR] = {{"10.0.0.1", 6379},
                                                        {"10.0.0.2", 6379}};
 
@@ -416,8 +416,8 @@ unsigned sentinels_place(const char *host, int port)
             return SERVERS + i;
         }
     }
-    if (is_at(&foreign_place, host, port)) {
-        return SENTINELS_NOWHERE;
-    }
-    violation("nobody is at %s:%d", host, port);
+    violation("%s at %s:%d",
+              is_at(&foreign_place, host, port) ? "another installation's master is"
+                                                : "nobody is",
+              host, port);
 }

@@ -8,8 +8,6 @@
 #include "world.h"
 
 #define SENTINEL_PASSWORD "s3cret"
-#define SENTINELS_FOREIGN "10.0.9.9"            /* the master of another installation */
-#define SENTINELS_NOWHERE (SERVERS + SENTINELS) /* its place: unreachable */
 
 void sentinels_begin(void);
 void sentinels_end(void);
@@ -25,7 +23,8 @@ bool sentinels_lead_to(unsigned server, int64_t for_us);
 /* Returns true if all have known the present master for so long, and reported it. */
 bool sentinels_agree(int64_t for_us);
 const char *sentinels_url(void); /* the URL that hosts are given */
-/* Returns the server at that address, or SERVERS plus the index of the sentinel. */
+/* Returns the server at that address, or SERVERS plus the index of the sentinel. No host
+ * may connect to the master of another installation, which only unlisted ones name. */
 unsigned sentinels_place(const char *host, int port);
 
 #endif

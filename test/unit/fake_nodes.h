@@ -36,7 +36,6 @@ struct connection {
     bool subscribed;
     /* For the sentinels' scene: */
     bool owes;      /* a reply to SENTINEL MASTER */
-    bool owes_info; /* a reply to INFO replication */
     bool authenticated;
 };
 

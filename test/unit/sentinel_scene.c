@@ -17,8 +17,6 @@ static void on_ready(void *arg)
 {
     struct guided *guided = arg;
 
-    lw__sentinel_note(guided->scene->sentinels, &guided->session.endpoint,
-                      guided->session.replication_id);
     note(guided->scene, "%s at 127.0.0.1:%u", guided->name,
          (unsigned)guided->session.endpoint.port);
 }
@@ -134,52 +132,6 @@ void confirm(struct fake *sentinel)
     say_to_subscribers(sentinel, "subscribe", CHANNEL, NULL);
 }
 
-static void say_replication(struct connection *connection)
-{
-    const struct fake *fake = connection->fake;
-    char info[256];
-
-    (void)snprintf(info, sizeof(info),
-                   "# Replication\r\nrole:master\r\nmaster_replid:%s\r\n"
-                   "master_replid2:%s\r\n",
-                   fake->replication_id, fake->former_id);
-    connection->owes_info = fake->info != NULL && *fake->info == '\0';
-    if (fake->info != NULL) {
-        say(connection, fake->info);
-    } else {
-        say_text(connection, info);
-    }
-}
-
-void inform(struct fake *server)
-{
-    server->info = NULL;
-    for (int i = 0; i < CONNECTIONS; i++) {
-        struct connection *connection = &server->node.scene->nodes.connections[i];
-
-        if (connection->fake == server && connection->owes_info) {
-            say_replication(connection);
-        }
-    }
-}
-
-bool owes_info(const struct fake *server)
-{
-    for (int i = 0; i < CONNECTIONS; i++) {
-        const struct connection *connection = &server->node.scene->nodes.connections[i];
-
-        if (connection->fake == server && connection->owes_info) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void promote(struct fake *to, const struct fake *from)
-{
-    (void)snprintf(to->former_id, sizeof(to->former_id), "%s", from->replication_id);
-}
-
 void obey(struct connection *connection, char *const words[8])
 {
     struct fake *fake = connection->fake;
@@ -204,8 +156,6 @@ void obey(struct connection *connection, char *const words[8])
         say(connection, "+OK\r\n");
     } else if (strcmp(words[0], "CLIENT") == 0) {
         say(connection, strcmp(words[1], "ID") == 0 ? ":1\r\n" : "+OK\r\n");
-    } else if (words[1] != NULL && strcmp(words[1], "replication") == 0) {
-        say_replication(connection);
     } else {
         say(connection, "$0\r\n\r\n"); /* INFO */
     }
@@ -259,9 +209,6 @@ static void stage_fakes(struct scene *scene)
         struct fake *fake = &scene->m[i];
 
         add_fake(scene, fake, 'M', i + 1);
-        (void)snprintf(fake->replication_id, sizeof(fake->replication_id), "%039x%d", 0,
-                       i + 1);
-        (void)snprintf(fake->former_id, sizeof(fake->former_id), "%040d", 0);
         fake->role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
     }
 }

@@ -35,8 +35,6 @@ struct fake {
     bool guarded;             /* it refuses everything before AUTH */
     /* A server's */
     const char *role;
-    char replication_id[41], former_id[41]; /* as INFO replication reports */
-    const char *info;                       /* bytes in place of that; "": no reply yet */
 };
 
 struct guided {
@@ -72,13 +70,6 @@ void names(struct fake *sentinel, struct fake *master, int epoch, const char *fl
 void speak(struct fake *sentinel);
 /* Sends the confirmations that the sentinel owes, and from now on all others. */
 void confirm(struct fake *sentinel);
-/* From now on the server replies to INFO replication, also to commands that wait for
- * it. */
-void inform(struct fake *server);
-/* Returns true while a connection of this server waits for that reply. */
-bool owes_info(const struct fake *server);
-/* `to` was a replica of `from`, and takes its place. */
-void promote(struct fake *to, const struct fake *from);
 /* Publishes +switch-master to each of its subscribers. */
 void announce(struct fake *sentinel, const char *text);
 void announce_switch(struct fake *sentinel, const struct fake *from,

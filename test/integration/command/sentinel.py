@@ -179,6 +179,42 @@ class Run(SentinelTest):
         self.assertIn("the lock 'job' was lost: the lock is not held", err)
 
 
+class Unlisted(ToolTest):
+    """Two sentinels; the URL lists the first."""
+
+    def setUp(self):
+        super().setUp()
+        self.watched = Watched(sentinels=2)
+        self.addCleanup(self.watched.stop)
+        self.listed, self.other = self.watched.sentinels
+        until(lambda: self.listed.says("MASTER", "num-other-sentinels") == "1", "it knows the other one")
+        self.environment["LOCKWIRE_URL"] = f"redis-sentinel://127.0.0.1:{self.listed.port}/{SERVICE}"
+
+    def test_alone_it_leads_to_no_new_master(self):
+        """The listed one is dead while the other one replaces the master."""
+        process = self.spawn(COMMAND, "run", "job", "--lease", "1m", "--", "sh", "-c",
+                             "echo > held; while [ ! -e stop ]; do sleep 0.02; done; exit 5",
+                             cwd=self.folder)
+        self.wait_for_file("held")
+        until(lambda: " sub=1 " in self.other("CLIENT", "LIST"), "the other one is discovered")
+        self.watched.until_known()
+        self.listed.kill()
+        self.other("SENTINEL", "FAILOVER", SERVICE)
+        said = (f"127.0.0.1:{self.other.port}: names 127.0.0.1:{self.watched.replica_port} as "
+                "master, which a listed sentinel has to confirm")
+        for text in (f"sentinel {said}", f"{self.listed.port}: connecting to .*; {said}"):
+            while not re.search(text, self.line_of(process.stderr)):
+                pass
+        self.assertNotIn("name=lockwire", self.watched.replica("CLIENT", "LIST"))
+        self.listed.launch()
+        until(lambda: "name=lockwire" in self.watched.replica("CLIENT", "LIST"), "it goes on there")
+        with open(self.path("stop"), "w", encoding="ascii"):
+            pass
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 5, err)
+        self.assertEqual(self.watched.replica("EXISTS", "job"), 0)
+
+
 class Watch(SentinelTest):
     def test_a_line_when_the_master_is_another(self):
         process = self.spawn(COMMAND, "watch", "job", "--interval", "20ms")
