@@ -6,24 +6,24 @@
 --
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
 --   counter
--- ARGV: token; `how` the token asks, six parts in one argument, since a second one costs more:
---   n (it does not wait), j (it joins the queue) or k (the same, and the queue's TTL is
---     renewed);
---   f (a fencing token is wanted) or -;
---   its ticket, the server's time in us that its place goes by; nothing if it has none;
---   a slash and N if the token must not join while N others are queued, else nothing;
---   a blank and `numbers`: Lua's format for a fencing token in messages, and the server
---     that is named there;
---   a blank and the lease in ms
+-- ARGV: token; `how`, six parts in one text, since each argument costs:
+--     "<n|j|k><f|-><ticket>[/<limit>] <numbers> <lease in ms>"
+--   n: the token does not wait; j: it joins the queue; k: it joins, and the queue's TTL is
+--     renewed
+--   f: a fencing token is wanted
+--   ticket: the server's time in us that the token's place goes by; nothing: it has none
+--   limit: the token must not join while so many others are queued
+--   numbers: Lua's format for a fencing token in messages, and the server named there
 -- Reply: if the token has the lock now, the first of sixteen fencing tokens, or 0 if none
 --   was wanted. Else the text
 --     "<remaining ms> <position> <server's time in us>[ <ticket> <again>[ <type>]]"
---   The remaining lease is -1 if the key has no TTL, 0 if the lock is free, and -2 for a
---   newcomer behind other waiters: to read it would cost a command, and the first waiter
---   polls when the lease ends anyway. The position is -1 if the token is not queued,
---   and -2 if N others are queued. An absent ticket is the server's time. `again` is 1
---   if the script has to be sent again, since it has removed sixteen dead waiters. `type`
---   is the type of a foreign key that is no string.
+--   remaining: of the lease; -1: the key has no TTL; 0: the lock is free; -2: not read,
+--     for a newcomer behind other waiters: it would cost a command, and the first waiter
+--     polls when the lease ends anyway
+--   position: -1: the token is not queued; -2: `limit` others are queued
+--   ticket: if absent, the server's time
+--   again: 1: sixteen dead waiters were removed, and the script has to be sent again
+--   type: of a foreign key that is no string
 --
 -- Must not leave a value without the queue mark (mutex.lua) while there are waiters, nor
 -- a key without a TTL, nor shorten a TTL.
@@ -71,8 +71,9 @@ elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string'
 end
 
 local function slow()
-    local fence, numbers, lease = KEYS[3], how:match(' (.*) (%d+)$')
+    local fence, waits, wants_fence = KEYS[3], joins ~= 110, wants == 102
+    local ticket, limit, numbers, lease = how:match('^..(%d*)/?(%d*) (.*) (%d+)$')
     -- include: mutex.lua
-    return request(token, pcall_type('GET', name), lease)
+    return request(pcall_type('GET', name), tonumber(ticket) or -1)
 end
 return slow()

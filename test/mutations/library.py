@@ -462,7 +462,7 @@ LIMIT_MUTATIONS = [
      ('scripts/lua/fragments/join.lua', "(pcall_type('ZCARD', queue) or 0) >= limit",
       "(pcall_type('ZCARD', queue) or 0) > limit"))),
     ('refuses_beyond*_mutex', ('limit: a mutex has none',
-     ('scripts/lua/fragments/mutex.lua', 'local full = is_full(token, limit)', 'local full = false'))),
+     ('scripts/lua/fragments/mutex.lua', 'local full = is_full(token, most)', 'local full = false'))),
     ('refuses_beyond*_shared', ('limit: a read-write lock has none',
      ('scripts/lua/rw_acquire.lua', 'full = not is_holder(owner) and is_full(member, limit)',
       'full = false'))),
@@ -490,7 +490,7 @@ LIMIT_MUTATIONS = [
     ('a_request_whose_reply*', ('limit: a member counts itself',
      ('scripts/lua/fragments/join.lua', "\n        and not pcall_type('ZSCORE', queue, member)", ''))),
     ('an_expired_lock*', ('limit: waiters are counted before they are served',
-     ('scripts/lua/fragments/mutex.lua', 'if limit and value == false then', 'if limit and value == nil then'))),
+     ('scripts/lua/fragments/mutex.lua', 'if most and value == false then', 'if most and value == nil then'))),
 ]
 RW_SCRIPT = 'test/integration/scripts/scripts_rw'
 RW_SCRIPT_MUTATIONS = [

@@ -5,10 +5,9 @@
 -- mark: its last character is + in place of -. A value of any other form is foreign.
 -- Independent of the read-write lock.
 --
--- A fragment. It offers request(), and refuse(), hand_over(), marked() and mark_queued(),
--- of which that consists. It expects `name`, `queue` and `fence`, the keys, `how`, which
--- mutex_acquire.lua describes, and `numbers` (mutex_hand_over.lua). mutex_acquire.lua
--- includes it, within slow().
+-- A fragment of mutex_acquire.lua, whose slow() includes it and calls request(). It
+-- expects `name`, `queue` and `fence`, the keys; `token`; and the parts of `how`: `waits`
+-- and `wants_fence` (booleans), `limit` ('' if none), `numbers`, `lease`.
 --
 -- Happy path: request() puts the token into the queue; a later release hands over to it.
 --
@@ -25,9 +24,7 @@ local function draw_fence()
     return last - 15
 end
 
-local function marked(token)
-    return token:sub(1, -2) .. '+'
-end
+local marked = token:sub(1, -2) .. '+'
 
 local function mark_queued(value)
     -- inline: mutex_mark_queued.lua
@@ -40,12 +37,12 @@ local function hand_over(caller)
     return outcome, behind
 end
 
--- Returns the text for a token that does not get the lock. `value` is pcall_type('GET')'s
+-- Returns the reply if the token does not get the lock. `value` is pcall_type('GET')'s
 -- result for the name: nil if the key is of another type. A token that had no ticket,
 -- since it may not join yet, gets one, by which it will later join in its place. A request
 -- may end with this reply if it does not wait; it is then no answer of a replica's.
-local function refuse(token, value, ticket, again, position)
-    if how:byte() == 110 or position == -2 then
+local function refuse(value, ticket, again, position)
+    if not waits or position == -2 then
         pcall_type('ZREM', queue, '')
     end
     local left = math.min(redis.call('PTTL', name), 9007199254740992) -- decode.c's limit
@@ -60,49 +57,49 @@ end
 
 -- Extends the token's own hold, or acquires a free lock. Returns the reply; or nil, since
 -- others come first, and 1 if the script has to be sent again, else 0.
-local function take(token, value, lease, want_fence)
+local function take(value)
     if value then
         pcall_type('ZREM', queue, token)
-        redis.call('PEXPIRE', name, math.max(redis.call('PTTL', name), lease))
+        redis.call('PEXPIRE', name, math.max(redis.call('PTTL', name), tonumber(lease)))
         if redis.call('EXISTS', queue) == 1 then
             mark_queued(value)
         end
-        return want_fence and draw_fence() or 0
+        return wants_fence and draw_fence() or 0
     end
     local outcome, behind = hand_over(token)
     if outcome == 'free' then
         -- The fencing token first: if it cannot be drawn there must be no grant.
-        local number = want_fence and draw_fence() or 0
-        redis.call('SET', name, behind and marked(token) or token, 'PX', lease)
+        local number = wants_fence and draw_fence() or 0
+        redis.call('SET', name, behind and marked or token, 'PX', lease)
         return number
     end
     return nil, outcome == 'again' and 1 or 0
 end
 
--- Acquires the lock for a token, or joins its queue. `value` as for refuse().
-local function request(token, value, lease)
-    local mine = value == token or value == marked(token)
-    local wait, ticket = how:byte() ~= 110, tonumber((how:match('^..(%d+)'))) or -1
-    local limit = not mine and tonumber((how:match('^%S+/(%d+)'))) or nil
-    if limit and value == false then -- waiters are served before they are counted
-        local number, again = take(token, value, tonumber(lease), how:byte(2) == 102)
+-- Acquires the lock, or joins its queue. `value` as for refuse(); `ticket`: -1 if the
+-- token has none.
+local function request(value, ticket)
+    local mine = value == token or value == marked
+    local most = not mine and tonumber(limit) or nil
+    if most and value == false then -- waiters are served before they are counted
+        local number, again = take(value)
         if number or again == 1 then
-            return number or refuse(token, value, ticket, again)
+            return number or refuse(value, ticket, again)
         end
         value = pcall_type('GET', name)
     end
-    local full = is_full(token, limit)
+    local full = is_full(token, most)
     local position = full and -2 or nil
-    if wait and not mine and not full then
+    if waits and not mine and not full then
         mark_queued(value) -- first: a mark without a queue does no harm
         ticket, position = join(token, ticket)
     end
     if value and not mine or value == nil then
-        if (full or not wait) and redis.call('EXISTS', queue) == 1 then
+        if (full or not waits) and redis.call('EXISTS', queue) == 1 then
             mark_queued(value)
         end
-        return refuse(token, value, ticket, 0, position)
+        return refuse(value, ticket, 0, position)
     end
-    local number, again = take(token, value, tonumber(lease), how:byte(2) == 102)
-    return number or refuse(token, value, ticket, again, full and -2 or nil)
+    local number, again = take(value)
+    return number or refuse(value, ticket, again, full and -2 or nil)
 end
