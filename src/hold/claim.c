@@ -6,8 +6,8 @@
  * decides which form a release has (send_wanted, may_release_fast).
  *
  * Usual course: START sends a try; its two replies grant, and `granted` is called.
- * RELEASE sends a release, or a fast release if there seem to be no waiters; its reply
- * calls `released` and `ended`. A command is encoded when it is sent, by what the waiters
+ * RELEASE sends a release, in one of four forms (release_type_of); its reply calls
+ * `released` and `ended`. A command is encoded when it is sent, by what the waiters
  * need then. A hand-over message goes to the claim with its token (claim_message.c).
  *
  * Failures: without a link or a reply, or after a temporary error, the outcome is
@@ -16,6 +16,7 @@
  * no claim, and nothing is requested; the steps of a claim need none. */
 #include "hold/hold.h"
 
+#include "base/asserts.h"
 #include "base/buffer.h"
 #include "base/escape.h"
 #include "base/heap.h"
@@ -653,6 +654,7 @@ static bool try_replied(struct lw__command *command, const struct lw__reply *rep
     enum lw__try outcome;
     uint64_t fence = 0;
 
+    LW__ASSERT(claim->try >= LW__TRY_IN_FLIGHT && claim->try <= LW__TRY_UNDONE);
     if (claim->try == LW__TRY_IN_FLIGHT) {
         if (!note_set(claim, reply)) {
             return false;
@@ -766,6 +768,7 @@ static bool acquire_replied(struct lw__command *command, const struct lw__reply 
     struct lw__acquired answer;
     struct lw__input input = {.sent_us = sent_us_of(claim)};
 
+    LW__ASSERT(lw__machine_asks(claim->machine.phase) && claim->extras->adopts == NULL);
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         if (!acquires_by_key(claim, lw__reply_text(reply, NULL))) {
             lw__claim_error_reply(claim, reply);
@@ -824,6 +827,7 @@ static bool adopt_replied(struct lw__command *command, const struct lw__reply *r
     struct lw__adopted answer;
     struct lw__input input = {.event = LW__EV_GRANTED, .sent_us = sent_us_of(claim)};
 
+    LW__ASSERT(lw__machine_asks(claim->machine.phase) && claim->extras->adopts != NULL);
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         lw__claim_error_reply(claim, reply);
         return true;
@@ -875,6 +879,7 @@ static bool detach_replied(struct lw__command *command, const struct lw__reply *
         release_failed(claim, reply);
         return true;
     }
+    LW__ASSERT(lw__machine_releases(claim->machine.phase));
     if (!lw__decode_detached(reply, &detached)) {
         return false;
     }
@@ -889,6 +894,7 @@ static bool release_replied(struct lw__command *command, const struct lw__reply 
     struct lw__released answer;
     struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(claim)};
 
+    LW__ASSERT(lw__machine_releases(claim->machine.phase));
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         release_failed(claim, reply);
         return true;
@@ -911,8 +917,7 @@ static bool release_replied(struct lw__command *command, const struct lw__reply 
     return true;
 }
 
-/* A token that was not released so is released by the script, which reads the queue. A
- * command that the server refuses had no effect. */
+/* A command that the server refuses had no effect: a full release follows. */
 static bool fast_release_replied(struct lw__command *command,
                                  const struct lw__reply *reply)
 {
@@ -921,6 +926,7 @@ static bool fast_release_replied(struct lw__command *command,
     struct lw__released answer = {.again = true};
     struct lw__input input = {.event = LW__EV_RELEASED, .sent_us = sent_us_of(claim)};
 
+    LW__ASSERT(lw__machine_releases(claim->machine.phase));
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         if (claim->fast_release == LW__FAST_RELEASE_SCRIPT ||
             lw__classify(lw__reply_text(reply, NULL)) != LW__ERR_REFUSED) {
@@ -971,11 +977,29 @@ static enum lw__priority priority_of(const struct lw__claim *claim,
     return claim->machine.ticket >= 0 ? LW__PRIORITY_RETRY : LW__PRIORITY_NEW;
 }
 
-/* Returns true if a release need not read the queue: a plain try was granted, so there
- * were no waiters then as far as is known, and the value would be marked if one had
- * joined since. That can be wrong if the lease of the holder before expired while others
- * waited. Therefore a hold that lasted a while reads the queue, and some of the others
- * do. Only the length of a wait depends on it. */
+/* The ways to release. SEND_RELEASE sends the first one whose condition is true.
+ *
+ *   name     command                    when                       if others wait
+ *   detach   mutex_detach, rw_detach    the token has to stay      the first stands by
+ *   short    rw_release, 2 keys         a read-write lock; once;   no effect
+ *                                       a short hold
+ *   fast     mutex_release_fast,        a mutex granted by a try;  no effect
+ *            DELIFEQ or DELEX           a short hold; not each
+ *   release  mutex_release, rw_release  otherwise                  the first gets it
+ *            redisson_release                                      they retry
+ *
+ * A short hold lasted up to FAST_RELEASE_US, this client has no other claim for the name,
+ * and nothing shows that the name is contended.
+ *
+ * Each reply tells whether the token had the lock (`released`). Without an effect it also
+ * has `again`, and the machine sends the next release, which is a full one. If a script
+ * fails since the slot is migrating, a detach or a release of the name alone follows
+ * (claim_migrating.c), and the waiters poll. */
+
+/* The try was granted, so there were no waiters then as far as is known, and the value
+ * would be marked if one had joined since. That is wrong if an earlier holder's lease
+ * expired while others waited. So a full release, which serves them, ends each hold that
+ * lasted a while and some of the others. Only the length of a wait depends on it. */
 static bool may_release_fast(struct lw__claim *claim, int64_t now_us)
 {
     struct lw__holds *holds = claim->holds;
@@ -987,10 +1011,8 @@ static bool may_release_fast(struct lw__claim *claim, int64_t now_us)
            lw__random_between(&holds->random, 1, SLOW_RELEASE_ONE_IN) != 1;
 }
 
-/* Returns true if a hold of a read-write lock may be released by the short form, which is
- * cheaper. It has no effect if there are waiters, or if the owner has other holds. A
- * waiter then gets the lock a round trip later, so that a hold that lasted a while, and
- * so may have waiters, is released in full. */
+/* The short form is cheaper, but if there are waiters, or if the owner has other holds,
+ * the full one follows a round trip later. */
 static bool may_release_in_short(const struct lw__claim *claim, int64_t now_us)
 {
     return claim->mode->rw && claim->machine.held_until_us != 0 &&
@@ -1002,6 +1024,7 @@ static bool may_release_in_short(const struct lw__claim *claim, int64_t now_us)
 static const struct lw__command_type *release_type_of(struct lw__claim *claim,
                                                       int64_t now_us)
 {
+    LW__ASSERT(lw__machine_releases(claim->machine.phase));
     if (lw__claim_stays(claim)) {
         return &detach_type;
     }
@@ -1027,6 +1050,7 @@ static void send_wanted(struct lw__claim *claim, unsigned actions, int64_t now_u
     const struct lw__command_type *type;
     const struct lw__node_fault *fault;
 
+    LW__ASSERT(claim->command.request.prev == NULL && claim->extras->votes == NULL);
     if (actions & LW__SEND_RELEASE && !may_detach(claim)) {
         fail(claim, LW__ERR_REFUSED, LW_ECONN,
              "the server was promoted, and the old master may still grant the lock when "
