@@ -104,8 +104,8 @@ static uint32_t count_tokenless(const struct lw__name *name)
     return count;
 }
 
-/* Claims ahead of it in the list are about to end. A mode that polls has only one claim
- * for a name, which handles join until it has ended. */
+/* Claims ahead of the joinable one in the list are about to end. A mode that polls has
+ * only one claim for a name, which handles join until it has ended. */
 static struct lw__claim *find_joinable(const struct lw_lock *lock)
 {
     struct lw__claim *claim;
@@ -209,9 +209,9 @@ static void end_waiters(struct lw__claim *claim, int status)
 }
 
 /* The claim has ended, or is about to: moves its waiters to a fresh one, which the caller
- * starts. Returns that, or NULL without waiters or memory. If the mode polls the lock
- * stays held until the claim has ended. A hold that was adopted and lost before the grant
- * was delivered cannot be adopted again. */
+ * starts. Returns that; or NULL without waiters or memory, or before the claim of a mode
+ * that polls has ended, since the lock is held until then. A hold that was adopted and
+ * lost before the grant was delivered cannot be adopted again. */
 static struct lw__claim *move_waiters(struct lw__claim *claim)
 {
     struct lw__claim *fresh;
@@ -236,7 +236,6 @@ static struct lw__claim *move_waiters(struct lw__claim *claim)
     return fresh;
 }
 
-/* The claim has ended, or is about to: its waiters join the queue with a fresh one. */
 static void requeue_waiters(struct lw__claim *claim)
 {
     struct lw__claim *fresh = move_waiters(claim);
@@ -400,9 +399,9 @@ static bool has_fence(const struct lw__claim *claim, const struct lw_lock *next)
            lw__node_is_up(node) && claim->held.drawn_on == lw__node_connection(node);
 }
 
-/* The next handle needs a fencing token of its own and time to use the lock: if little is
- * left, or its margin takes nearly all of it, the hold would be lost before it could be
- * renewed. A hand-over, too, must leave a quarter of the claim window. */
+/* The next handle needs a fencing token of its own and time to use the lock. If less than
+ * a quarter of the claim window is left (as after a hand-over by a message), or if its
+ * margin takes nearly all of the time, the hold would be lost before it is renewed. */
 static bool may_hand_over_locally(const struct lw__claim *claim,
                                   const struct lw_lock *next)
 {

@@ -5,13 +5,13 @@
  * lw__link_open connects, and the `up` event follows. lw__link_send writes a command; the
  * reply goes to the oldest pending request. Each failure (a refused connection, a
  * time-out, end of file, a reply that the reader rejects, no memory) ends in
- * lw__link_fail, which frees the context, and reports to the pending requests and by
- * `down` from a deferred call.
+ * lw__link_fail, which frees the context. A deferred call, on_end, then calls `failed` of
+ * each pending request, and `down`.
  *
  * SUBSCRIBE is sent past hiredis' own bookkeeping, and a callback waits for whatever the
  * server sends next (reader.c): confirmations and messages. An error is passed on as a
- * push if a confirmation was pending; any other error takes the link down. Messages of
- * unknown channels are dropped, except for those of sharded channels.
+ * push if a confirmation was pending, or if it is MOVED; any other error takes the link
+ * down. Messages of unknown channels are dropped, except for those of sharded channels.
  *
  * Any function that is called may close the link or free the loop: `refs` keeps the
  * link's memory until the caller has returned. Within its reply callbacks hiredis defers
@@ -45,9 +45,9 @@
 /* ---- pending replies ----
  *
  * A record outlives its request, so that replies to a forgotten request are still
- * counted. Memory is allocated only when more replies are pending than ever before, and
- * before anything is sent. A pending request is its own `next`, because it is in no list.
- */
+ * counted. Memory is allocated only when more records are in use than ever before, and
+ * before anything is sent. While a request is pending it is in no list. Its `next` then
+ * points to itself, by which pending_forget recognizes it. */
 
 static void pending_init(struct lw__pending_list *pending)
 {
@@ -115,8 +115,7 @@ static struct lw__request *pending_pop(struct lw__pending_list *pending)
     return request;
 }
 
-/* While a request is pending it is in no list, and its `next` points to itself. The
- * function has no effect on any other request. */
+/* Has no effect if the request is not pending. */
 static void pending_forget(struct lw__request *request)
 {
     if (request->prev != NULL && request->next == request) {
@@ -283,8 +282,8 @@ static void arm_timer(struct lw__link *link)
     }
 }
 
-/* Returns true if there is data to read, or an end of file. OpenSSL may have read it from
- * the socket already. */
+/* Returns true if there is data, an end of file or an error to read. OpenSSL may have
+ * read data from the socket already. */
 static bool has_arrived(const struct lw__link *link)
 {
     char byte;
@@ -389,8 +388,8 @@ static void on_broken(void *arg)
 /* ---- reading ---- */
 
 /* enter() and leave() enclose each callback of hiredis for a reply. Timers that are due
- * run first, once for all replies of a read. Returns NULL if one of them freed the link.
- */
+ * run first, once for all replies of a read. Returns NULL if there is no reply, because
+ * the connection ends, or if a timer closed the link's loop. */
 static struct lw__link *enter(const redisAsyncContext *context, const void *reply)
 {
     struct lw__link *link = lw__wire_owner(context);
@@ -469,8 +468,8 @@ static void on_reply(redisAsyncContext *context, void *reply, void *data)
 
 /* ---- writing ---- */
 
-/* Notes that replies are pending, with their time-out. `request` is NULL if a
- * confirmation is. */
+/* Notes that replies are pending, with their time-out. `request` is NULL if the reply is
+ * a confirmation. */
 static void note_sent(struct lw__link *link, struct lw__request *request,
                       unsigned replies)
 {
@@ -583,8 +582,9 @@ static unsigned unsubscribed_by(const char *channel)
     return 1 + lw__slot_of(channel, strlen(channel));
 }
 
-/* Returns true if the push is the pending confirmation. A node also sends SUNSUBSCRIBE
- * confirmations unasked, when a slot is no longer its own. */
+/* Returns true if the push is the pending confirmation, or an error in place of it. A
+ * node also sends SUNSUBSCRIBE confirmations unasked, when a slot is no longer its own.
+ */
 static bool is_pending(const struct lw__link *link, enum lw__push_kind kind,
                        const struct lw__reply *reply)
 {
@@ -717,7 +717,8 @@ static bool is_end(const redisContext *c)
     return c->err == REDIS_ERR_EOF || (c->err == REDIS_ERR_IO && errno == ECONNRESET);
 }
 
-/* Returns true if the peer may expect TLS: many servers then close without an answer. */
+/* Returns true if the peer may expect TLS: many such servers close a plain connection
+ * without an answer. */
 static bool may_want_tls(const struct lw__link *link)
 {
     return link->tls == NULL && !link->answered && link->pending.first != NULL &&

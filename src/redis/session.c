@@ -6,7 +6,8 @@
  * follows its last reply. After an address that fails the next one is tried while there
  * is time, after the last one back_off() waits for a new attempt. A step of the handshake
  * that is refused ends the connection only if it is unusable without that step. A
- * sentinel whose id is expected must prove it before anything else is sent. */
+ * sentinel whose id is expected must prove it before anything else is sent, except for an
+ * AUTH without which it does not tell its id. */
 #include "redis/session.h"
 
 #include "base/asserts.h"
@@ -106,7 +107,7 @@ static void note_origin(const struct lw__session *s, enum lw__stage stage,
 /* ---- failures ---- */
 
 /* Keeps the failure that got farther. If both got equally far it keeps the later one,
- * unless only the earlier one may pass by itself. */
+ * unless that is permanent and the earlier one is not. */
 static void note_failure(struct lw__session *s, enum lw__stage stage, int status,
                          const char *why)
 {
@@ -125,8 +126,9 @@ static void note_failure(struct lw__session *s, enum lw__stage stage, int status
     }
 }
 
-/* Waits between half of the present delay and all of it. The delay doubles, unless the
- * connection that ended had lasted longer than the last delay. */
+/* Waits for a random time between half of the delay and all of it, or not at all if the
+ * session is retargeted. The delay doubles each time; it begins at its minimum again if
+ * the connection was ready for longer than the last delay. */
 static void back_off(struct lw__session *s)
 {
     const struct lw__session_config *config = s->config;

@@ -68,8 +68,8 @@ struct lw__session_config {
      * lw__session_retarget at any time. NULL if the endpoint is fixed. */
     void (*resolve)(void *arg, struct lw__session *session);
     void *resolve_arg;
-    /* Leads to the endpoint that the session connects to, in place of this one, which
-     * stays the name to verify. NULL if the endpoint is the URL's. */
+    /* Where to connect in place of the endpoint, which stays the name to verify. NULL if
+     * the endpoint is the URL's. */
     const struct lw__address_map *address_map;
     /* The sentinel or the cluster's node that announced the endpoint; NULL, or without a
      * host, if the endpoint is the URL's. Read when an attempt fails. */
@@ -156,7 +156,7 @@ enum lw__session_state {
 enum lw__session_end {
     LW__END_FAULT,          /* nothing special */
     LW__END_REFUSED,        /* the server refuses this account or database for good */
-    LW__END_NO_SUBSCRIBE,   /* the same of SUBSCRIBE: the session stops */
+    LW__END_NO_SUBSCRIBE,   /* the server refuses SUBSCRIBE for good: the session stops */
     LW__END_OTHER_SENTINEL, /* the server has not proved to have config->sentinel_id */
     LW__END_RETARGETED /* the master is elsewhere: the next attempt follows at once */
 };
@@ -190,7 +190,7 @@ struct lw__session {
     struct lw__addresses addresses;
     size_t address; /* the index of the one that is tried */
     int64_t id;     /* CLIENT ID of the connection that was ready last; 0 if unknown */
-    int64_t previous_id; /* of the one before, if the same server process still runs */
+    int64_t previous_id; /* the same of the one before; 0: unknown, or another process */
     char run_id[LW__RUN_ID_SIZE];
     char node_id[LW__NODE_ID_SIZE]; /* as CLUSTER MYID replied; "" if unknown */
     bool clustered, wide;           /* by INFO: in cluster mode; a 64-bit build */
