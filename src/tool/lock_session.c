@@ -352,11 +352,10 @@ static void begin_hold(struct session *session)
     session->events->held(session);
 }
 
-/* Reports the end of an unsuccessful wait, and ends the session. */
-static void give_up(struct session *session, int status)
+/* Ends the session after an unsuccessful wait. */
+static void end_wait(struct session *session, int code)
 {
     bool once = session->options->wait_ms == 0;
-    int code = failure_code(session, status);
 
     session_end(session, code);
     /* A silent server may have granted a lock all the same: the client gets some time to
@@ -369,6 +368,32 @@ static void give_up(struct session *session, int status)
         event_base_loopexit(session->base,
                             &(struct timeval){ms / 1000, ms % 1000 * 1000});
     }
+}
+
+/* Reports the end of an unsuccessful wait, and ends the session. */
+static void give_up(struct session *session, int status)
+{
+    end_wait(session, failure_code(session, status));
+}
+
+/* The time of --connect-timeout has passed. Some servers of a quorum may be connected,
+ * and have granted their votes. */
+static void on_connect_timeout(evutil_socket_t fd, short what, void *arg)
+{
+    struct session *session = arg;
+    int error = lw_client_error(session->client);
+    char text[2 * LW_WHY_SIZE];
+    const char *why;
+
+    (void)fd, (void)what;
+    if (session->connected || session->stage != SESSION_WAITING) {
+        return;
+    }
+    (void)lw_client_is_up(session->client, &why);
+    options_explain_timeout(session->options, why, text, sizeof(text));
+    report_failure("lock", session->options->name, error != LW_OK ? error : LW_ECONN,
+                   false, text);
+    end_wait(session, exit_code_for(LW_ECONN, error, session->options->busy_code));
 }
 
 /* Ends the session after a wait that ended because the lock was busy: with the reply to
@@ -615,6 +640,10 @@ static int start(struct session *session, const char *client_name)
     client.errbuf_size = sizeof(session->error);
     error = options_new_client(options, session->base, &client, &session->client);
     session->nowait_deadline_ms = system_now_ms() + NOWAIT_LIMIT_MS;
+    if (error == 0) {
+        error =
+            options_limit_connecting(options, session->base, on_connect_timeout, session);
+    }
     if (error == 0) {
         error = acquire(session);
     }

@@ -9,6 +9,7 @@
 #include "password.h"
 #include "report.h"
 
+#include <event2/event.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -23,6 +24,8 @@
 #define DEFAULT_LEASE_MS 30000
 #define DEFAULT_GRACE_MS 5000
 #define DEFAULT_INTERVAL_MS 1000
+#define DEFAULT_CONNECT_MS 30000 /* usage.c has it, too */
+#define MIN_CONNECT_MS 100
 #define MIN_LEASE_MS 100
 #define GUARD_SPARE_MS 12000
 #define KILL_MS                                                                          \
@@ -143,6 +146,17 @@ static int parse_interval(const char *text, struct options *options)
 {
     return parse_time(options, "--interval", text, MIN_INTERVAL_MS, INT32_MAX,
                       "between 10ms and 596h", &options->interval_ms);
+}
+
+static int parse_connect_timeout(const char *text, struct options *options)
+{
+    options->connect_given = true;
+    if (strcmp(text, "forever") != 0) {
+        return parse_time(options, "--connect-timeout", text, MIN_CONNECT_MS, INT32_MAX,
+                          "between 100ms and 596h, or forever", &options->connect_ms);
+    }
+    options->connect_ms = 0;
+    return CONTINUE;
 }
 
 static int parse_guard(const char *text, struct options *options)
@@ -692,7 +706,8 @@ static const struct spec {
     {"re", 'r', HOLDERS, TEXT(url)},
     {"red", 'r', HOLDERS, TEXT(url)},
     {"redi", 'r', HOLDERS, TEXT(url)},
-    /* those of --and, --grace, --max-hold, --owner and --key, likewise */
+    /* those of --and, --grace, --max-hold, --owner, --key and --conflict-exit-code,
+     * likewise */
     {"a", '&', IN(RUN), PARSED(parse_and)},
     {"g", 'g', HOLDERS, PARSED(parse_grace)},
     {"m", 'm', HOLDERS, PARSED(parse_max_hold)},
@@ -702,6 +717,8 @@ static const struct spec {
     {"o", 'o', HOLDERS, TEXT(owner)},
     {"k", 'K', IN(RUN), TEXT(tls_key)},
     {"ke", 'K', IN(RUN), TEXT(tls_key)},
+    {"co", 'E', WAITERS, PARSED(parse_busy_code)},
+    {"con", 'E', WAITERS, PARSED(parse_busy_code)},
     {"owner", 'o', TAKERS, TEXT(owner)},
     {"permits", 'p', TAKERS, PARSED(parse_permits)},
     {"verbose", 'v', TAKERS, FLAG(verbose)},
@@ -714,6 +731,7 @@ static const struct spec {
     {"foreign", 'f', IN(BREAK), FLAG(foreign)},
     {"interval", 'i', IN(WATCH), PARSED(parse_interval)},
     {"redis", 'r', ALL, TEXT(url)},
+    {"connect-timeout", 'c', ALL, PARSED(parse_connect_timeout)},
     {"password-file", 'P', ALL, TEXT(password_file)},
     {"sentinel-user", 'u', ALL, TEXT(sentinel_user)},
     {"sentinel-password-file", 'R', ALL, TEXT(sentinel_password_file)},
@@ -942,6 +960,33 @@ int options_new_client(const struct options *options, struct event_base *base,
     return error;
 }
 
+int options_limit_connecting(const struct options *options, struct event_base *base,
+                             void (*passed)(int fd, short what, void *arg), void *arg)
+{
+    int64_t ms = options->connect_ms;
+    struct timeval time = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)};
+
+    return ms == 0 || event_base_once(base, -1, EV_TIMEOUT, passed, arg, &time) == 0
+               ? 0
+               : LW_ENOMEM;
+}
+
+void options_explain_timeout(const struct options *options, const char *why, char *text,
+                             size_t size)
+{
+    const char *url = options->url, *authority = strstr(url, "://") + 3;
+    const char *host = authority, *end = url + strcspn(url, "?");
+    bool seconds = options->connect_ms % 1000 == 0;
+
+    for (const char *at = authority; at < end; at++) {
+        host = *at == '@' ? at + 1 : host;
+    }
+    (void)snprintf(
+        text, size, "%s; %.*s%.*s was tried for %" PRId64 "%s (--connect-timeout)",
+        *why ? why : "no reply", (int)(authority - url), url, (int)(end - host), host,
+        seconds ? options->connect_ms / 1000 : options->connect_ms, seconds ? "s" : "ms");
+}
+
 int options_parse(int argc, char **argv, struct options *options)
 {
     const char *word = argc > 1 ? argv[1] : "";
@@ -953,6 +998,7 @@ int options_parse(int argc, char **argv, struct options *options)
                                 .interval_ms = DEFAULT_INTERVAL_MS};
     for (int i = 0; i < SUBCOMMANDS; i++) {
         options->subcommand = (enum subcommand)i;
+        options->connect_ms = i == LEAD || i == WATCH ? 0 : DEFAULT_CONNECT_MS;
         if (strcmp(word, usage_names[i]) == 0) {
             return parse(argc - 1, argv + 1, options);
         }

@@ -42,8 +42,12 @@ struct options {
     const char *tls_ca, *tls_cert, *tls_key, *tls_server_name; /* or NULL */
     const char *maps[MAX_MAPS];
     int map_count;
-    bool embedded;     /* main starts a server */
-    bool quorum;       /* the URL lists the servers of a quorum */
+    bool embedded; /* main starts a server */
+    bool quorum;   /* the URL lists the servers of a quorum */
+    /* How long to try to connect at first; 0: without limit. If it was not given, status,
+     * list, break and release try once. */
+    int64_t connect_ms;
+    bool connect_given;
     int64_t guard_ms;  /* of --guard or the URL; 0: neither; LW_GUARD_NONE */
     bool guard_in_url; /* it is the URL's */
     /* run, take, release, break: a token, or NULL. If it was given as @FILE or -, it is
@@ -85,6 +89,14 @@ int options_parse(int argc, char **argv, struct options *options);
  * passwords. */
 int options_new_client(const struct options *options, struct event_base *base,
                        struct lw_client_options *client, struct lw_client **ret);
+/* Has `passed` called when connect_ms has passed, unless that is without limit. Returns 0
+ * or LW_ENOMEM. */
+int options_limit_connecting(const struct options *options, struct event_base *base,
+                             void (*passed)(int fd, short what, void *arg), void *arg);
+/* Writes why there was no connection within connect_ms: `why` (maybe "") with the server,
+ * as in the URL but without the user part, and the time. */
+void options_explain_timeout(const struct options *options, const char *why, char *text,
+                             size_t size);
 
 /* ---- usage.c ---- */
 

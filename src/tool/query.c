@@ -94,6 +94,36 @@ void query_fail_link(struct query *query, const char *why)
     query_fail(query, error != LW_OK ? error : LW_ECONN, why);
 }
 
+/* The time of --connect-timeout has passed. */
+static void on_connect_timeout(evutil_socket_t fd, short what, void *arg)
+{
+    struct query *query = arg;
+    int error = lw_client_error(query->client);
+    char text[2 * LW_WHY_SIZE];
+    const char *why;
+
+    (void)fd, (void)what;
+    if (query->ending || query->connected) {
+        return;
+    }
+    (void)lw_client_is_up(query->client, &why);
+    options_explain_timeout(query->options, why, text, sizeof(text));
+    if (query->tolerant) {
+        query->events->down(query, text);
+        return;
+    }
+    report_query(query, error != LW_OK ? error : LW_ECONN, false, text);
+    query_end(query, exit_code_for(LW_ECONN, error, EXIT_BUSY));
+}
+
+/* Returns true if an attempt that failed is followed by another one. (watch rides out
+ * outages by itself, and the status of a quorum asks the next server.) */
+static bool tries_again(const struct query *query)
+{
+    return !query->connected && query->options->connect_given && !query->tolerant &&
+           query->options->subcommand != WATCH;
+}
+
 /* Returns true if the first connection failed permanently, so that waiting is useless. */
 static bool is_permanent(const struct query *query, int error)
 {
@@ -114,6 +144,8 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     } else if (!query->tolerant && is_permanent(query, error)) {
         report_query(query, error, false, why);
         query_end(query, exit_code_for(LW_ECONN, error, EXIT_BUSY));
+    } else if (tries_again(query)) {
+        return;
     } else if (query->events->down) {
         query->events->down(query, why);
     } else {
@@ -170,6 +202,10 @@ int query_open(struct query *query, const char *client_name)
     client.errbuf = query->error;
     client.errbuf_size = sizeof(query->error);
     error = options_new_client(query->options, query->base, &client, &query->client);
+    if (error == 0) {
+        error = options_limit_connecting(query->options, query->base, on_connect_timeout,
+                                         query);
+    }
     if (error == 0) {
         return 0;
     }

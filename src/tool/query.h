@@ -3,7 +3,9 @@
  * of its own, a question when the link is up, an exit code. Independent of the question.
  *
  * query() calls `up`, whose callback calls query_end; query() returns the exit code. A
- * first connection that the server refuses ends it; later failures call `down`. */
+ * first connection that the server refuses ends it, and so does one that is not made
+ * within --connect-timeout; other failures call `down`, except that failed attempts to
+ * connect are repeated for the time of a --connect-timeout that was given. */
 #ifndef LW_TOOL_QUERY_H
 #define LW_TOOL_QUERY_H
 #include "lockwire.h"

@@ -3,6 +3,17 @@
 meson, and that in its file."""
 
 COMMAND_MUTATIONS = [
+    ('command_connecting', 'Later.test_an_outage_is_waited_out',
+     ('an outage ends the wait after --connect-timeout',
+      ('src/tool/lock_session.c', 'session->connected || session->stage != SESSION_WAITING',
+       'session->stage != SESSION_WAITING'))),
+    ('command_connecting', 'Later.test_a_server_that_comes_in_time',
+     ('the first failed attempt of status ends it, whatever --connect-timeout says',
+      ('src/tool/query.c', '!query->connected && query->options->connect_given &&',
+       'false && !query->connected && query->options->connect_given &&'))),
+    ('command_connecting', 'Nowhere.test_no_server',
+     ('the password is shown with the server that is not there',
+      ('src/tool/options.c', "host = *at == '@' ? at + 1 : host;", '(void)at;'))),
     ('command_faults', 'Descriptors.test_what_a_command_cannot_write_is_an_error_of_the_command',
      ('what COMMAND writes to a closed output is lost',
       ('src/tool', 'open("/dev/null", O_RDONLY) != fd', 'open("/dev/null", O_RDWR) != fd'))),

@@ -64,6 +64,17 @@ class Usage(ToolTest):
                 self.assertIn(f"'{text}'", said)
                 self.assertIn(place, said)
 
+    def test_the_connect_timeout_has_bounds(self):
+        for subcommand, more in (("run", ("--", "true")), ("hold", ()), ("status", ()), ("lead", ("--", "true"))):
+            for text in ("0", "99ms", "600h"):
+                said = self.check(64, subcommand, "x", f"--connect-timeout={text}", *more)
+                self.assertIn(f"--connect-timeout '{text}': must be between 100ms and 596h, or "
+                              "forever\n", said)
+            said = self.check(64, subcommand, "x", "--connect-timeout", "never", *more)
+            self.assertIn("--connect-timeout 'never', at character 1: expected a time", said)
+        for text in ("100ms", "596h", "forever"):
+            self.check(69, "run", "x", *NOWHERE, "-n", "--connect-timeout", text, "--", "true")
+
     def test_lease_has_bounds(self):
         for lease in ("99ms", "600h"):
             self.assertIn("--lease", self.check(64, "run", "x", *NOWHERE, "--lease", lease,
@@ -138,7 +149,9 @@ class Usage(ToolTest):
         for redis in ("--r", "--re", "--red", "--redi", "--redis"):
             self.check(69, "run", "x", redis, NOWHERE[1], "--n", "--e", "--l", "1s", "--m", "1h",
                        "--o=anna", "--v", "--g", "0", "--d", "--con", "3", "--", "true")
-        for words in (("--ma", "1h"), ("--max", "1h"), ("--max-", "1h"), ("--max-h", "1h"),
+        for conflict in ("--co", "--con", "--conf"):
+            self.assertIn("--conflict-exit-code 'x'", self.check(64, "run", "x", conflict, "x"))
+        for words in (("--conn", "1h"), ("--ma", "1h"), ("--max", "1h"), ("--max-", "1h"), ("--max-h", "1h"),
                       ("--max-w", "3"), ("--ow", "anna", "-x"), ("--on", "true")):
             self.check(69, "run", "x", *NOWHERE, "-n", *words, "--", "true")
         self.assertIn("--and: 'x' is given twice\n",
