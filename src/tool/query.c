@@ -117,7 +117,8 @@ static void on_connect_timeout(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Returns true if an attempt that failed is followed by another one. (watch rides out
- * outages by itself, and the status of a quorum asks the next server.) */
+ * outages by itself. A tolerant query reports how the first attempt ended: doctor, and
+ * status for each server of a quorum.) */
 static bool tries_again(const struct query *query)
 {
     return !query->connected && query->options->connect_given && !query->tolerant &&
