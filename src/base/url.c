@@ -197,10 +197,15 @@ static bool check_host(const char *host, bool bracketed, struct explain *why)
     }
     if (!bracketed) {
         size_t good = strspn(host, legal);
-        return host[good] == '\0' || invalid(why,
-                                             "byte 0x%02x at position %zu of host "
-                                             "\"%.40s\" is not allowed",
-                                             (unsigned char)host[good], good + 1, host);
+        return host[good] == '\0' ||
+               invalid(why,
+                       "byte 0x%02x at position %zu of host "
+                       "\"%.40s\" is not allowed%s",
+                       (unsigned char)host[good], good + 1, host,
+                       host[good] == ',' ? "; several hosts are for "
+                                           "redis-sentinel://, redis-cluster:// "
+                                           "and redis-quorum://"
+                                         : "");
     }
     if (length < sizeof(numeric)) {
         memcpy(numeric, host, length);

@@ -118,7 +118,9 @@ static int check_options(struct lw_client *client)
                             "credentials is set together with a username or a password");
     } else if ((o->username != NULL || client->url.username != NULL) &&
                o->password == NULL && client->url.password == NULL) {
-        lw__options_explain(client, "a username is given without a password");
+        lw__options_explain(client,
+                            "a username is given without a password (in the URL, or "
+                            "options->password; the command has --password-file)");
     } else if (lw__check_word(o->client_name, "client_name", why, sizeof(why)) != NULL) {
         lw__options_explain(client, "%s", why);
     } else {

@@ -440,7 +440,10 @@ const char *lw__format_check_token(const char *text, char ret[LW__TOKEN_SIZE], c
                                    size_t why_size)
 {
     size_t length = strlen(text);
-    const char *reason = "no lock token of lockwire", *rest = text + LW__UUID_SIZE;
+    const char *reason = "no lock token of lockwire (lw_lock_token, LOCKWIRE_TOKEN, or "
+                         "what `lockwire take` "
+                         "printed)",
+               *rest = text + LW__UUID_SIZE;
 
     if (length < LW__TOKEN_SIZE && begins_with_uuid(text)) {
         if (read_rest(rest, '-') || read_rest(rest, '+')) {

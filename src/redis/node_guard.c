@@ -180,6 +180,9 @@ static void note_wait(struct lw__node *node, int64_t wait_ms)
     set_state(node, LW__GUARD_CLOSED);
 }
 
+#define OTHERS_KEY                                                                       \
+    "other clients wrote the key, and it expires a day after their last heartbeat"
+
 static void note_other_time(struct lw__node *node, int64_t other_ms)
 {
     char why[LW_WHY_SIZE];
@@ -187,9 +190,11 @@ static void note_other_time(struct lw__node *node, int64_t other_ms)
     node->server_guard_ms = other_ms;
     (void)snprintf(why, sizeof(why),
                    "this server's guard time is %" PRId64 " ms (key " LW__GUARD_KEY
-                   "), not %" PRIu32 ": use the same in all clients; to change it, stop "
-                   "them all, wait for the longer time, DEL " LW__GUARD_KEY,
-                   other_ms, node->options.guard_ms);
+                   "), not %" PRIu32 ": use the same in all clients, as ?guard=%" PRId64
+                   "ms in the URL; " OTHERS_KEY
+                   "; to change the time, stop them all, wait "
+                   "for the longer one, DEL " LW__GUARD_KEY,
+                   other_ms, node->options.guard_ms, other_ms);
     stay_closed(node, LOG_ERR, LW__ERR_REFUSED, why);
 }
 
@@ -241,9 +246,11 @@ static void note_record(struct lw__node *node, const char *text)
     (void)snprintf(
         why, sizeof(why),
         "this server's guard time is %" PRId64 " ms (key " LW__GUARD_KEY
-        "), and this client has none: use the same in all clients, or \"none\" "
-        "here; if all clients have stopped using it, DEL " LW__GUARD_KEY,
-        other_ms);
+        "), and this client has none: use the same in all clients, as ?guard=%" PRId64
+        "ms in the URL, or \"none\" here; " OTHERS_KEY
+        "; if all clients have stopped using "
+        "it, DEL " LW__GUARD_KEY,
+        other_ms, other_ms);
     stay_closed(node, LOG_NOTICE, LW__ERR_REFUSED, why);
 }
 

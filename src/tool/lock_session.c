@@ -322,7 +322,9 @@ static int failure_code(struct session *session, int status)
         report("cannot lock '%s': deadlock: another reader is waiting to write", name);
         break;
     case LW_ENOTHELD:
-        report("cannot lock '%s': not held by the given --token", name);
+        report("cannot lock '%s': not held by the given --token; `lockwire status '%s' "
+               "--wide` shows the tokens",
+               name, name);
         break;
     case LW_EINVAL:
         report("cannot lock '%s': %s", name, errstr);

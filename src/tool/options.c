@@ -611,8 +611,9 @@ static int check_command(char **words, int count, struct options *options)
     const char *subcommand = usage_names[options->subcommand];
 
     if (count == 0) {
-        return refuse(options->subcommand, "%s: the COMMAND to run is missing",
-                      subcommand);
+        return refuse(options->subcommand,
+                      "%s: the COMMAND to run is missing; the NAME is '%s'", subcommand,
+                      options->name);
     }
     if (strcmp(words[0], "--") == 0) {
         return refuse(options->subcommand,
@@ -758,6 +759,43 @@ static void make_long_options(enum subcommand subcommand, struct option *ret)
     *ret = (struct option){NULL, 0, NULL, 0};
 }
 
+/* Returns true for an entry that is there only so that its name remains unambiguous. */
+static bool is_abbreviation(const struct spec *spec)
+{
+    for (size_t i = 0; i < SPECS; i++) {
+        if (specs[i].letter == spec->letter &&
+            strlen(specs[i].name) > strlen(spec->name) &&
+            strncmp(specs[i].name, spec->name, strlen(spec->name)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Refuses an option that is unknown, or begins the names of several. */
+static int refuse_option(enum subcommand subcommand, const char *word)
+{
+    size_t length = strncmp(word, "--", 2) == 0 ? strcspn(word + 2, "=") : 0;
+    char names[200] = "";
+
+    for (size_t i = 0; length > 0 && i < SPECS; i++) {
+        size_t used = strlen(names);
+
+        if ((specs[i].subcommands & IN(subcommand)) != 0 &&
+            strlen(specs[i].name) > length &&
+            strncmp(specs[i].name, word + 2, length) == 0 &&
+            !is_abbreviation(&specs[i])) {
+            (void)snprintf(names + used, sizeof(names) - used, "%s--%s",
+                           used > 0 ? " or " : "", specs[i].name);
+        }
+    }
+    return *names ? refuse(subcommand, "%s: ambiguous option %s: %s",
+                           usage_names[subcommand], word, names)
+                  : refuse(subcommand,
+                           "%s: unknown option %s (`lockwire %s --help` has a list)",
+                           usage_names[subcommand], word, usage_names[subcommand]);
+}
+
 /* `option` is as getopt_long has returned it, `word` as it was typed. */
 static int parse_option(int option, const char *word, struct options *options)
 {
@@ -784,8 +822,7 @@ static int parse_option(int option, const char *word, struct options *options)
         }
         return CONTINUE;
     }
-    return refuse(options->subcommand, "%s: unknown or ambiguous option %s",
-                  usage_names[options->subcommand], word);
+    return refuse_option(options->subcommand, word);
 }
 
 static bool has_command(enum subcommand subcommand)

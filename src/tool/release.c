@@ -22,7 +22,9 @@ static void on_released(struct lw_client *client, int status, const char *why, v
     if (status == LW_OK) {
         query_end(query, EXIT_SUCCESS);
     } else if (status == LW_ENOTHELD) {
-        report("cannot release '%s': not held by the given TOKEN", query->options->name);
+        report("cannot release '%s': not held by the given TOKEN; `lockwire status '%s' "
+               "--wide` shows the tokens",
+               query->options->name, query->options->name);
         query_end(query, EXIT_LOST);
     } else {
         query_fail(query, status, why);

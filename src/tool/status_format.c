@@ -104,8 +104,10 @@ void status_guard(const struct query_guard *guard, char *text, size_t size)
     status_duration(guard->time_ms, time, sizeof(time));
     status_duration(guard->left_ms, left, sizeof(left));
     if (guard->refused) {
-        (void)snprintf(text, size, "%s; no lock is granted to clients with another time",
-                       time);
+        (void)snprintf(text, size,
+                       "%s; no lock is granted to clients with another time: use "
+                       "?guard=%" PRId64 "ms",
+                       time, guard->time_ms);
     } else if (guard->left_ms > 0) {
         (void)snprintf(text, size,
                        "%s; closed for %s, after a restart, a failover or an exchange, "

@@ -76,7 +76,8 @@ class Refused(GuardTest):
 
     def test_status_shows_it(self):
         status = self.spawn(COMMAND, "status", "--guard", "15s", "job")
-        self.assertIn("guard     20.0s; no lock is granted to clients with another time\n",
+        self.assertIn("guard     20.0s; no lock is granted to clients with another time: "
+                      "use ?guard=20000ms\n",
                       self.end_of(status)[1])
 
 

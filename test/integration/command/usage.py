@@ -14,12 +14,85 @@ from support import COMMAND, ToolTest
 NOWHERE = ("--redis", "unix:///nonexistent/socket")
 
 
+# What is typed, and the first line of the reply. Where something else can be typed, it says what.
+BEGIN = ("the URL must begin with redis://, redis-sentinel://, redis-cluster:// or redis-quorum:// "
+         "(rediss for TLS, the same with valkey), or unix://")
+TIME = "expected a time such as 500ms, 30s, 5m or 1.5h"
+UNIT = "expected ms, s, m or h as the unit"
+NO_TOKEN = ("token is no lock token of lockwire (lw_lock_token, LOCKWIRE_TOKEN, or what `lockwire take` "
+            "printed)")
+WRONG = (
+    # subcommands, NAME and COMMAND
+    ("", "the subcommand is missing"),
+    ("tkae x", "unknown subcommand 'tkae'"),
+    ("run --wait 5s", "run: the lock's NAME is missing"),
+    ("run -- true", "run: the COMMAND to run is missing; the NAME is 'true'"),
+    ("lead make", "lead: the COMMAND to run is missing; the NAME is 'make'"),
+    ("status x y", "status: unexpected argument 'y' after NAME"),
+    ("list a b", "list: unexpected argument 'b' after PATTERN"),
+    ("run lockwire:x true", 'the name begins with "lockwire:", which is reserved'),
+    # options
+    ("run x --colour true", "run: unknown option --colour (`lockwire run --help` has a list)"),
+    ("run x --colour=3 true", "run: unknown option --colour=3 (`lockwire run --help` has a list)"),
+    ("hold x -q", "hold: unknown option -q (`lockwire hold --help` has a list)"),
+    ("lead x --wait 5s true", "lead: unknown option --wait (`lockwire lead --help` has a list)"),
+    ("status x --se y", "status: ambiguous option --se: --sentinel-user or --sentinel-password-file"),
+    ("run x --wait", "--wait needs a value"),
+    ("run x -w", "-w needs a value"),
+    ("status x --json=yes", "--json takes no value"),
+    ("run x --permits 3 true", "--permits needs --shared"),
+    ("run x -s --permits none true", "--permits 'none': must be a number from 1 to 2147483647"),
+    # times
+    ("run x --wait 5x true", f"--wait '5x', at character 2: {UNIT}"),
+    ("run x --lease 1d true", f"--lease '1d', at character 2: {UNIT}"),
+    ("run x --at-least soon true", f"--at-least 'soon', at character 1: {TIME}"),
+    ("run x --connect-timeout -1s true", f"--connect-timeout '-1s', at character 1: {TIME}"),
+    ("run x --lease 10ms true", "--lease '10ms': must be between 100ms and 596h"),
+    ("run x --guard 10s true", "--guard '10s': must be between 15s and 10m, or none"),
+    # URLs
+    ("status x --redis localhost", BEGIN),
+    ("status x --redis http://h", BEGIN),
+    ("status x --redis redis://", "the host is missing"),
+    ("status x --redis redis://h:port", 'port "port" is not between 1 and 65535'),
+    ("status x --redis redis://h/a", 'database "a" is not a number from 0 to 2147483647'),
+    ("status x --redis redis://h,i", 'byte 0x2c at position 2 of host "h,i" is not allowed; several '
+     "hosts are for redis-sentinel://, redis-cluster:// and redis-quorum://"),
+    ("status x --redis redis-quorum://h,i", "a quorum has 3, 5 or 7 servers; 2 are listed"),
+    ("status x --redis redis-sentinel://h", 'the service is missing; write "/" and the name under which '
+     "the sentinels monitor the master after the hosts"),
+    ("status x --redis redis://h?guard=5",
+     'guard "5" is neither "none" nor a time between 15s and 10m'),
+    ("status x --redis redis://u@h", "a username is given without a password (in the URL, or "
+     "options->password; the command has --password-file)"),
+    ("status x --map h=i", "--map needs a URL that begins with redis-sentinel://, rediss-sentinel://, "
+     "redis-cluster:// or rediss-cluster:// (or with valkey in place of redis)"),
+    # tokens
+    ("run x --token abc true", NO_TOKEN),
+    ("take x --token abc", NO_TOKEN),
+    ("release x", "release: the TOKEN is missing"),
+    ("run x --token= true", "--token is empty"),
+    # files
+    ("run x --token @/none true", "--token '/none': cannot read the file: No such file or directory"),
+    ("release x @/dev/null", "TOKEN '/dev/null': the first line is empty"),
+    ("status x --password-file /none",
+     "--password-file '/none': cannot read the file: No such file or directory"),
+    ("status x --password-file /dev/null", "--password-file '/dev/null': the first line is empty"),
+    ("status x --cert a", "--cert needs a URL that begins with rediss://, rediss-sentinel://, "
+     "rediss-cluster:// or rediss-quorum:// (or with valkey in place of redis)"),
+)
+
+
 class Usage(ToolTest):
     def check(self, code, *words, env=None):
         process = self.spawn(COMMAND, *words, env=env or {}, stdin=subprocess.PIPE) # for hold
         got, out, err = self.end_of(process)
         self.assertEqual(got, code, f"{words}: {out}{err}")
         return out + err
+
+    def test_each_wrong_input_has_its_text(self):
+        for words, text in WRONG:
+            said = self.check(64, *words.split(), env={"LOCKWIRE_URL": NOWHERE[1]})
+            self.assertEqual(said.splitlines()[0], f"lockwire: {text}", words)
 
     def test_nothing_given(self):
         self.assertIn("usage:", self.check(64))
@@ -136,7 +209,7 @@ class Usage(ToolTest):
                 self.assertIn(f"--conflict-exit-code '{text}'", said)
 
     def test_letters_that_are_none_are_named(self):
-        unknown = "unknown or ambiguous option -q\n"
+        unknown = "unknown option -q (`lockwire "
         for words, named in ((("-q",), unknown), (("-nq",), unknown), (("-qn",), unknown),
                              (("--wait=0", "-nqx"), unknown),
                              (("-w",), "-w needs a value"), (("-nE",), "-E needs a value"),
@@ -159,7 +232,8 @@ class Usage(ToolTest):
         for key in ("--k", "--ke", "--key"):
             self.assertIn("--key needs a URL that begins with rediss://",
                           self.check(64, "run", "x", *NOWHERE, key, "file", "--", "true"))
-        self.assertIn("run: unknown or ambiguous option --c\n",
+        self.assertIn("run: ambiguous option --c: --conflict-exit-code or --connect-timeout or "
+                      "--cacert or --cert\n",
                       self.check(64, "run", "x", "--c", "y", "--", "true"))
 
     def test_max_waiting_has_bounds(self):
@@ -175,7 +249,7 @@ class Usage(ToolTest):
         for subcommand, more in (("run", ("--", "true")), ("take", ())): # TOKEN is refused
             said = self.check(64, subcommand, "x", *NOWHERE, "--max-waiting", "3", "--token", "y", *more)
             self.assertIn("no lock token", said)
-        self.assertIn("status: unknown or ambiguous option --max-waiting\n",
+        self.assertIn("status: unknown option --max-waiting (`lockwire status --help`",
                       self.check(64, "status", "x", "--max-waiting", "1"))
 
     def test_on_lost_and_keep_running(self):
@@ -183,7 +257,7 @@ class Usage(ToolTest):
             self.assertIn("--on-lost is empty\n",
                           self.check(64, subcommand, "x", *NOWHERE, "--on-lost", "", *more))
         for subcommand, more in (("lead", ("--", "true")), ("hold", ())):
-            self.assertIn(f"{subcommand}: unknown or ambiguous option --keep-running\n",
+            self.assertIn(f"{subcommand}: unknown option --keep-running (",
                           self.check(64, subcommand, "x", *NOWHERE, "--keep-running", *more))
 
     def test_a_value_for_an_option_without_one(self):
@@ -193,8 +267,8 @@ class Usage(ToolTest):
     def test_lead_waits_and_nothing_else(self):
         for word in ("-n", "-w1", "-E1", "--wait", "--nonblock", "--nb", "--conflict-exit-code"):
             said = self.check(64, "lead", "x", word, "--", "true")
-            self.assertIn("lead: unknown or ambiguous option "
-                          f"{word[:2] if word[1] != '-' else word}\n", said)
+            self.assertIn("lead: unknown option "
+                          f"{word[:2] if word[1] != '-' else word} (", said)
 
     def test_the_longest_hold_has_bounds(self):
         for text, said in (("99ms", "at least 100ms"), ("0", "at least 100ms"), ("x", "character 1")):

@@ -498,9 +498,9 @@ static void two_guard_times_exclude_each_other(void **state)
 {
     static const char text[] =
         "this server's guard time is 15000 ms (key lockwire:guard), not 16000: use the "
-        "same "
-        "in all clients; to change it, stop them all, wait for the longer time, DEL "
-        "lockwire:guard";
+        "same in all clients, as ?guard=15000ms in the URL; other clients wrote the key, "
+        "and it expires a day after their last heartbeat; to change the time, stop them "
+        "all, wait for the longer one, DEL lockwire:guard";
     struct peer *a, *b;
     struct hold *B;
     char line[400];

@@ -168,12 +168,15 @@ static void moving_back_is_safe_if_the_record_is_deleted(void **state)
 static void assert_named(struct peer *peer, int theirs, int ours)
 {
     struct hold *hold = ask_guarded(peer, "R", "r", -1); /* does not wait */
-    char text[200];
+    char text[400];
 
     (void)snprintf(text, sizeof(text),
                    "this server's guard time is %d ms (key lockwire:guard), not %d: use "
-                   "the same in all clients",
-                   theirs, ours);
+                   "the same in all clients, as ?guard=%dms in the URL; other clients "
+                   "wrote the key, and it expires a day after their last heartbeat; to "
+                   "change the time, stop them all, wait for the longer one, DEL "
+                   "lockwire:guard",
+                   theirs, ours, theirs);
     EXPECT("R EREDIS");
     assert_says(hold, text);
     free_hold(hold);
@@ -328,9 +331,12 @@ static void assert_unguarded_refused(struct peer *peer)
     struct hold *hold = ask_guarded(peer, "R", "r", -1); /* does not wait */
 
     EXPECT("R EREDIS");
-    assert_says(hold,
-                "this server's guard time is 15000 ms (key lockwire:guard), and this "
-                "client has none: use the same in all clients, or \"none\" here");
+    assert_says(
+        hold, "this server's guard time is 15000 ms (key lockwire:guard), and this "
+              "client has none: use the same in all clients, as ?guard=15000ms in the "
+              "URL, or \"none\" here; other clients wrote the key, and it expires a day "
+              "after their last heartbeat; if all clients have stopped using it, DEL "
+              "lockwire:guard");
     assert_int_equal(redis_int("EXISTS r"), 0);
     free_hold(hold);
 }
