@@ -547,5 +547,32 @@ class Cluster(ManyServers):
         self.end_holder(process)
 
 
+UNIT = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                    "../../../src/examples/lockwire-nightly.service")
+
+
+class Nightly(TakeTest):
+    """The command of src/examples/lockwire-nightly.service, with another server and another job."""
+
+    def night(self, job):
+        """Returns the exit code of the unit's command on one host, in which this is the job."""
+        with open(UNIT, encoding="utf-8") as file:
+            text = re.search(r"^ExecStart=((?:.*\\\n)*.*)", file.read(), re.M)[1].replace("\\\n", "")
+        words = re.sub(r"--password-file \S+ ", "", text).split()
+        words[0], words[words.index("--redis") + 1] = COMMAND, self.server.url
+        code, _, err = self.end_of(self.spawn(*words[:words.index("--") + 1], *job))
+        return code, err
+
+    def test_the_first_host_runs_the_job(self):
+        """Also if it fails: its exit code is the unit's, and no other host runs it again."""
+        for job, code in ((("true",), 0), (("sh", "-c", "exit 3"), 3)):
+            self.server("FLUSHALL")
+            self.assertEqual(self.night(job), (code, ""))
+            self.assertGreater(self.server("PTTL", "nightly"), 4 * 60 * 1000)
+            busy, err = self.night(("touch", self.path("again")))
+            self.assertEqual(busy, 75, err)
+            self.assertFalse(os.path.exists(self.path("again")))
+
+
 if __name__ == "__main__":
     unittest.main()
