@@ -19,7 +19,7 @@ COMMAND_MUTATIONS = [
       ('src/tool/options.c', 'length > 0 && i < SPECS', 'length > SPECS && i < SPECS'))),
     ('command_usage', 'Usage.test_options_may_be_shortened',
      ('the abbreviations that keep a name unambiguous are listed',
-      ('src/tool/options.c', ' && !is_abbreviation(&specs[i])', ''))),
+      ('src/tool/options.c', '!is_abbreviation(&specs[i])) {', 'true) {'))),
     ('command_faults', 'Descriptors.test_what_a_command_cannot_write_is_an_error_of_the_command',
      ('what COMMAND writes to a closed output is lost',
       ('src/tool', 'open("/dev/null", O_RDONLY) != fd', 'open("/dev/null", O_RDWR) != fd'))),
