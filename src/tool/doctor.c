@@ -43,7 +43,7 @@
 #define SPREAD 64     /* names that are looked at in a cluster, to find its masters */
 #define PLACES_MAX 32 /* masters at which the trial is made */
 
-/* What is known about one URL: a server, a master, a cluster, a quorum. */
+/* The examination of one URL: of a server, of sentinels, of a cluster, of a quorum. */
 struct patient {
     struct findings *findings;
     const struct options *options; /* with the URL */
@@ -187,7 +187,7 @@ static void settle(struct look *look)
         look->deadline_ms = system_now_ms() + SETTLE_MS;
     }
     (void)lw_client_stats(look->query.client, &stats);
-    if (stats.subscription_up || system_now_ms() >= look->deadline_ms) {
+    if (system_now_ms() >= look->deadline_ms || stats.subscription_up) {
         look->patient->guard = query_guard(&look->query);
         query_end(&look->query, 0);
         return;

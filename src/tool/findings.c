@@ -79,8 +79,10 @@ static void copy_command(const char *name, size_t length, char *ret, size_t size
     ret[i] = '\0';
 }
 
-/* Returns true, with the command that the account may not execute: "CONFIG GET is not
- * permitted; ...", or, as servers have it, "... to run the 'config|get' command". */
+/* Returns true, with the command, if the account may not execute one. The library's text
+ * is "CONFIG GET is not permitted; ...", a server's "... to run the 'config|get'
+ * command".
+ */
 static bool find_denied(const char *text, char *ret, size_t size)
 {
     static const char ours[] = " is not permitted; ", theirs[] = " to run the '";

@@ -180,8 +180,8 @@ class NotNow(OutcomeTest):
         token = self.held(server)
         expected = {name: CODES["NOT_NOW"] for name in ACQUIRE}
         self.check_all(server.url, {**expected, "lead": WAITS, "status": 0, "list": 0,
-                                    "watch": WAITS, "release": 0, "break": 0}, token,
-                       ("--guard", "45s"))
+                                    "watch": WAITS, "release": 0, "break": 0,
+                                    "doctor": CODES["NOT_NOW"]}, token, ("--guard", "45s"))
 
 
 class Never(OutcomeTest):
@@ -231,7 +231,7 @@ class Other(OutcomeTest):
 
     def test_a_lock_that_is_free(self):
         server = self.redis()
-        self.check_all(server.url, {"run": 0, "status": FREE, "list": 0,
+        self.check_all(server.url, {"run": 0, "status": FREE, "list": 0, "doctor": 0,
                                     "watch": WAITS, "release": CODES["LOST"], "break": FREE},
                        STRANGE_TOKEN)
 
