@@ -33,10 +33,11 @@
 #include <unistd.h>
 
 #define CLIENT_NAME "lockwire-doctor"
-#define LIMIT_MS 20000 /* for each client */
+#define LIMIT_MS 60000 /* for each client */
 #define POLL_MS 2
-#define SETTLE_MS 1000 /* for the subscription, and for the place in the queue */
-#define LEASE_MS 5000
+#define SETTLE_MS 10000 /* for the subscription, and for the place in the queue */
+#define WARNED_MS 500   /* the same after a warning */
+#define LEASE_MS 3000
 #define WAIT_MS 12000 /* for a waiter that polls, beyond a lease */
 #define BASE_SIZE 560
 #define NAME_SIZE (BASE_SIZE + 40)
@@ -150,7 +151,7 @@ static int ask(struct patient *patient, struct query *query, int64_t guard_ms)
     if (code == 0) {
         call_after(query, LIMIT_MS, on_limit, query);
         (void)query_run(query);
-        code = query->code == EXIT_SYSTEM && patient->code == 0 ? EXIT_SYSTEM : 0;
+        code = patient->code == 0 ? query->code : 0;
     }
     query_close(query);
     free(own.password);
@@ -158,15 +159,30 @@ static int ask(struct patient *patient, struct query *query, int64_t guard_ms)
     return code;
 }
 
+static bool is_subscribed(const struct query *query)
+{
+    struct lw_stats stats = LW_STATS_INIT;
+
+    (void)lw_client_stats(query->client, &stats);
+    return stats.subscription_up;
+}
+
+/* Returns true if messages will not arrive: a warning, probably about that, was logged,
+ * or the wait was long. */
+static bool is_vain(const struct query *query, int64_t since_ms)
+{
+    return system_now_ms() >= since_ms + (query->warned ? WARNED_MS : SETTLE_MS);
+}
+
 /* ---- the first client: looks ---- */
 
 struct look {
     struct query query;
     struct patient *patient;
-    int place; /* that is inspected */
-    int64_t deadline_ms;
+    int place;           /* that is inspected */
+    int64_t settling_ms; /* when it began to settle; 0: not yet */
     char servers[PLACES_MAX][300];
-    bool settling;
+    bool began;
 };
 
 static void look_on(struct look *look);
@@ -180,14 +196,10 @@ static void on_settle_timer(evutil_socket_t fd, short what, void *arg)
 /* Ends when it is known whether messages arrive; if not, the library has logged why. */
 static void settle(struct look *look)
 {
-    struct lw_stats stats = LW_STATS_INIT;
-
-    if (!look->settling) {
-        look->settling = true;
-        look->deadline_ms = system_now_ms() + SETTLE_MS;
+    if (look->settling_ms == 0) {
+        look->settling_ms = system_now_ms();
     }
-    (void)lw_client_stats(look->query.client, &stats);
-    if (system_now_ms() >= look->deadline_ms || stats.subscription_up) {
+    if (is_subscribed(&look->query) || is_vain(&look->query, look->settling_ms)) {
         look->patient->guard = query_guard(&look->query);
         query_end(&look->query, 0);
         return;
@@ -256,8 +268,8 @@ static void on_look_up(struct query *query)
 {
     struct look *look = (struct look *)query; /* its first field */
 
-    if (!look->settling && look->deadline_ms == 0) {
-        look->deadline_ms = 1; /* the link may go up again */
+    if (!look->began) { /* the link may go up again */
+        look->began = true;
         look_on(look);
     }
 }
@@ -270,7 +282,6 @@ static int look(struct patient *patient)
                         .patient = patient,
                         .place = patient->cluster ? 0 : -1};
 
-    patient->guard.own_ms = patient->options->guard_ms;
     return ask(patient, &look.query, patient->options->guard_ms);
 }
 
@@ -317,8 +328,8 @@ struct trial {
     size_t next; /* place */
     bool rw;
     struct lw_lock *holder, *waiter;
-    int64_t began_ms, deadline_ms; /* of the subscription, or of the place in the queue */
-    uint64_t handed_over;          /* before the hand-over */
+    int64_t began_ms, waits_ms; /* since when: for the subscription, or for a place */
+    uint64_t handed_over;       /* before the hand-over */
     bool began, polls;
 };
 
@@ -452,7 +463,7 @@ static void on_queue_timer(evutil_socket_t fd, short what, void *arg)
         lw_lock_state(trial->holder) != LW_HELD) {
         return;
     }
-    if (lw_lock_position(trial->waiter) < 0 && system_now_ms() < trial->deadline_ms) {
+    if (lw_lock_position(trial->waiter) < 0 && !is_vain(&trial->query, trial->waits_ms)) {
         call_after(&trial->query, POLL_MS, on_queue_timer, trial);
         return;
     }
@@ -499,7 +510,7 @@ static void on_held(struct lw_lock *lock, int status, void *arg)
         step_failed(trial, NULL, "waited for", status);
         return;
     }
-    trial->deadline_ms = system_now_ms() + SETTLE_MS;
+    trial->waits_ms = system_now_ms();
     call_after(&trial->query, POLL_MS, on_queue_timer, trial);
 }
 
@@ -533,10 +544,7 @@ static void on_trial_timer(evutil_socket_t fd, short what, void *arg)
 /* Without a subscription the waiter would have to poll. */
 static void begin_trial(struct trial *trial)
 {
-    struct lw_stats stats = LW_STATS_INIT;
-
-    (void)lw_client_stats(trial->query.client, &stats);
-    if (!stats.subscription_up && system_now_ms() < trial->deadline_ms) {
+    if (!is_subscribed(&trial->query) && !is_vain(&trial->query, trial->waits_ms)) {
         call_after(&trial->query, POLL_MS, on_trial_timer, trial);
     } else if (!trial->query.ending) {
         try_next(trial);
@@ -549,7 +557,7 @@ static void on_trial_up(struct query *query)
 
     if (!trial->began) { /* the link may go up again */
         trial->began = true;
-        trial->deadline_ms = system_now_ms() + SETTLE_MS;
+        trial->waits_ms = system_now_ms();
         begin_trial(trial);
     }
 }
