@@ -203,10 +203,6 @@ COMMAND_MUTATIONS = [
      ('tool: the watchdog ends a command of --keep-running',
       ('src/tool', 'if (run->session.options->keep_running) {',
        'if (run->session.options->keep_running && arg == NULL) {'))),
-]
-
-MUTATIONS = [ # lists.py explains the groups
-    *(([mutation], test, (name,)) for test, name, mutation in COMMAND_MUTATIONS),
     ('command_doctor', 'Guard.test_it_is_never_begun',
      ('tool: doctor begins a guard',
       ('src/tool/options.c', '(IN(options->subcommand) & TAKERS) != 0 ||',
@@ -232,4 +228,8 @@ MUTATIONS = [ # lists.py explains the groups
     ('command_doctor', 'WithSentinels.test_a_sentinel_that_is_down_and_no_min_replicas',
      ('the answers of sentinels are not logged',
       ('src/redis/sentinel.c', '            note_answer(one);\n', '            (void)one;\n'))),
+]
+
+MUTATIONS = [ # lists.py explains the groups
+    *(([mutation], test, (name,)) for test, name, mutation in COMMAND_MUTATIONS),
 ]
