@@ -88,8 +88,9 @@ enum lw__event {
     /* claim.c, with the reply to a try or a request; claim_migrating.c, after a SET while
      * the slot migrates. */
     LW__EV_GRANTED,
-    /* claim.c and claim_migrating.c: the name was busy, or its fencing token was
-     * unusable; or it was busy because of this client's own pending release. */
+    /* claim.c and claim_migrating.c: a try found the name busy, or its fencing token is
+     * unusable. claim.c: a request found it busy because of this client's own release,
+     * which has no reply yet. */
     LW__EV_NOT_GRANTED,
     /* claim.c and claim_migrating.c, with the reply to a request: the lock is busy. */
     LW__EV_QUEUED,
