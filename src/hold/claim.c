@@ -299,18 +299,33 @@ uint32_t lw__claim_lease_ms(struct lw__claim *claim, int64_t lease_us)
     return (uint32_t)(claim->machine.lease_us / LW__MS);
 }
 
-static void encode_try(struct lw__command *command, struct lw__buffer *out)
+void lw__claim_put_set(struct lw__command *command, struct lw__buffer *out,
+                       const struct lw__terms *terms)
 {
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__token token = lw__claim_token(claim);
-    struct lw__terms terms = lw__claim_terms(claim);
 
     claim->token_sent = true;
+    claim->fences_drawn = 0;
+    lw__encode_try(out, claim->name->text, &token,
+                   lw__claim_lease_ms(claim, terms->lease_us));
+}
+
+void lw__claim_note_set(struct lw__claim *claim, int64_t sent_us)
+{
+    claim->asking.sent_us = sent_us;
+    claim->asking.server_us = 0;
+}
+
+static void encode_try(struct lw__command *command, struct lw__buffer *out)
+{
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__terms terms = lw__claim_terms(claim);
+
+    lw__claim_put_set(command, out, &terms);
     claim->try = LW__TRY_IN_FLIGHT;
     claim->fences_drawn = terms.fence ? 1 : 0;
     command->request.expected = terms.fence ? 2 : 1;
-    lw__encode_try(out, claim->name->text, &token,
-                   lw__claim_lease_ms(claim, terms.lease_us));
     command->request.second = (uint32_t)out->length;
     if (terms.fence) {
         lw__node_encode_fence(command, claim->name->slot, out);
@@ -535,11 +550,13 @@ bool lw__claim_without_fence(struct lw__claim *claim, uint64_t fence)
     return true;
 }
 
-void lw__claim_granted(struct lw__claim *claim, uint64_t fence, int64_t sent_us)
+void lw__claim_granted(struct lw__claim *claim, uint64_t fence, unsigned drawn,
+                       int64_t sent_us)
 {
     struct lw__input input = {
         .event = LW__EV_GRANTED, .sent_us = sent_us, .granted = {.fence = fence}};
 
+    claim->fences_drawn = (uint8_t)drawn;
     lw__claim_step(claim, &input);
 }
 
@@ -726,7 +743,6 @@ static void read_queued(struct lw__claim *claim, const struct lw__acquired *answ
     input->queued.server_us = answer->server_us;
     input->queued.again = answer->again;
     claim->full = answer->full;
-    claim->asking.remaining_ms = left;
     claim->asking.place = (uint32_t)(answer->position + 1);
     note_clock(claim, input->sent_us, answer->server_us);
     lw__name_note_contended(claim->holds, claim->name);
@@ -1144,6 +1160,9 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
         return;
     }
     input->now_us = lw__now_us();
+    if (asked && input->event == LW__EV_QUEUED) {
+        claim->asking.remaining_ms = input->queued.remaining_ms;
+    }
     if (lw__machine_delays(input->event)) {
         input->jitter = lw__random_between(&claim->holds->random, -1000, 1000);
     }

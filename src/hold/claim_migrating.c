@@ -55,8 +55,7 @@ static bool fence_answered(struct lw__command *command, const struct lw__reply *
         return false;
     }
     if (fence > 0) {
-        claim->fences_drawn = 1;
-        lw__claim_granted(claim, fence, claim->asking.sent_us);
+        lw__claim_granted(claim, fence, 1, claim->asking.sent_us);
     } else if (lw__reply_type(reply) == LW__REPLY_ERROR) {
         lw__claim_server_error(claim, lw__reply_text(reply, NULL), false); /* SET done */
     } else if (!command->request.seeds_fence ||
@@ -73,11 +72,10 @@ static const struct lw__command_type fence_type = {encode_fence, fence_answered,
 static void name_acquired(struct lw__claim *claim, int64_t sent_us)
 {
     if (!lw__claim_terms(claim).fence) {
-        lw__claim_granted(claim, 0, sent_us);
+        lw__claim_granted(claim, 0, 0, sent_us);
         return;
     }
-    claim->asking.sent_us = sent_us;
-    claim->asking.server_us = 0;
+    lw__claim_note_set(claim, sent_us);
     if (!send_command(claim, &fence_type, LW__PRIORITY_RENEW)) {
         lw__claim_no_reply(&claim->command, "", true);
     }
@@ -85,13 +83,9 @@ static void name_acquired(struct lw__claim *claim, int64_t sent_us)
 
 static void encode_set(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__claim *claim = lw__claim_of(command);
-    struct lw__token token = lw__claim_token(claim);
+    struct lw__terms terms = lw__claim_terms(lw__claim_of(command));
 
-    claim->token_sent = true;
-    claim->fences_drawn = 0;
-    lw__encode_try(out, claim->name->text, &token,
-                   lw__claim_lease_ms(claim, lw__claim_terms(claim).lease_us));
+    lw__claim_put_set(command, out, &terms);
 }
 
 /* Another owner holds the lock. */
@@ -104,7 +98,6 @@ static void busy(struct lw__claim *claim)
                    .position = claim->machine.maybe_in_redis ? PLACE : -1,
                    .ticket = claim->machine.ticket}};
 
-    claim->asking.remaining_ms = POLL_MS;
     lw__claim_step(claim, &input);
 }
 

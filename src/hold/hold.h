@@ -77,12 +77,12 @@ extern const struct lw__mode lw__mode_table[]; /* by enum lw_mode */
 struct lw__name {
     struct lw__name *next;    /* in its bucket */
     struct lw__route *route;  /* which node serves its slot */
-    struct lw__node *node;    /* that node (turns.c) */
-    struct lw__claim *claims; /* of one client, in order of creation (claim.c) */
+    struct lw__node *node;    /* name.c: that node */
+    struct lw__claim *claims; /* claim.c: of one client, in order of creation */
     uint32_t hash;
     uint32_t references; /* claims and handles */
     uint16_t slot;       /* of a cluster; 0 without a cluster */
-    /* renewal.c, renew_call.c, turns.c: a script of several keys was refused because the
+    /* name.c, renewal.c, renew_call.c: a script of several keys was refused because the
      * slot is migrating. */
     bool slot_migrating;
     char text[];
@@ -236,7 +236,7 @@ struct lw__claim {
     struct lw__name *name;
     struct lw__claim *next, *prev; /* of its name */
     const struct lw__mode *mode;
-    struct lw__machine machine; /* written by machine.c only */
+    struct lw__machine machine; /* machine.c */
     struct lw__timer timer;     /* machine.due_us */
     /* Its own, written by lw__claim_own_extras; or lw__claim_no_extras, read only. */
     const struct lw__claim_extras *extras;
@@ -245,34 +245,34 @@ struct lw__claim {
 
     struct lw__heap_node renewal; /* renewal.c: when it is due */
     uint8_t fences_drawn;         /* fencing tokens that its grant drew */
-    bool asked_to_join : 1;       /* the request in flight joins the queue */
-    bool sent_limit : 1;          /* the request in flight has a queue_limit */
-    bool full : 1;                /* the last reply: so many others are queued */
-    bool token_sent : 1; /* its token was sent, and may be in Redis with that text */
+    bool asked_to_join : 1; /* claim.c, ask.c: the request in flight joins the queue */
+    bool sent_limit : 1;    /* the request in flight has a queue_limit */
+    bool full : 1;          /* the last reply: so many others are queued */
+    bool token_sent : 1;    /* its token was sent, and may be in Redis with that text */
     enum lw__try try : 4;
     enum lw__fast_release fast_release : 2; /* how the fast release was sent */
     bool short_release_sent : 1;            /* the release is sent in full from now on */
-    /* renewal.c: a message reports that its token was broken; claim.c clears it for a
-     * fresh token */
-    bool verify : 1;
-    uint8_t linger_rounds : 2; /* how often lw__claim_linger has kept it */
+    bool verify : 1; /* renewal.c: a message reports that its token was broken */
+    uint8_t linger_rounds : 2; /* claim.c: how often lw__claim_linger has kept it */
 
     /* lw__machine_asks(phase) says which part is valid; claim.c clears it when that
      * changes. */
     union {
         struct {
-            /* claim.c: the clock pair of its last reply. claim_migrating.c: while it
-             * draws a fencing token, server_us is 0, and sent_us is when its SET was
+            /* claim.c: the clock pair of its last reply. While a fencing token is drawn
+             * in a slot that is migrating, server_us is 0, and sent_us is when SET was
              * sent. */
             int64_t sent_us, server_us;
             unsigned connection;
-            uint32_t place;       /* in the queue as last reported, from 1; 0: unknown */
-            int64_t remaining_ms; /* of the holder's lease, as last reported */
+            /* claim.c, claim_message.c, votes.c: in the queue as last reported, from 1;
+             * 0: unknown */
+            uint32_t place;
+            int64_t remaining_ms; /* claim.c: of the holder's lease, as last reported */
         } asking;
         struct {
-            struct lw__batch
-                *batch; /* renewal.c: the renewal in flight that it is part of */
-            /* handle.c, turns.c, claim.c: the earliest time at which the token may be
+            /* renewal.c: the renewal in flight that it is part of */
+            struct lw__batch *batch;
+            /* handle.c, turns.c: the earliest time at which the token may be
              * removed from Redis. A release before it sends a detach instead. LW__NEVER:
              * the token stays until its lease expires; 0: there is no such time. */
             int64_t stays_until_us;
@@ -337,6 +337,9 @@ void lw__renewal_init(struct lw__holds *holds);
 void lw__renewal_clear(struct lw__holds *holds);
 /* Computes again when the claim's next renewal is due. */
 void lw__renewal_plan(struct lw__claim *claim);
+/* Notes whether a script of several keys was refused because the name's slot is
+ * migrating: its claims are then renewed alone. */
+void lw__renewal_note_migrating(struct lw__name *name, bool migrating);
 void lw__renewal_now(struct lw__claim *claim);
 /* Verifies the hold at once because its token was broken. A renewal that is in flight may
  * have been executed before that, so another one follows its reply. */
@@ -442,8 +445,16 @@ void lw__claim_no_reply(struct lw__command *command, const char *why, bool sent)
  * clock, which gave `fence`. Returns false if that is 0, which no script answers where a
  * fencing token is wanted. */
 bool lw__claim_without_fence(struct lw__claim *claim, uint64_t fence);
-/* `fence` may be 0 if no waiter wants a fencing token. */
-void lw__claim_granted(struct lw__claim *claim, uint64_t fence, int64_t sent_us);
+/* `fence` may be 0 if no waiter wants a fencing token. `drawn`: so many were drawn, of
+ * which it is the first. */
+void lw__claim_granted(struct lw__claim *claim, uint64_t fence, unsigned drawn,
+                       int64_t sent_us);
+/* Encodes SET NX PX with the claim's token. */
+void lw__claim_put_set(struct lw__command *command, struct lw__buffer *out,
+                       const struct lw__terms *terms);
+/* The name is ours, by a SET that was sent then; the fencing token is not drawn yet.
+ * Keeps that time in asking.sent_us. */
+void lw__claim_note_set(struct lw__claim *claim, int64_t sent_us);
 /* Returns the lease to request, in ms, and has the machine count the reply by it. */
 uint32_t lw__claim_lease_ms(struct lw__claim *claim, int64_t lease_us);
 
@@ -457,6 +468,8 @@ struct lw__name *lw__name_find(struct lw__holds *holds, const char *text);
  * and no name may be added during the iteration. */
 struct lw__name *lw__name_after(const struct lw__holds *holds,
                                 const struct lw__name *name);
+/* Finds the name's node again. Returns true if it is another one. */
+bool lw__name_remap(struct lw__name *name);
 void lw__name_ref(struct lw__name *name);
 /* `holds` is NULL if the client is gone and only handles use the name. */
 void lw__name_unref(struct lw__holds *holds, struct lw__name *name);

@@ -89,6 +89,18 @@ struct lw__name *lw__name_after(const struct lw__holds *holds,
     return bucket < names->size ? names->slots[bucket] : NULL;
 }
 
+bool lw__name_remap(struct lw__name *name)
+{
+    struct lw__node *node = lw__route_node(name->route, name->slot);
+    bool moved = name->node != node;
+
+    if (moved) {
+        name->node = node;
+        name->slot_migrating = false;
+    }
+    return moved;
+}
+
 /* ---- references ---- */
 
 void lw__name_ref(struct lw__name *name)

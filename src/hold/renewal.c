@@ -148,6 +148,11 @@ void lw__renewal_plan(struct lw__claim *claim)
     plan_at(claim, early_enough(claim, terms.margin_us, at));
 }
 
+void lw__renewal_note_migrating(struct lw__name *name, bool migrating)
+{
+    name->slot_migrating = migrating;
+}
+
 void lw__renewal_now(struct lw__claim *claim)
 {
     if (claim->extras->votes == NULL) {

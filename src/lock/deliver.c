@@ -83,7 +83,6 @@ static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int
     switch (kind) {
     case LW__NOTICE_DONE:
         lock->state = status == LW_OK ? LW_HELD : LW_DONE;
-        lock->granted = false;
         lw__handle_count_wait(lock, -1);
         if (status == LW_OK) {
             count_granted(lock);
@@ -144,8 +143,7 @@ static void deliver_listed(struct lw__list *list, int status)
 {
     struct lw_client *client = list->client;
 
-    DL_DELETE(client->lists, list); /* for the same reason as in deliver_inspected */
-    list->client = NULL;
+    lw__list_take_out(list); /* for the same reason as in deliver_inspected */
     list->done(client, status, &list->listing, list->why, list->arg);
     lw__list_free(list);
 }
@@ -155,8 +153,7 @@ static void deliver_inspected(struct lw__inspect_call *call, int status)
     struct lw_client *client = call->client;
 
     /* out of reach of lw_client_free, which the callback may call */
-    DL_DELETE(client->inspect_calls, call);
-    call->client = NULL;
+    lw__inspect_take_out(call);
     if (call->list != NULL) {
         struct lw__list *list = call->list;
 

@@ -46,12 +46,7 @@ void lw__ending_take_down(struct lw_client *client)
 static void free_memory(struct lw_client *client)
 {
     lw__claim_clear(&client->holds);
-    while (client->free_locks != NULL) {
-        struct lw_lock *lock = client->free_locks;
-
-        client->free_locks = lock->next;
-        free(lock);
-    }
+    lw__handle_clear(client);
     lw__renewal_clear(&client->holds);
     lw__options_clear(client);
     free(client);
@@ -71,7 +66,7 @@ void lw__ending_closed(struct lw_client *client)
     struct lw_lock *lock;
 
     DL_FOREACH(client->locks, lock) {
-        lock->claim = NULL;
+        lw__handle_leave_claim(lock);
         lw__timer_cancel(client->loop, &lock->timer);
     }
     lw__ending_take_down(client);

@@ -8,6 +8,11 @@
 
 const struct lw__extras lw__extras_none = {.hold_until_us = LW__NEVER};
 
+void lw__extras_init(struct lw_lock *lock)
+{
+    lock->extras = &lw__extras_none;
+}
+
 struct lw__extras *lw__extras_add(struct lw_lock *lock)
 {
     struct lw__extras *extras;

@@ -120,6 +120,14 @@ void lw__handle_set_error(struct lw_lock *lock, int error, const char *why)
     }
 }
 
+bool lw__handles_take_error(struct lw__claim *claim)
+{
+    bool reported = lw__handles(claim)->error_reported;
+
+    lw__handles(claim)->error_reported = false;
+    return reported;
+}
+
 /* Returns why the name's node is not up; that of a quorum lists every server. */
 static const char *reason_of(const struct lw_lock *lock)
 {
@@ -208,6 +216,7 @@ void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to)
     lw__handles(to)->once_waiters = lw__handles(from)->once_waiters;
     lw__handles(from)->waiting = NULL;
     lw__handles(from)->once_waiters = 0;
+    lw__handles(to)->error_reported = lw__handles(from)->error_reported;
     DL_FOREACH2(lw__handles(to)->waiting, lock, turn_next) {
         lock->claim = to;
     }
@@ -215,12 +224,23 @@ void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to)
 
 /* ---- ending without a hold ---- */
 
+void lw__handle_forget_grant(struct lw_lock *lock)
+{
+    lock->retry_ms = 0;
+    lock->fence = lock->token_n = 0;
+}
+
+void lw__handle_take_back(struct lw_lock *lock)
+{
+    lock->granted = false;
+    lw__notify_cancel(lock->client, &lock->notice);
+}
+
 void lw__handle_finish(struct lw_lock *lock, int status, int error, const char *why)
 {
     lock->claim = NULL;
     lock->granted = false;
-    lock->retry_ms = 0;
-    lock->fence = lock->token_n = 0; /* of a grant that was not delivered */
+    lw__handle_forget_grant(lock);
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (why != NULL) {
         lw__handle_set_error(lock, error, why);
@@ -231,6 +251,17 @@ void lw__handle_finish(struct lw_lock *lock, int status, int error, const char *
 void lw__handle_end(struct lw_lock *lock, int status)
 {
     lw__handle_finish(lock, status, LW_OK, NULL);
+}
+
+void lw__handle_end_busy(struct lw_lock *lock, int64_t retry_ms)
+{
+    lw__handle_end(lock, LW_EBUSY);
+    lock->retry_ms = retry_ms;
+}
+
+void lw__handle_leave_claim(struct lw_lock *lock)
+{
+    lock->claim = NULL;
 }
 
 void lw__handle_unserved(struct lw_lock *lock, int status)
@@ -373,13 +404,11 @@ void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
     lock->fence = first ? first + lw__handles(claim)->passed_count : 0;
     lock->token_n = claim->n;
     lock->window_ms = claim->window_ms;
-    lock->queue_limit = 0;
     if (lock->extras->max_hold_us > 0) {
         lw__extras_own(lock)->hold_until_us = lw__now_us() + lock->extras->max_hold_us;
     } else if (lock->extras->hold_until_us != LW__NEVER) { /* a vote's, set before */
         lw__extras_own(lock)->hold_until_us = LW__NEVER;
     }
-    lw__handles(claim)->passed_count++;
     claim->held.stays_until_us = 0;
     lw__handle_arm_loss(lock);
     lw__notify_lock(lock, LW__NOTICE_DONE, LW_OK);
@@ -400,6 +429,7 @@ void lw__handle_keep_at_least(struct lw_lock *lock, uint32_t at_least_ms)
 void lw__handle_delivered(struct lw_lock *lock)
 {
     lock->delivered = true;
+    lock->granted = false;
     lock->held.renew_calls = NULL;
     lock->held.lost_at_us = 0;
     lw__handle_keep_at_least(lock, lock->extras->at_least_ms);
@@ -416,7 +446,40 @@ void lw__handle_lose(struct lw_lock *lock, int reason)
     lw__notify_lock(lock, LW__NOTICE_LOST, reason);
 }
 
+void lw__handle_end_lease(struct lw_lock *lock)
+{
+    lock->held.lost_at_us = 0;
+}
+
 /* ---- its memory ---- */
+
+struct lw_lock *lw__handle_allocate(struct lw_client *client)
+{
+    struct lw_lock *lock = client->free_locks;
+
+    if (lock != NULL) {
+        client->free_locks = lock->next;
+        client->free_lock_count--;
+    } else if (lw__timer_reserve(client->loop, 1) != 0) {
+        return NULL;
+    } else if ((lock = malloc(sizeof(*lock))) == NULL) {
+        lw__timer_unreserve(client->loop, 1);
+        return NULL;
+    }
+    memset(lock, 0, sizeof(*lock));
+    lw__extras_init(lock);
+    return lock;
+}
+
+void lw__handle_clear(struct lw_client *client)
+{
+    while (client->free_locks != NULL) {
+        struct lw_lock *lock = client->free_locks;
+
+        client->free_locks = lock->next;
+        free(lock);
+    }
+}
 
 void lw__handle_free(struct lw_lock *lock)
 {

@@ -135,24 +135,15 @@ int lw__lock_options(struct lw_client *client, const struct lw_acquire_options *
 
 /* ---- acquiring ---- */
 
-/* A handle that is kept for reuse keeps the room for its timer. Returns NULL if memory is
- * short. */
-static struct lw_lock *allocate(struct lw_client *client)
+/* Returns NULL if memory is short. */
+static struct lw_lock *new_lock(struct lw_client *client)
 {
-    struct lw_lock *lock = client->free_locks;
+    struct lw_lock *lock = lw__handle_allocate(client);
 
-    if (lock != NULL) {
-        client->free_locks = lock->next;
-        client->free_lock_count--;
-    } else if (lw__timer_reserve(client->loop, 1) != 0) {
-        return NULL;
-    } else if ((lock = malloc(sizeof(*lock))) == NULL) {
-        lw__timer_unreserve(client->loop, 1);
+    if (lock == NULL) {
         return NULL;
     }
-    memset(lock, 0, sizeof(*lock));
     lock->client = client;
-    lock->extras = &lw__extras_none;
     lw__timer_init(&lock->timer, lw__turns_timer, lock);
     DL_APPEND(client->locks, lock);
     return lock;
@@ -269,7 +260,7 @@ static int request(struct lw_client *client, const char *name, const char *token
                    const struct lw_acquire_options *options, int64_t ticket,
                    lw_lock_cb *done, void *arg, struct lw_lock **ret)
 {
-    struct lw_lock *lock = allocate(client);
+    struct lw_lock *lock = new_lock(client);
 
     if (lock == NULL) {
         goto fail;
@@ -462,7 +453,7 @@ static void leave_or_release(struct lw_lock *lock)
         return;
     }
     if (lock->state == LW_RELEASING) {
-        lw__handles(lock->claim)->releasing = NULL;
+        lw__turns_leave_release(lock);
     } else if (lock->state == LW_WAITING && !lock->granted) {
         lw__turns_cancel_wait(lock);
     } else {
@@ -492,10 +483,9 @@ void lw__lock_make_inert(struct lw_lock *lock)
     lw__renew_call_free_all(lock);
     unlink_handle(lock);
     lock->client = NULL;
-    lock->claim = NULL;
+    lw__handle_leave_claim(lock);
     if (lock->state == LW_WAITING) {
-        lock->retry_ms = 0;
-        lock->fence = lock->token_n = 0; /* of a grant that was not delivered */
+        lw__handle_forget_grant(lock);
     }
     lock->state = LW_DONE;
 }
@@ -508,8 +498,7 @@ void lw__lock_close(struct lw_lock *lock)
     } else if (lock->state == LW_WAITING && lock->granted) {
         struct lw__claim *claim = lock->claim;
 
-        lock->granted = false;
-        lw__notify_cancel(lock->client, &lock->notice);
+        lw__handle_take_back(lock);
         if (claim != NULL) {
             lw__turns_release(lock);
         }
@@ -525,8 +514,8 @@ void lw__lock_close(struct lw_lock *lock)
             lock->client->stats.released++;
             lock->state = LW_DONE;
         }
-        lock->claim = NULL;
-        lock->held.lost_at_us = 0; /* the rest of a lost lease is given up, too */
+        lw__handle_leave_claim(lock);
+        lw__handle_end_lease(lock);
         lw__timer_cancel(lock->client->loop, &lock->timer);
     } else if (lock->later) {
         lw__notify_cancel(lock->client, &lock->notice);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The private header of src/lock: the structs that its files share, then the functions
- * that each file offers to the files above it. A comment on a struct or on a group of
- * fields names the file that writes them; other files read them, and change them only by
- * calling that file. */
+ * that each file offers to the files above it. A comment on a field, or on a group of
+ * fields up to the next empty line, names the files that write it, if it begins with them
+ * (test/house/fields.py checks that); other files change it only by calling those. */
 #ifndef LW_LOCK_PRIVATE_H
 #define LW_LOCK_PRIVATE_H
 #include "base/escape.h"
@@ -119,7 +119,7 @@ struct lw__extras {
 
     char *token;           /* formatted by lw_lock_token; or NULL */
     char *errstr;          /* handle.c; or NULL */
-    int64_t hold_until_us; /* handle.c: by max_hold_ms; LW__NEVER */
+    int64_t hold_until_us; /* handle.c, ask.c: by max_hold_ms; LW__NEVER */
     /* handle.c: when the hold is at risk, and for which deadline that was computed */
     int64_t risk_at_us, risk_deadline_us;
 };
@@ -143,53 +143,50 @@ struct lw_lock {
     union {
         struct { /* lock.c */
             int64_t asked_us;
-            int64_t give_up_us; /* LW__NEVER: waits indefinitely */
+            int64_t give_up_us; /* lock.c, handle.c: LW__NEVER: waits indefinitely */
         } asking;
         struct {
-            struct lw__renew_call *renew_calls; /* renew_call.c */
-            /* handle.c, lock.c, turns.c: its deadline, once it is lost by the clock,
-             * until the rest of the lease is given up; else 0 */
+            struct lw__renew_call *renew_calls; /* renew_call.c, handle.c */
+            /* handle.c: its deadline, once it is lost by the clock, until the rest of the
+             * lease is given up; else 0 */
             int64_t lost_at_us;
         } held;
-        int64_t retry_ms; /* with LW_EBUSY; else 0 */
+        int64_t retry_ms; /* handle.c: with LW_EBUSY; else 0 */
     };
 
-    /* turns.c and handle.c */
     struct lw_lock *turn_next, *turn_prev; /* the waiters of one claim */
-    /* Written by lock.c and ending.c, too. NULL: the handle has no claim. */
-    struct lw__claim *claim;
+    struct lw__claim *claim;               /* handle.c; NULL: the handle has no claim */
     /* The end of the wait, of the hold or of the release; or lw__lock_call_later. */
     struct lw__timer timer;
 
     struct lw__notice notice; /* notify.c */
 
-    /* handle.c; lock.c before the hold */
+    /* handle.c */
     uint64_t fence;
     uint64_t token_n;   /* of the claim that it holds or held */
-    uint32_t window_ms; /* the claim window of that token; before, the one to request */
+    uint32_t window_ms; /* lock.c, handle.c: the claim window of that token; before, the
+                           one to request */
 
-    uint32_t lease_ms, margin_ms; /* lock.c */
-    /* turns.c: it ends if so many others are queued when it would join; 0: no limit, or
-     * it has had its place */
+    uint32_t lease_ms, margin_ms; /* lock.c, ask.c */
+    /* lock.c, turns.c: it ends if so many others are queued when it would join; 0: no
+     * limit, or it has had its place */
     uint32_t queue_limit;
     int error; /* handle.c: the lw_error that belongs to its error text */
 
     /* lock.c: the caller's arguments */
-    uint8_t flags;
-    bool once;    /* wait_ms is 0 */
-    bool standby; /* wait_ms is -1 */
-    bool limited; /* max_waiting was given: it shares no claim */
+    uint8_t flags; /* lock.c, ask.c */
+    bool once;     /* wait_ms is 0 */
+    bool standby;  /* wait_ms is -1 */
+    bool limited;  /* max_waiting was given: it shares no claim */
     bool freed;
 
     bool delivered; /* handle.c: the callback of its grant was called */
-    /* handle.c: LW_OK is queued for its callback. Cleared where the grant is delivered or
-     * taken back, and where the handle ends: deliver.c, lock.c, turns.c, handle.c. */
-    bool granted;
+    bool granted;   /* handle.c: LW_OK is queued for its callback */
 
-    uint8_t state; /* enum lw_state: deliver.c, and lock.c where the caller changed it */
-    bool in_callback;
-    bool warned;   /* handle.c: the argument of the last call of `at_risk` */
-    uint8_t later; /* enum lw__later (lock.c) */
+    uint8_t state;    /* deliver.c, lock.c: enum lw_state, as the caller sees it */
+    bool in_callback; /* deliver.c */
+    bool warned;      /* handle.c: the argument of the last call of `at_risk` */
+    uint8_t later;    /* lock.c: enum lw__later */
 };
 
 /* A renewal that precedes a local hand-over, because the next handle does not renew. */
@@ -207,14 +204,13 @@ struct lw__handles {
     struct lw_lock *releasing; /* turns.c: the handle whose release is pending */
     struct lw_lock *holder;    /* turns.c: or a lost handle that is not freed yet */
     unsigned once_waiters;     /* handle.c: waiters with wait_ms 0 */
-    /* handles that its grant has served (turns.c, handle.c, votes.c) */
-    uint8_t passed_count;
-    uint8_t next_renewal; /* turns.c: enum lw__next_renewal */
-    bool joinable : 1;    /* turns.c: further handles may join it */
+    uint8_t passed_count;      /* turns.c, votes.c: handles that its grant has served */
+    uint8_t next_renewal;      /* turns.c: enum lw__next_renewal */
+    bool joinable : 1;         /* turns.c: further handles may join it */
     /* turns.c: the lease of the grant is too short for a holder that does not renew;
      * until one renewal has extended it */
     bool lease_short : 1;
-    /* handle.c, turns.c: an error was reported to the handles, and no successful reply
+    /* handle.c: an error was reported to the handles, and no successful reply
      * has arrived since */
     bool error_reported : 1;
 };
@@ -238,12 +234,15 @@ struct lw_client {
     struct lw__log log;
     struct lw__causes causes; /* base/log.c */
 
-    /* client.c; ending.c releases the loop and the route */
-    struct lw__loop *loop;                  /* NULL: closed */
-    const struct lw__process_mark *process; /* the loop's */
+    /* client.c, ending.c */
+    struct lw__loop *loop; /* NULL: closed */
     struct lw__route *route;
-    struct lw__quorum *quorum;        /* NULL: one server, a master, or a cluster */
-    unsigned members_open;            /* its members whose client has not closed */
+
+    struct lw__quorum *quorum; /* quorum.c; NULL: one server, a master, or a cluster */
+
+    /* client.c */
+    const struct lw__process_mark *process; /* the loop's */
+    unsigned members_open;                  /* its members whose client has not closed */
     struct lw__quorum_member *member; /* of the quorum that it belongs to; or NULL */
     struct lw__holds holds;
     struct lw__timer close_timer;
@@ -256,8 +255,8 @@ struct lw_client {
     struct lw_stats stats; /* each counter is updated where its event happens */
 
     struct lw_lock *locks;      /* lock.c */
-    struct lw_lock *free_locks; /* handle.c; lock.c takes from it */
-    unsigned free_lock_count;
+    struct lw_lock *free_locks; /* handle.c */
+    unsigned free_lock_count;   /* handle.c */
 
     struct lw__inspect_call *inspect_calls; /* inspect.c */
     struct lw__list *lists;                 /* list.c */
@@ -329,6 +328,8 @@ void lw__turns_detach(struct lw_lock *lock, int64_t keep_us);
 void lw__turns_abandon_release(struct lw_lock *lock);
 /* Returns the lw_error with which a pending release would be completed now. */
 int lw__turns_release_status(const struct lw_lock *lock);
+/* The handle no longer waits for the outcome of its release. */
+void lw__turns_leave_release(struct lw_lock *lock);
 /* Takes a waiting handle out of the queue. */
 void lw__turns_cancel_wait(struct lw_lock *lock);
 /* The handle's timer; `arg` is the handle. */
@@ -379,10 +380,14 @@ void lw__handle_stop_waiting(struct lw__claim *claim, struct lw_lock *lock);
 void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to);
 /* Ends a handle that no longer waits: `done` will be called with this status. `error` and
  * `why` are for lw_lock_error and lw_lock_errstr, which stay as they are if `why` is
- * NULL. If the status is LW_EBUSY the caller sets `retry_ms` then. */
+ * NULL. */
 void lw__handle_finish(struct lw_lock *lock, int status, int error, const char *why);
 /* The same without an error text. */
 void lw__handle_end(struct lw_lock *lock, int status);
+/* The same with LW_EBUSY, and the time for which the lock stays busy. */
+void lw__handle_end_busy(struct lw_lock *lock, int64_t retry_ms);
+/* The handle no longer has a claim: that goes on without it, or ends. */
+void lw__handle_leave_claim(struct lw_lock *lock);
 /* The same with the reason why the name's node is not up. */
 void lw__handle_unserved(struct lw_lock *lock, int status);
 /* The handle holds, and its grant will be delivered. */
@@ -410,6 +415,18 @@ static inline int64_t lw__handle_margin_us(const struct lw_lock *lock)
 /* Returns what must be left before the deadline; with less the hold is lost, and a grant
  * is unusable. */
 int64_t lw__handle_least_us(const struct lw_lock *lock);
+/* An undelivered grant is taken back: its callback is not called. */
+void lw__handle_take_back(struct lw_lock *lock);
+/* The handle has ended, or its grant was not delivered: it shows no fencing token, no
+ * token and no retry_ms. */
+void lw__handle_forget_grant(struct lw_lock *lock);
+/* The rest of the lease of a lost hold is given up, too. */
+void lw__handle_end_lease(struct lw_lock *lock);
+/* Returns a handle that is all zeros, with room for its timer, or NULL if memory is
+ * short. */
+struct lw_lock *lw__handle_allocate(struct lw_client *client);
+/* Frees the memory that is kept for handles to come. */
+void lw__handle_clear(struct lw_client *client);
 /* Frees the handle if the caller has freed it and none of its callbacks runs. */
 void lw__handle_unref(struct lw_lock *lock);
 /* Frees a handle that is in no list. */
@@ -424,12 +441,17 @@ int64_t lw__handles_lease_us(const struct lw__claim *claim);
 bool lw__handles_want_fence(const struct lw__claim *claim);
 /* Returns true if a waiter may wait in the queue. */
 bool lw__handles_want_place(const struct lw__claim *claim);
+/* Returns true if an error was reported to the handles and no successful reply has
+ * arrived since. Returns false from then on, until the next error. */
+bool lw__handles_take_error(struct lw__claim *claim);
 /* The claim's event `terms`. */
 void lw__handles_terms(const struct lw__claim *claim, struct lw__terms *ret);
 
 /* ---- extras.c ---- */
 
 extern const struct lw__extras lw__extras_none;
+/* A new handle has none of its own. */
+void lw__extras_init(struct lw_lock *lock);
 /* Returns the handle's own extras, allocated if it has none; NULL if memory is short. */
 struct lw__extras *lw__extras_add(struct lw_lock *lock);
 /* The extras of a handle that is known to have its own. */

@@ -66,7 +66,7 @@ static void call_refused(struct lw__renew_call *call, const char *error)
     char why[LW_WHY_SIZE];
 
     if (!call->command.request.one_key && lw__classify_moving(error)) {
-        call->lock->name->slot_migrating = true;
+        lw__renewal_note_migrating(call->lock->name, true);
         if (send_call(call, true)) {
             return;
         }

@@ -50,8 +50,7 @@ static int64_t busy_for_ms(const struct lw__claim *claim)
 
 static void end_busy(struct lw__claim *claim, struct lw_lock *lock)
 {
-    lw__handle_end(lock, LW_EBUSY);
-    lock->retry_ms = busy_for_ms(claim);
+    lw__handle_end_busy(lock, busy_for_ms(claim));
 }
 
 /* Ends a handle because max_waiting others wait, which the lock being held does not say.
@@ -231,7 +230,6 @@ static struct lw__claim *move_waiters(struct lw__claim *claim)
         return NULL;
     }
     lw__handle_move_waiters(claim, fresh);
-    lw__handles(fresh)->error_reported = lw__handles(claim)->error_reported;
     lw__handles(fresh)->joinable = shares_claim(lw__handles(fresh)->waiting);
     return fresh;
 }
@@ -253,6 +251,8 @@ static void begin_hold(struct lw__claim *claim, struct lw_lock *lock)
     lw__handles(claim)->holder = lock;
     lw__handles(claim)->next_renewal = LW__NEXT_NONE;
     lw__handle_hold(claim, lock);
+    lw__handles(claim)->passed_count++;
+    lock->queue_limit = 0;
     lw__renewal_plan(claim);
 }
 
@@ -262,8 +262,7 @@ static void requeue_undelivered(struct lw_lock *lock)
     struct lw__claim *claim = lock->claim;
 
     lw__handles(claim)->holder = NULL;
-    lock->granted = false;
-    lw__notify_cancel(lock->client, &lock->notice);
+    lw__handle_take_back(lock);
     lw__handle_wait_first(claim, lock);
 }
 
@@ -356,8 +355,13 @@ void lw__turns_abandon_release(struct lw_lock *lock)
         }
     }
     lw__handles(claim)->releasing = NULL;
-    lock->claim = NULL;
+    lw__handle_leave_claim(lock);
     lw__notify_lock(lock, LW__NOTICE_RELEASED, status);
+}
+
+void lw__turns_leave_release(struct lw_lock *lock)
+{
+    lw__handles(lock->claim)->releasing = NULL;
 }
 
 void lw__turns_timer(void *arg)
@@ -460,7 +464,7 @@ static void release_claim(struct lw__claim *claim, bool detaches)
 /* The handle leaves a claim that stays held: no command is sent. */
 static void leave_claim(struct lw_lock *lock)
 {
-    lock->claim = NULL;
+    lw__handle_leave_claim(lock);
     lw__timer_cancel(lock->client->loop, &lock->timer);
     if (lock->state == LW_RELEASING) {
         lw__notify_lock(lock, LW__NOTICE_RELEASED, LW_OK);
@@ -482,7 +486,7 @@ static void release(struct lw_lock *lock, bool detaches)
     lw__renewal_forget(claim);
     lw__handles(claim)->releasing = silent ? NULL : lock;
     if (silent) {
-        lock->claim = NULL;
+        lw__handle_leave_claim(lock);
     }
     release_claim(claim, stays && detaches);
 }
@@ -576,11 +580,9 @@ static void on_error(struct lw__claim *claim, int status, const char *text)
 /* After a successful reply, or on a fresh connection. */
 static void clear_error(struct lw__claim *claim)
 {
-    if (!lw__handles(claim)->error_reported) {
-        return;
+    if (lw__handles_take_error(claim)) {
+        on_error(claim, LW_OK, "");
     }
-    lw__handles(claim)->error_reported = false;
-    on_error(claim, LW_OK, "");
 }
 
 /* Ends the waiters that try once behind a handle that was granted the lock: there are
@@ -641,9 +643,10 @@ static void end_tries(struct lw__claim *claim, int status, int error, const char
             continue;
         }
         lw__handle_stop_waiting(claim, lock);
-        lw__handle_finish(lock, status, error, why);
         if (status == LW_EBUSY) {
-            lock->retry_ms = claim->asking.remaining_ms;
+            lw__handle_end_busy(lock, claim->asking.remaining_ms);
+        } else {
+            lw__handle_finish(lock, status, error, why);
         }
     }
     if (lw__handles(claim)->waiting == NULL) {
@@ -663,7 +666,6 @@ static void note_place(struct lw__claim *claim)
     } else if (claim->full && claim->machine.phase != LW__ACQUIRING) {
         lw__handle_stop_waiting(claim, lock);
         end_full(claim, lock);
-        lock->retry_ms = claim->asking.remaining_ms;
         lw__claim_event(claim, LW__EV_CANCEL);
     }
 }
@@ -733,7 +735,7 @@ static void released(struct lw__claim *claim, int status)
     if (lock == NULL) {
         return;
     }
-    lock->claim = NULL;
+    lw__handle_leave_claim(lock);
     lw__timer_cancel(lock->client->loop, &lock->timer);
     lw__notify_lock(lock, LW__NOTICE_RELEASED, status);
 }
@@ -748,10 +750,10 @@ static void lost(struct lw__claim *claim)
         requeue_undelivered(lock);
     } else if (lock != NULL) {
         lw__handles(claim)->holder = NULL;
-        lock->claim = NULL;
+        lw__handle_leave_claim(lock);
         lw__handle_lose(lock, LW_ENOTHELD);
         lw__renew_call_end_all(lock, LW_ELOST);
-        lock->held.lost_at_us = 0;
+        lw__handle_end_lease(lock);
     }
     requeue_waiters(claim);
 }
@@ -795,7 +797,7 @@ static void ended(struct lw__claim *claim)
     struct lw_lock *holder = lw__handles(claim)->holder;
 
     if (holder != NULL) {
-        holder->claim = NULL;
+        lw__handle_leave_claim(holder);
         if (holder->later == LW__LATER_WHEN_GONE && !lw__timer_is_set(&holder->timer)) {
             lw__notify_lock(holder, LW__NOTICE_LATER, LW_OK);
         }
@@ -892,14 +894,8 @@ void lw__turns_retry_slot(struct lw_client *client, const struct lw__node *node,
 
 static void remap(struct lw__name *name)
 {
-    struct lw__node *node = lw__route_node(name->route, name->slot);
-
-    if (name->node == node) {
-        return;
-    }
-    name->node = node;
-    name->slot_migrating = false;
-    if (lw__node_is_up(node)) { /* else this happens when it comes up */
+    if (lw__name_remap(name) &&
+        lw__node_is_up(name->node)) { /* else this happens when it comes up */
         retry_name(name, true);
     }
 }

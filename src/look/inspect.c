@@ -378,14 +378,18 @@ static const struct lw__command_type inspect_type = {encode_inspect, inspect_rep
 
 /* ---- calls ---- */
 
+void lw__inspect_take_out(struct lw__inspect_call *call)
+{
+    DL_DELETE(call->client->inspect_calls, call);
+    call->client = NULL;
+}
+
 void lw__inspect_free(struct lw__inspect_call *call)
 {
-    struct lw_client *client = call->client;
-
-    if (client != NULL) {
-        lw__notify_cancel(client, &call->notice);
+    if (call->client != NULL) {
+        lw__notify_cancel(call->client, &call->notice);
         lw__node_forget(&call->command);
-        DL_DELETE(client->inspect_calls, call);
+        lw__inspect_take_out(call);
     }
     free(call->name);
     free(call->token);

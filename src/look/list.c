@@ -383,13 +383,18 @@ void lw__list_delivered(struct lw__list *list, bool stops)
 
 /* ---- lw_list ---- */
 
+void lw__list_take_out(struct lw__list *list)
+{
+    DL_DELETE(list->client->lists, list);
+    list->client = NULL;
+}
+
 void lw__list_free(struct lw__list *list)
 {
     if (list->client != NULL) {
         lw__notify_cancel(list->client, &list->notice);
         cancel_all(list);
-        DL_DELETE(list->client->lists, list);
-        list->client = NULL;
+        lw__list_take_out(list);
     }
     if (!list->in_callback) {
         free(list->pattern);

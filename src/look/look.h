@@ -67,6 +67,8 @@ bool lw__list_inspected(struct lw__list *list, struct lw__inspect_call *call, in
 void lw__list_continue(struct lw__list *list);
 /* After `found`, which may have ended anything. `stops`: the caller wants no more. */
 void lw__list_delivered(struct lw__list *list, bool stops);
+/* The call is about to end: removes it from its client, which may be freed now. */
+void lw__list_take_out(struct lw__list *list);
 void lw__list_free(struct lw__list *list);
 /* Slots have moved to other nodes, or to none. */
 void lw__list_remapped(struct lw_client *client);
@@ -80,6 +82,8 @@ void lw__list_close(struct lw_client *client); /* ends all with LW_ECLOSED */
 /* Starts an inspection for a list. Returns NULL if memory is short. */
 struct lw__inspect_call *lw__inspect_for(struct lw_client *client, const char *name,
                                          struct lw__list *list);
+/* As lw__list_take_out. */
+void lw__inspect_take_out(struct lw__inspect_call *call);
 void lw__inspect_free(struct lw__inspect_call *call);
 void lw__inspect_close(struct lw_client *client); /* ends all with LW_ECLOSED */
 #endif

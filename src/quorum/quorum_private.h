@@ -28,12 +28,14 @@ struct lw__quorum {
     unsigned count, majority;
     bool up; /* a majority is connected */
     char why[LW_WHY_SIZE];
+
+    struct lw__votes *changed; /* to be counted */
     /* votes.c */
     struct lw__claim_events member_events; /* those of turns.c, and what votes need */
-    struct lw__votes *changed;             /* to be counted */
     struct lw__deferred count_call;
-    int64_t round_trip_us; /* of a request, on average */
-    int64_t last_ticket;
+
+    int64_t round_trip_us; /* ask.c: of a request, on average */
+    int64_t last_ticket;   /* ask.c */
 };
 
 struct lw__vote {
@@ -132,6 +134,15 @@ static inline void lw__votes_changed(struct lw__votes *votes)
         DL_APPEND(quorum->changed, votes);
     }
     lw__defer(votes->claim->holds->loop, &quorum->count_call, false);
+}
+
+/* They are about to be counted, or freed. */
+static inline void lw__votes_unchanged(struct lw__votes *votes)
+{
+    if (votes->is_changed) {
+        votes->is_changed = false;
+        DL_DELETE(lw__votes_quorum(votes)->changed, votes);
+    }
 }
 
 /* At that time at the latest. */

@@ -96,14 +96,14 @@ static struct count count_votes(const struct lw__votes *votes)
 
 /* ---- without a majority ---- */
 
-/* Notes how long the lock stays held, and the place in the queue: the largest that a
- * server has reported. */
-static void note_place(struct lw__votes *votes)
+/* Notes the place in the queue: the largest that a server has reported. Returns how long
+ * the lock stays held, in ms. */
+static int64_t note_place(struct lw__votes *votes)
 {
     struct lw__claim *claim = votes->claim;
+    int64_t longest_ms = 0;
 
     claim->asking.place = 0;
-    claim->asking.remaining_ms = 0;
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
         const struct lw__vote *vote = &votes->vote[i];
         int64_t remaining_ms = vote->busy ? vote->remaining_ms : 0;
@@ -115,10 +115,9 @@ static void note_place(struct lw__votes *votes)
                 claim->asking.place = vote->lock->claim->asking.place;
             }
         }
-        if (remaining_ms > claim->asking.remaining_ms) {
-            claim->asking.remaining_ms = remaining_ms;
-        }
+        longest_ms = remaining_ms > longest_ms ? remaining_ms : longest_ms;
     }
+    return longest_ms;
 }
 
 static void report_busy(struct lw__votes *votes)
@@ -126,8 +125,7 @@ static void report_busy(struct lw__votes *votes)
     struct lw__claim *claim = votes->claim;
     struct lw__input input = {.event = LW__EV_QUEUED, .sent_us = lw__now_us()};
 
-    note_place(votes);
-    input.queued.remaining_ms = claim->asking.remaining_ms;
+    input.queued.remaining_ms = note_place(votes);
     input.queued.position = (int64_t)claim->asking.place - 1;
     lw__claim_step(claim, &input);
 }
@@ -183,13 +181,13 @@ static bool grant(struct lw__votes *votes)
         lw__claim_event(claim, LW__EV_RETRY_NOW);
     }
     last = last - fence < LW__QUORUM_FENCES ? last - fence + 1 : LW__QUORUM_FENCES;
-    claim->fences_drawn = fenced ? (uint8_t)last : 0;
     votes->floor = fence;
     votes->minority_us = votes->yield_us = 0;
     votes->yields = votes->minority = 0;
     lease = (int64_t)lw__claim_lease_ms(claim, lw__handles_lease_us(claim)) * LW__MS;
     lw__votes_changed(votes); /* for the votes that do not agree yet */
-    lw__claim_granted(claim, fence, deadline + lw__machine_drift_us(lease) - lease);
+    lw__claim_granted(claim, fence, fenced ? (unsigned)last : 0,
+                      deadline + lw__machine_drift_us(lease) - lease);
     return true;
 }
 
@@ -525,8 +523,7 @@ static void count_changed(void *arg)
     while (quorum->changed != NULL) {
         struct lw__votes *votes = quorum->changed;
 
-        DL_DELETE(quorum->changed, votes);
-        votes->is_changed = false;
+        lw__votes_unchanged(votes);
         count(votes);
     }
 }
@@ -683,9 +680,7 @@ static void free_votes(struct lw__claim *claim)
         lw__quorum_ask_drop(&votes->vote[i]);
         lw__quorum_ask_forget_error(&votes->vote[i]);
     }
-    if (votes->is_changed) {
-        DL_DELETE(lw__votes_quorum(votes)->changed, votes);
-    }
+    lw__votes_unchanged(votes);
     lw__timer_cancel(claim->holds->loop, &votes->timer);
     lw__timer_unreserve(claim->holds->loop, 1);
     free(votes);
