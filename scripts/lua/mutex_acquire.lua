@@ -71,8 +71,9 @@ elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string'
 end
 
 local function slow()
-    local fence, waits, wants_fence = KEYS[3], joins ~= 110, wants == 102
-    local ticket, limit, numbers, lease = how:match('^..(%d*)/?(%d*) (.*) (%d+)$')
+    local fence, kind, fenced, ticket, limit, numbers, lease =
+        KEYS[3], how:match('^(.)(.)(%d*)/?(%d*) (.*) (%d+)$')
+    local waits, wants_fence = kind ~= 'n', fenced == 'f'
     -- include: mutex.lua
     return request(pcall_type('GET', name), tonumber(ticket) or -1)
 end

@@ -24,8 +24,6 @@ local function draw_fence()
     return last - 15
 end
 
-local marked = token:sub(1, -2) .. '+'
-
 local function mark_queued(value)
     -- inline: mutex_mark_queued.lua
 end
@@ -70,7 +68,7 @@ local function take(value)
     if outcome == 'free' then
         -- The fencing token first: if it cannot be drawn there must be no grant.
         local number = wants_fence and draw_fence() or 0
-        redis.call('SET', name, behind and marked or token, 'PX', lease)
+        redis.call('SET', name, behind and token:sub(1, -2) .. '+' or token, 'PX', lease)
         return number
     end
     return nil, outcome == 'again' and 1 or 0
@@ -79,7 +77,7 @@ end
 -- Acquires the lock, or joins its queue. `value` as for refuse(); `ticket`: -1 if the
 -- token has none.
 local function request(value, ticket)
-    local mine = value == token or value == marked
+    local mine = value == token or value == token:sub(1, -2) .. '+'
     local most = not mine and tonumber(limit) or nil
     if most and value == false then -- waiters are served before they are counted
         local number, again = take(value)
