@@ -33,6 +33,7 @@
 #include "redis/classify.h"
 #include "redis/listener.h"
 #include "redis/reply.h"
+#include "redis/sentinel_master.h"
 #include "redis/sentinel_parse.h"
 #include "redis/session.h"
 
@@ -86,15 +87,6 @@ struct sentinel {
     int status; /* the class of that: struct lw__failure */
 };
 
-struct current_master {
-    struct lw__sentinel_answer answer; /* no host: there is none yet */
-    int64_t announced_epoch;           /* the highest that was reported of it, or -1 */
-    int64_t since_us;                  /* it has been the master, if that is known */
-    bool since_known;
-    int stale_rounds; /* in a row in which most named another one, of no later epoch */
-    bool rejected_logged;
-};
-
 struct lw__sentinels {
     struct lw__sentinel_options options;
     struct lw__session_config config;  /* for sentinels, except for the host */
@@ -103,7 +95,7 @@ struct lw__sentinels {
     struct sentinel *all;
     size_t count;
     struct lw__session *sessions; /* whose endpoint is resolved here */
-    struct current_master master;
+    struct lw__master master;
     struct lw__timer heartbeat; /* set since the first session asked */
 
     /* A round: */
@@ -136,58 +128,26 @@ static void skip_more(struct skips *skips, unsigned most)
 
 /* ---- which answer is chosen ---- */
 
-/* Returns true if `a` is of a later configuration than `b`. A sentinel that has promoted
- * a replica counts its epoch at once, but names the old master until the failover is
- * over; to others it already names the new one. */
-static bool is_later(const struct lw__sentinel_answer *a,
-                     const struct lw__sentinel_answer *b)
-{
-    return a->epoch != b->epoch ? a->epoch > b->epoch : b->moving && !a->moving;
-}
-
-static bool is_known(const struct current_master *master)
-{
-    return master->answer.endpoint.host[0] != '\0';
-}
-
-static bool is_master(const struct current_master *master,
-                      const struct lw__endpoint *endpoint)
-{
-    return lw__endpoint_equal(&master->answer.endpoint, endpoint);
-}
-
-static bool is_better(const struct lw__sentinel_answer *a,
-                      const struct lw__sentinel_answer *b,
-                      const struct current_master *master)
-{
-    if (is_later(a, b) || is_later(b, a)) {
-        return is_later(a, b);
-    }
-    if (a->down != b->down) {
-        return b->down;
-    }
-    /* a name and an address of one server must not alternate */
-    return is_master(master, &a->endpoint) && !is_master(master, &b->endpoint);
-}
-
 /* Returns true if this answer may be chosen. A discovered sentinel counts only if it
  * agrees with the present master. */
-static bool counts(const struct sentinel *sentinel, const struct current_master *master)
+static bool counts(const struct sentinel *sentinel, const struct lw__master *master)
 {
     return !sentinel->pending && sentinel->useful &&
-           (!sentinel->discovered || (is_master(master, &sentinel->answer.endpoint) &&
-                                      !is_later(&sentinel->answer, &master->answer)));
+           (!sentinel->discovered ||
+            (lw__master_is_at(master, &sentinel->answer.endpoint) &&
+             !lw__answer_is_later(&sentinel->answer, &master->answer)));
 }
 
 /* Returns true if this discovered sentinel names a later master than the present one. It
  * is not followed: it may report a master of another installation. */
 static bool is_claim(const struct sentinel *sentinel)
 {
-    const struct current_master *master = &sentinel->set->master;
+    const struct lw__master *master = &sentinel->set->master;
     const struct lw__sentinel_answer *answer = &sentinel->answer;
 
     return sentinel->discovered && sentinel->useful && !answer->down &&
-           is_later(answer, &master->answer) && !is_master(master, &answer->endpoint);
+           lw__answer_is_later(answer, &master->answer) &&
+           !lw__master_is_at(master, &answer->endpoint);
 }
 
 /* Returns the sentinel with the highest config-epoch among those that count. Ties prefer
@@ -199,7 +159,8 @@ static struct sentinel *find_best(const struct lw__sentinels *set)
 
     for (one = set->all; one != NULL; one = one->next) {
         if (counts(one, &set->master) &&
-            (best == NULL || is_better(&one->answer, &best->answer, &set->master))) {
+            (best == NULL ||
+             lw__answer_is_better(&one->answer, &best->answer, &set->master))) {
             best = one;
         }
     }
@@ -375,16 +336,16 @@ static void resolve_none(struct lw__sentinels *set)
 static bool should_follow(struct lw__sentinels *set,
                           const struct lw__sentinel_answer *answer, bool connected)
 {
-    struct current_master *master = &set->master;
+    struct lw__master *master = &set->master;
 
-    if (!is_known(master) || is_later(answer, &master->answer)) {
+    if (!lw__master_is_known(master) || lw__answer_is_later(answer, &master->answer)) {
         return true;
     }
     if (!most_answered(set, false)) {
         return false;
     }
     master->stale_rounds =
-        is_master(master, &answer->endpoint) ? 0 : master->stale_rounds + 1;
+        lw__master_is_at(master, &answer->endpoint) ? 0 : master->stale_rounds + 1;
     return master->stale_rounds == 0 || !connected ||
            (master->stale_rounds >= STALE_ROUNDS && most_answered(set, true));
 }
@@ -402,66 +363,13 @@ static void log_rejected(struct lw__sentinels *set, const struct lw__endpoint *n
                  (unsigned)present->port, present->host, (unsigned)present->port);
 }
 
-/* A later configuration with the same master means that another server was the master in
- * between: the present one has what that one had, or less. */
-static bool was_another(const struct current_master *master, int64_t announced_epoch)
-{
-    return master->announced_epoch >= 0 && announced_epoch > master->announced_epoch;
-}
-
-/* An answer without that time changes nothing if it names the same master. */
-static void note_since(struct current_master *master,
-                       const struct lw__sentinel_answer *answer, int64_t now_us)
-{
-    if (answer->for_ms >= 0) {
-        master->since_us = now_us - answer->for_ms * LW__MS;
-        master->since_known = true;
-    } else if (!is_master(master, &answer->endpoint)) {
-        master->since_known = false;
-    }
-}
-
-/* Makes this the present master. `announced_epoch`: as reported of this master, or -1 if
- * the answer's may be another one's. Returns true if that ends the connections to the
- * former one, and why in `why`. */
-static bool take_master(struct current_master *master,
-                        const struct lw__sentinel_answer *answer, int64_t announced_epoch,
-                        int64_t now_us, const struct lw__address_map *map,
-                        char why[LW_WHY_SIZE])
-{
-    const struct lw__endpoint to = answer->endpoint, from = master->answer.endpoint;
-    bool known = is_known(master);
-    bool moves = known && !is_master(master, &to);
-    bool again = known && !moves && was_another(master, announced_epoch);
-    char note[LW__ADDRESS_MAP_NOTE_SIZE];
-
-    if (moves) {
-        lw__address_map_note_target(map, &to, note);
-        (void)snprintf(why, LW_WHY_SIZE, "the master is now %.60s:%u%.100s, was %.60s:%u",
-                       to.host, (unsigned)to.port, note, from.host, (unsigned)from.port);
-    } else if (again) {
-        (void)snprintf(why, LW_WHY_SIZE,
-                       "%.60s:%u is the master again after another failover; locks "
-                       "granted in between may be lost",
-                       to.host, (unsigned)to.port);
-    }
-    if (moves || !known || announced_epoch > master->announced_epoch) {
-        master->announced_epoch = announced_epoch;
-    }
-    note_since(master, answer, now_us);
-    master->answer = *answer;
-    master->stale_rounds = 0;
-    master->rejected_logged = false;
-    return moves || again;
-}
-
 static void follow(struct lw__sentinels *set, const struct lw__sentinel_answer *answer,
                    int64_t announced_epoch, int64_t now_us)
 {
     char why[LW_WHY_SIZE];
 
-    if (!take_master(&set->master, answer, announced_epoch, now_us,
-                     set->servers.address_map, why)) {
+    if (!lw__master_take(&set->master, answer, announced_epoch, now_us,
+                         set->servers.address_map, why)) {
         return;
     }
     ++*set->failovers;
@@ -634,7 +542,7 @@ static void take_answer(struct lw__sentinels *set, struct sentinel *best)
     }
     if (should_follow(set, answer, connected)) {
         follow(set, answer, answer->moving ? -1 : answer->epoch, best->answer_us);
-    } else if (!connected && !is_master(&set->master, &answer->endpoint)) {
+    } else if (!connected && !lw__master_is_at(&set->master, &answer->endpoint)) {
         log_rejected(set, &answer->endpoint);
     }
     resolve_all(set);
@@ -696,12 +604,12 @@ static void on_late_answer(struct lw__sentinels *set, struct sentinel *sentinel)
 {
     const struct lw__sentinel_answer *answer = &sentinel->answer;
 
-    if (is_known(&set->master)) {
+    if (lw__master_is_known(&set->master)) {
         note_answer(sentinel);
     }
-    if (sentinel->useful && !sentinel->discovered && is_known(&set->master) &&
-        is_later(answer, &set->master.answer) && !answer->down &&
-        !is_master(&set->master, &answer->endpoint)) {
+    if (sentinel->useful && !sentinel->discovered && lw__master_is_known(&set->master) &&
+        lw__answer_is_later(answer, &set->master.answer) && !answer->down &&
+        !lw__master_is_at(&set->master, &answer->endpoint)) {
         ask_all(set);
     }
 }
@@ -712,7 +620,7 @@ static bool has_answer(const struct lw__sentinels *set)
     const struct sentinel *best = find_best(set);
 
     return best != NULL && !best->answer.down &&
-           !is_later(&set->master.answer, &best->answer);
+           !lw__answer_is_later(&set->master.answer, &best->answer);
 }
 
 /* Subscribes to the sentinel if it is not subscribed to. */
@@ -836,8 +744,8 @@ static void switched(void *arg, const struct lw__channel *channel, const char *t
                                    &next.endpoint)) {
         return;
     }
-    if (!sentinel->discovered && is_master(&set->master, &from) &&
-        !is_master(&set->master, &next.endpoint)) {
+    if (!sentinel->discovered && lw__master_is_at(&set->master, &from) &&
+        !lw__master_is_at(&set->master, &next.endpoint)) {
         follow(set, &next, -1, lw__now_us());
         restart(set);
         return;
@@ -1092,11 +1000,11 @@ void lw__sentinel_configure(struct lw__sentinels *sentinels,
 
 int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret)
 {
-    const struct current_master *master = &sentinels->master;
+    const struct lw__master *master = &sentinels->master;
     const struct lw__endpoint *endpoint = &master->answer.endpoint;
 
     _Static_assert(sizeof(ret->host) == sizeof(endpoint->host), "a public size");
-    if (!is_known(master)) {
+    if (!lw__master_is_known(master)) {
         return LW_ECONN;
     }
     (void)snprintf(ret->service, sizeof(ret->service), "%s", sentinels->options.service);
