@@ -55,10 +55,10 @@ static void granted(struct lw__claim *held)
     lw__renewal_plan(held);
 }
 
-static void refused(struct lw__claim *asker)
+static void busy(struct lw__claim *asker)
 {
     (void)asker;
-    note_event("refused");
+    note_event("busy");
 }
 
 static void failed(struct lw__claim *asker, int status)
@@ -116,7 +116,7 @@ static const struct lw__claim_events owner = {
     .terms = give_terms,
     .grant_margin_us = margin,
     .granted = granted,
-    .busy = refused,
+    .busy = busy,
     .failed = failed,
     .on_error = errored,
     .not_released = not_released,
@@ -215,11 +215,11 @@ static void queue(struct scene *scene)
     says(&scene->n[2], "SET x", "$-1");
     says(&scene->n[2], "EVALSHA x", NOT_QUEUED);
     request("x");
-    await_events(scene, "refused; ");
+    await_events(scene, "busy; ");
     UNTIL(scene, lw__node_is_bound(claim->name->node, SLOT_X));
     says(&scene->n[2], "EVALSHA x", QUEUED);
     lw__claim_event(claim, LW__EV_RETRY_NOW);
-    await_events(scene, "refused; ");
+    await_events(scene, "busy; ");
     assert_int_equal(claim->asking.place, 1);
 }
 
