@@ -33,7 +33,9 @@ static int64_t lease_us(const struct lw_lock *lock)
     return (int64_t)lock->lease_ms * LW__MS;
 }
 
-int64_t lw__handles_lease_us(const struct lw__claim *claim)
+/* Returns the lease to request: the holder's, else the first waiter's; for a claim
+ * without handles, the previous value. */
+static int64_t wanted_lease_us(const struct lw__claim *claim)
 {
     if (lw__handles(claim)->holder != NULL) {
         return lease_us(lw__handles(claim)->holder);
@@ -42,7 +44,7 @@ int64_t lw__handles_lease_us(const struct lw__claim *claim)
                                                : claim->machine.lease_us;
 }
 
-bool lw__handles_want_fence(const struct lw__claim *claim)
+static bool want_fence(const struct lw__claim *claim)
 {
     const struct lw_lock *lock;
 
@@ -54,7 +56,7 @@ bool lw__handles_want_fence(const struct lw__claim *claim)
     return false;
 }
 
-bool lw__handles_want_place(const struct lw__claim *claim)
+static bool want_place(const struct lw__claim *claim)
 {
     const struct lw_lock *lock;
 
@@ -72,7 +74,7 @@ void lw__handles_terms(const struct lw__claim *claim, struct lw__terms *ret)
     const struct lw__handles *handles = lw__handles(claim);
     const struct lw_lock *holder = handles->holder, *first = handles->waiting;
 
-    *ret = (struct lw__terms){.lease_us = lw__handles_lease_us(claim),
+    *ret = (struct lw__terms){.lease_us = wanted_lease_us(claim),
                               .hold_until_us = LW__NEVER,
                               .renews = handles->next_renewal != LW__NEXT_NONE,
                               .awaited = first != NULL};
@@ -82,8 +84,8 @@ void lw__handles_terms(const struct lw__claim *claim, struct lw__terms *ret)
         ret->renews = !(holder->flags & LW_NO_RENEW);
         ret->lease_short = handles->lease_short;
     } else if (first != NULL) {
-        ret->fence = lw__handles_want_fence(claim);
-        ret->place = lw__handles_want_place(claim);
+        ret->fence = want_fence(claim);
+        ret->place = want_place(claim);
         ret->queue_limit = first->queue_limit;
     }
 }
@@ -292,8 +294,7 @@ int64_t lw__handle_left_ms(const struct lw_lock *lock)
 static bool is_covered(const struct lw_lock *lock)
 {
     return lw__machine_covers(lock->claim->machine.deadline_us,
-                              lw__handles_lease_us(lock->claim),
-                              lock->extras->hold_until_us);
+                              wanted_lease_us(lock->claim), lock->extras->hold_until_us);
 }
 
 /* A grant needs at least a millisecond, because lw_lock_remaining_ms returns 0 for less.

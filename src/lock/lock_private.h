@@ -8,22 +8,11 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "base/random.h"
 #include "base/url.h"
 #include "hold/hold.h"
 #include "lock/extension.h"
-#include "lockwire.h"
-#include "loop/loop.h"
-#include "redis/command.h"
-#include "redis/format.h"
 #include "redis/tls.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-struct lw__inspect_call;
-struct lw__list;
 struct lw__login;
 struct lw__address_map;
 struct lw__quorum;
@@ -434,13 +423,6 @@ void lw__handle_free(struct lw_lock *lock);
 
 /* ---- handle.c: all handles of a claim ---- */
 
-/* Returns the lease to request: the holder's, else the first waiter's; for a claim
- * without handles, the previous value. */
-int64_t lw__handles_lease_us(const struct lw__claim *claim);
-/* Returns true if a waiter wants a fencing token. */
-bool lw__handles_want_fence(const struct lw__claim *claim);
-/* Returns true if a waiter may wait in the queue. */
-bool lw__handles_want_place(const struct lw__claim *claim);
 /* Returns true if an error was reported to the handles and no successful reply has
  * arrived since. Returns false from then on, until the next error. */
 bool lw__handles_take_error(struct lw__claim *claim);

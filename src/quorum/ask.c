@@ -206,7 +206,7 @@ static void ask(struct lw__vote *vote, bool waits)
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
     int status;
 
-    options.lease_ms = (uint32_t)(lw__handles_lease_us(claim) / LW__MS);
+    options.lease_ms = (uint32_t)(lw__claim_terms(claim).lease_us / LW__MS);
     options.flags = first->flags & LW_NO_RENEW;
     options.margin_ms = first->margin_ms;
     options.wait_ms = waits ? -1 : 0;
@@ -234,7 +234,7 @@ static bool renews(const struct lw__claim *claim)
 void lw__quorum_ask_all(struct lw__votes *votes)
 {
     struct lw__claim *claim = votes->claim;
-    bool waits = lw__handles(claim)->holder != NULL || lw__handles_want_place(claim);
+    bool waits = lw__handles(claim)->holder != NULL || lw__claim_terms(claim).place;
     int64_t now = lw__now_us();
 
     if (lw__claim_first_handle(claim) == NULL || lw__client_of(claim)->closing) {
@@ -461,7 +461,7 @@ void lw__quorum_ask_minority(struct lw__votes *votes, bool others)
     if (votes->yield_us == 0) {
         votes->yield_us = yield_span_us(votes);
     }
-    if (others && lw__handles_want_place(votes->claim)) {
+    if (others && lw__claim_terms(votes->claim).place) {
         limit = votes->news_us + votes->yield_us;
         if (now >= limit) {
             yield_or_retreat(votes);

@@ -161,7 +161,7 @@ static void report_none(struct lw__votes *votes, const struct count *count)
 static bool grant(struct lw__votes *votes)
 {
     struct lw__claim *claim = votes->claim;
-    bool fenced = lw__handles_want_fence(claim);
+    bool fenced = lw__claim_terms(claim).fence;
     uint64_t fence = fenced ? lw__quorum_fence_choose(votes) : 0, last = 0;
     int64_t deadline = lw__quorum_fence_agree(votes, fence, fence + LW__QUORUM_FENCES - 1,
                                               &last),
@@ -184,7 +184,7 @@ static bool grant(struct lw__votes *votes)
     votes->floor = fence;
     votes->minority_us = votes->yield_us = 0;
     votes->yields = votes->minority = 0;
-    lease = (int64_t)lw__claim_lease_ms(claim, lw__handles_lease_us(claim)) * LW__MS;
+    lease = (int64_t)lw__claim_lease_ms(claim, lw__claim_terms(claim).lease_us) * LW__MS;
     lw__votes_changed(votes); /* for the votes that do not agree yet */
     lw__claim_granted(claim, fence, fenced ? (unsigned)last : 0,
                       deadline + lw__machine_drift_us(lease) - lease);
@@ -325,7 +325,7 @@ static void lose(struct lw__votes *votes)
         return;
     }
     input.voted.deadline_us = lw__now_us();
-    input.voted.wanted_us = lw__handles_lease_us(claim);
+    input.voted.wanted_us = lw__claim_terms(claim).lease_us;
     lw__claim_step(claim, &input);
     /* A holder finds the new deadline. Without one the votes were renewed for the next.
      */
@@ -362,7 +362,7 @@ static void count_held(struct lw__votes *votes)
     }
     (void)lw__quorum_fence_agree(votes, fence, fence, &last);
     input.voted.deadline_us = deadline_of_all(votes);
-    input.voted.wanted_us = lw__handles_lease_us(claim);
+    input.voted.wanted_us = lw__claim_terms(claim).lease_us;
     if (input.voted.deadline_us == 0) {
         lose(votes);
         return;
