@@ -16,6 +16,7 @@
 #include "findings.h"
 #include "lockwire.h"
 #include "options.h"
+#include "password.h"
 #include "query.h"
 #include "quorum_url.h"
 #include "report.h"
@@ -36,7 +37,6 @@
 #define LIMIT_MS 60000 /* for each client */
 #define POLL_MS 2
 #define SETTLE_MS 10000 /* for the subscription, and for the place in the queue */
-#define WARNED_MS 500   /* the same after a warning */
 #define LEASE_MS 3000
 #define WAIT_MS 12000 /* for a waiter that polls, beyond a lease */
 #define BASE_SIZE 560
@@ -53,7 +53,8 @@ struct patient {
     struct query_guard guard;
     int places[PLACES_MAX]; /* in a cluster: one name for each master */
     size_t place_count;
-    int code; /* 0, or the first failure */
+    bool must_poll; /* the library has logged that no messages arrive */
+    int code;       /* 0, or the first failure */
 };
 
 static void fails(struct patient *patient, int code)
@@ -74,11 +75,14 @@ static void write_name(const struct patient *patient, int place, bool rw, char *
 
 /* ---- the parts that both clients have in common ---- */
 
-/* What on_down and add_guard report is left out. */
+/* What on_down and add_guard report is left out. Each entry about missing messages has
+ * the word "poll", by which no more time than needed is spent on waiting for them. */
 static void on_log(struct query *query, int level, const char *message)
 {
     struct patient *patient = query->arg;
 
+    patient->must_poll = patient->must_poll ||
+                         (level <= LOG_WARNING && strstr(message, "poll") != NULL);
     if (!report_is_no_connection(message) && strcmp(message, "connected") != 0 &&
         (!report_is_no_grant(message) || level <= LOG_WARNING)) {
         findings_add_log(patient->findings, level, message);
@@ -147,7 +151,14 @@ static int ask(struct patient *patient, struct query *query, int64_t guard_ms)
     query->options = &own;
     query->arg = patient;
     query->tolerant = true;
-    code = query_open(query, CLIENT_NAME);
+    if ((own.password == NULL) != (patient->options->password == NULL) ||
+        (own.sentinel_password == NULL) !=
+            (patient->options->sentinel_password == NULL)) {
+        report("%s", lw_strerror(LW_ENOMEM));
+        code = EXIT_SYSTEM;
+    } else {
+        code = query_open(query, CLIENT_NAME);
+    }
     if (code == 0) {
         call_after(query, LIMIT_MS, on_limit, query);
         (void)query_run(query);
@@ -167,11 +178,10 @@ static bool is_subscribed(const struct query *query)
     return stats.subscription_up;
 }
 
-/* Returns true if messages will not arrive: a warning, probably about that, was logged,
- * or the wait was long. */
-static bool is_vain(const struct query *query, int64_t since_ms)
+/* Returns true if it makes no sense to wait longer for messages. */
+static bool is_vain(const struct patient *patient, int64_t since_ms)
 {
-    return system_now_ms() >= since_ms + (query->warned ? WARNED_MS : SETTLE_MS);
+    return patient->must_poll || system_now_ms() >= since_ms + SETTLE_MS;
 }
 
 /* ---- the first client: looks ---- */
@@ -199,7 +209,7 @@ static void settle(struct look *look)
     if (look->settling_ms == 0) {
         look->settling_ms = system_now_ms();
     }
-    if (is_subscribed(&look->query) || is_vain(&look->query, look->settling_ms)) {
+    if (is_subscribed(&look->query) || is_vain(look->patient, look->settling_ms)) {
         look->patient->guard = query_guard(&look->query);
         query_end(&look->query, 0);
         return;
@@ -463,7 +473,8 @@ static void on_queue_timer(evutil_socket_t fd, short what, void *arg)
         lw_lock_state(trial->holder) != LW_HELD) {
         return;
     }
-    if (lw_lock_position(trial->waiter) < 0 && !is_vain(&trial->query, trial->waits_ms)) {
+    if (lw_lock_position(trial->waiter) < 0 &&
+        !is_vain(trial->patient, trial->waits_ms)) {
         call_after(&trial->query, POLL_MS, on_queue_timer, trial);
         return;
     }
@@ -544,7 +555,7 @@ static void on_trial_timer(evutil_socket_t fd, short what, void *arg)
 /* Without a subscription the waiter would have to poll. */
 static void begin_trial(struct trial *trial)
 {
-    if (!is_subscribed(&trial->query) && !is_vain(&trial->query, trial->waits_ms)) {
+    if (!is_subscribed(&trial->query) && !is_vain(trial->patient, trial->waits_ms)) {
         call_after(&trial->query, POLL_MS, on_trial_timer, trial);
     } else if (!trial->query.ending) {
         try_next(trial);
@@ -677,6 +688,8 @@ int doctor(const struct options *options)
     read_url(&patient, user, sizeof(user));
     code = options->quorum ? examine_quorum(&patient) : examine(&patient);
     code = code != 0 ? code : patient.code;
+    password_wipe(options->password); /* the clients have wiped their copies */
+    password_wipe(options->sentinel_password);
     if (findings.count > 0 && findings_write(&findings, code, options->json) < 0) {
         report("%s", lw_strerror(LW_ENOMEM));
         code = EXIT_SYSTEM;

@@ -159,7 +159,6 @@ static void on_log(int level, const char *message, void *arg)
     struct query *query = arg;
 
     if (query->events->log != NULL) {
-        query->warned = query->warned || level <= LOG_WARNING;
         query->events->log(query, level, message);
     } else if (!report_is_no_connection(message)) { /* `down` or on_link reports it */
         query->warned = true;

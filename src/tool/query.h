@@ -38,7 +38,7 @@ struct query {
     int code;
     bool ending;
     bool connected;          /* at least once; a later failure is an outage */
-    bool warned;             /* the library has logged a warning */
+    bool warned;             /* a message of the library has been reported */
     int64_t sent_ms;         /* the time of the last query_inspect */
     char error[LW_WHY_SIZE]; /* the library's explanation of an invalid call */
 };
