@@ -3,12 +3,12 @@
  * replies, messages and due times, and executes the machine's actions: it sends commands,
  * and reports events (struct lw__claim_events). It is independent of how handles share a
  * claim (turns.c). machine.c decides when the lock is held and what is sent; this file
- * decides which form a release has (send_wanted, may_release_fast).
+ * decides which form a release has (release_type_of).
  *
  * Usual course: START sends a try; its two replies grant, and `granted` is called.
- * RELEASE sends a release, in one of four forms (release_type_of); its reply calls
- * `released` and `ended`. A command is encoded when it is sent, by what the waiters
- * need then. A hand-over message goes to the claim with its token (claim_message.c).
+ * RELEASE sends a release; its reply calls `released` and `ended`. A command is encoded
+ * when it is sent, by what the waiters need then. A hand-over message goes to the claim
+ * with its token (claim_message.c).
  *
  * Failures: without a link or a reply, or after a temporary error, the outcome is
  * unknown, and the machine decides what follows. A permanent error is REFUSED. A reply
@@ -1010,7 +1010,7 @@ static enum lw__priority priority_of(const struct lw__claim *claim,
  * Each reply tells whether the token had the lock (`released`). Without an effect it also
  * has `again`, and the machine sends the next release, which is a full one. If a script
  * fails since the slot is migrating, a detach or a release of the name alone follows
- * (claim_migrating.c), and the waiters poll. */
+ * (release_failed), and the waiters poll. */
 
 /* The try was granted, so there were no waiters then as far as is known, and the value
  * would be marked if one had joined since. That is wrong if an earlier holder's lease

@@ -99,7 +99,7 @@ enum lw__event {
     /* claim.c: there is no reply to a request or a release, or an error that may pass, so
      * that the outcome is unknown. */
     LW__EV_UNKNOWN,
-    /* claim.c: a permanent error; the outcome is unknown. */
+    /* claim.c: an error after which no other attempt follows; the outcome is unknown. */
     LW__EV_REFUSED,
     /* claim.c and claim_migrating.c, with the reply to a release or a detach. */
     LW__EV_RELEASED,
@@ -116,7 +116,8 @@ enum lw__event {
      * rest. */
     LW__EV_STANDBY,
     /* turns.c: the link came up or was bound, or a waiter joined a claim that has no
-     * place in the queue. claim.c: the try of the claim ahead has ended. claim_message.c
+     * place in the queue, or the first waiter of a mode that polls has left. claim.c: the
+     * try of the claim ahead has ended. claim_message.c
      * and redisson.c: an untrusted message. */
     LW__EV_RETRY_NOW,
     /* claim.c, when due_us has come. */
@@ -177,9 +178,8 @@ struct lw__input {
         } not_adopted;
         struct {
             bool was_sent;
-            bool
-                for_now; /* LW__EV_REFUSED: not permanent, but no other attempt follows */
-        } unknown;       /* also of LW__EV_REFUSED */
+            bool for_now; /* LW__EV_REFUSED: the error is not permanent */
+        } unknown;        /* also of LW__EV_REFUSED */
         struct {
             int64_t holds_left; /* of the same owner */
             bool released, again;
@@ -219,7 +219,7 @@ enum lw__action {
     LW__SEND_ACQUIRE = 2,
     LW__SEND_RELEASE = 4,
     LW__DO_GRANT = 8,     /* held from now on; fence, deadline_us */
-    LW__DO_BUSY = 16,     /* another owner holds the lock */
+    LW__DO_BUSY = 16,     /* the reply QUEUED: the lock is busy */
     LW__DO_FAIL = 32,     /* the waiters end with fail_status */
     LW__DO_RELEASED = 64, /* the release has ended with release_status */
     LW__DO_LOST = 128,    /* the server reports the loss */
@@ -249,7 +249,7 @@ struct lw__machine {
     enum lw__phase phase : 8;
     uint8_t failures;           /* unknown outcomes in a row, on a link that is up */
     bool release_confirmed : 1; /* a reply said that the token was released */
-    bool detaches : 1;          /* see `release` above */
+    bool detaches : 1;          /* the release is a caller's detach */
     bool unwanted : 1;          /* no handle wants the outcome of the request */
     bool retry_at_once : 1;     /* another request follows the reply */
     bool unconfirmed : 1; /* an earlier command of the token was sent and not answered */
@@ -278,7 +278,7 @@ static inline bool lw__machine_grants(enum lw__event event)
     return event == LW__EV_GRANTED || event == LW__EV_QUEUED ||
            event == LW__EV_HANDED_OVER;
 }
-/* Returns true while no grant of the token is believed. It may have the name in Redis. */
+/* Returns true before a grant of the token is believed. It may have the name in Redis. */
 static inline bool lw__machine_asks(enum lw__phase phase)
 {
     return phase <= LW__QUEUED;
