@@ -117,8 +117,8 @@ enum lw__event {
     LW__EV_STANDBY,
     /* turns.c: the link came up or was bound, or a waiter joined a claim that has no
      * place in the queue, or the first waiter of a mode that polls has left. claim.c: the
-     * try of the claim ahead has ended. claim_message.c
-     * and redisson.c: an untrusted message. */
+     * try of the claim ahead has ended. claim_message.c, redisson.c: an untrusted
+     * message. */
     LW__EV_RETRY_NOW,
     /* claim.c, when due_us has come. */
     LW__EV_DUE,
