@@ -416,13 +416,21 @@ struct lw_client_options {
      * returns it, and logs and `server` of lw_inspection have both. With TLS the name to
      * verify is the announced host, not the right side, unless tls_server_name is set. */
     const char *address_map;
+    /* The user, for those who inspect a lock with a note, or one that was detached: 1 to
+     * 128 printable bytes without spaces. Default: the number of the effective user. (The
+     * library does not look up its name, which may block.) */
+    const char *user;
+    /* If it is not 0, neither this client's name, host and process nor the user are
+     * stored in Redis. (Notes are; and each server knows the names and addresses of its
+     * connections.) */
+    uint32_t no_identity;
 };
 #define LW_GUARD_NONE UINT32_MAX
 #define LW_CLIENT_OPTIONS_INIT                                                           \
     {                                                                                    \
         sizeof(struct lw_client_options), NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
             NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,   \
-            0, NULL                                                                      \
+            0, NULL, NULL, 0                                                             \
     }
 
 /* == lw_acquire(3) == */
@@ -491,11 +499,20 @@ struct lw_acquire_options {
      * dies. At most 2^31 - 1, max_hold_ms (if that is not 0), and the longest lease that
      * guard_ms allows. Not with LW_REDISSON or a quorum. 0: no minimum. */
     uint32_t at_least_ms;
+    /* A text for those who inspect the lock: at most 100 bytes of UTF-8 without control
+     * characters. It is copied. lw_inspect shows it with the time of the grant and the
+     * user, for as long as the hold lasts, detached or not. NULL: a lock that is held is
+     * shown without these three; one that is detached without a note. With a note (""
+     * too) one more command follows each grant and each renewal, the handle shares no
+     * token with others (local_turns), and a mutex is never released by the cheapest
+     * command. It may be lost while a cluster moves the name's slot, until the next
+     * renewal. Not with LW_REDISSON. */
+    const char *note;
 };
 #define LW_ACQUIRE_OPTIONS_INIT                                                          \
     {                                                                                    \
         sizeof(struct lw_acquire_options), LW_MUTEX, 0, 0, 0, 0, 0, NULL, 0, NULL, 0,    \
-            NULL, 0, 0                                                                   \
+            NULL, 0, 0, NULL                                                             \
     }
 
 enum lw_acquire_flags {
@@ -1014,7 +1031,8 @@ struct lw_inspected {
      * client's tokens); of another library's plain string the first 1024 bytes. */
     const char *token;
     const char *owner; /* in re-entrant modes; else "" */
-    /* The client of the token, "<client_name> <host> <pid>"; "" if unknown. */
+    /* The client of the token, "<client_name> <host> <pid>"; "" if unknown. A lock that
+     * was detached has that of the client that detached it. */
     const char *client;
     /* The remainder of a holder's own lease; -1 if it has no TTL. 0 for a waiter. */
     int64_t remaining_ms;
@@ -1024,6 +1042,12 @@ struct lw_inspected {
     uint64_t fence;    /* of a holder in a re-entrant mode; 0 if Redis does not keep it */
     uint32_t permits;  /* of a waiter in LW_SHARED */
     enum lw_mode mode; /* the mode of the hold or of the request */
+    /* Known of a holder that has a note, has adopted the lock or has detached it. The
+     * options `user` and `note`; "" if unknown, or without one: */
+    const char *user, *note;
+    /* When the lock was granted, before all adoptions, in ms since 1970 by the server's
+     * clock; 0 if unknown. */
+    int64_t since_ms;
 };
 /* The holders and waiters of a name at one moment. Valid during the callback, as are its
  * entries and strings. */

@@ -2,8 +2,10 @@
 -- Takes over a mutex from a token that is no longer used by its holder: the key gets a
 -- new token. A client sends it to adopt a lock that was detached.
 --
--- KEYS: name (a string, the holder's token), fence counter
--- ARGV: old token; new token; lease in ms; f (a fencing token is wanted) or -
+-- KEYS: name (a string, the holder's token), fence counter, holder (optional: the hold's
+--   description, mutex_described.lua)
+-- ARGV: old token; new token; lease in ms; f (a fencing token is wanted) or -; about
+--   (described.lua), if there is a holder key
 -- Reply: the first of sixteen fencing tokens, or 0 if none was wanted; -1: the old token
 --   does not hold the lock; -2: the key is no mutex. An error if GET is refused: it is
 --   then unknown which token holds the lock.
@@ -37,5 +39,11 @@ if ARGV[4] == 'f' then -- first: without it there is no grant
     -- inline: draw_fence.lua
     number = last - 15
 end
-redis.call('SET', name, token:sub(1, -2) .. mark, 'PX', math.max(left, lease))
+lease = math.max(left, lease)
+redis.call('SET', name, token:sub(1, -2) .. mark, 'PX', lease)
+if KEYS[3] then
+    local holder, about = KEYS[3], ARGV[5]
+    old = mine and token or old:sub(1, -2) .. '-'
+    -- inline: mutex_described.lua
+end
 return number

@@ -5,9 +5,10 @@
 -- minimum time.
 --
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence counter
---   (only its name is used). While the name's slot is migrating: the name alone
+--   (only its name is used), holder (the hold's description, absent if it gets none). While
+--   the name's slot is migrating: the name alone
 -- ARGV: token; lease in ms (if it is negative the key keeps its TTL; one without a TTL
---   gets the absolute value)
+--   gets the absolute value); about (described.lua), if there is a holder key
 -- Reply: 1: the token holds the lock, and has this lease; 0: it does not hold the lock.
 --   An error if GET is refused: it is then unknown which token holds the lock.
 --
@@ -34,5 +35,9 @@ if lease < 0 then
     lease = left < 0 and -lease or math.max(left, 1)
 end
 redis.call('PEXPIRE', name, lease)
+if KEYS[4] then
+    local holder, about, old = KEYS[4], ARGV[3], token
+    -- inline: mutex_described.lua
+end
 -- inline: stand_by.lua
 return 1

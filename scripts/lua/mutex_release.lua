@@ -4,7 +4,7 @@
 -- leave the queue, to release a hand-over to an unknown token, and to break a lock.
 --
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
---   counter
+--   counter, holder (absent if the hold has no description, mutex_described.lua)
 -- ARGV: token; numbers (Lua's format for a fencing token in messages, and the server that
 --   is named there; or `- `: the lock is not handed over, guard.lua)
 -- Reply: bit 0: the token held the lock, which is released; bit 1: the script has to be
@@ -35,6 +35,9 @@ if not held then -- a holder is not queued
         end
         return 0
     end
+end
+if held and KEYS[4] then
+    redis.pcall('DEL', KEYS[4])
 end
 if numbers == '- ' then -- the guard: no lock is granted
     return held and redis.call('DEL', name) or 0

@@ -5,7 +5,7 @@
 --
 -- KEYS: name (a hash, described in rw.lua), fence counter
 -- ARGV: old token; new token; lease in ms; `<r|w> <owner>`, without an owner if any will
---   do
+--   do; about (described.lua), if the hold is to have a description
 -- Reply: the fencing token and the owner; or -1: the old token has no hold; -2: the key
 --   is no read-write lock, or the hold is of another kind or owner
 --
@@ -49,6 +49,14 @@ if is_writer(owner) then
 end
 if count > 0 then
     set_reads(owner, count, number)
+end
+local before, about = redis.call('HGET', name, 'd:' .. ARGV[1]) or '', ARGV[5]
+if before ~= '' then
+    change('d:' .. ARGV[1], false)
+end
+if about then
+    -- inline: described.lua
+    change('d:' .. token, described)
 end
 change(old, false)
 change('h:' .. token, record)

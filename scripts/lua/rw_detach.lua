@@ -5,7 +5,8 @@
 --
 -- KEYS: name (a hash, described in rw.lua), queue (a sorted set), fence counter (only its
 --   name is used). While the name's slot is migrating: the name alone
--- ARGV: token; lease in ms (if it is negative the hold keeps its own)
+-- ARGV: token; lease in ms (if it is negative the hold keeps its own); about
+--   (described.lua), if the hold gets a description
 -- Reply: 1: the token has a hold, with this lease; 0: it has none
 --
 -- Must not change another hold, nor serve the queue: nothing becomes free. May shorten
@@ -25,8 +26,17 @@ if not ending or ending > 0 and ending <= now then
     pcall_type('ZREM', name, token) -- no answer of a replica's
     return 0
 end
+local about = ARGV[3]
+local function describe()
+    if about then
+        local before = redis.call('HGET', name, 'd:' .. token) or ''
+        -- inline: described.lua
+        redis.pcall('HSET', name, 'd:' .. token, described)
+    end
+end
 if lease < 0 then
     redis.call('HDEL', name, 'h:') -- a write that a replica refuses
+    describe()
     return 1
 end
 local alone = lock.rcount + lock.wcount == 1
@@ -41,5 +51,6 @@ if not alone or ending > 0 or lock.soonest > 0 then
     change('h:' .. token, format('%.0f %s %s', ending, kind, owner))
     save()
 end
+describe()
 -- inline: stand_by.lua
 return 1

@@ -42,7 +42,7 @@ if record and record ~= 0 and call('EXISTS', KEYS[2]) == 0 then
         call('HDEL', name, 'h:') -- see rw.lua
         call('HSET', name, 'mode', string.format('2 %d %d 0 %s 0 ', holds - 1,
                                                  readers - 1, soonest))
-        call('HDEL', name, hold, 'r:' .. owner)
+        call('HDEL', name, hold, 'r:' .. owner, 'd' .. hold:sub(2))
         return 1
     end
 end

@@ -4,6 +4,8 @@
  * text, which may hold anything. */
 #include "base/check.h"
 
+#include "base/escape.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,6 +92,28 @@ const char *lw__check_word(const char *word, const char *what, char *why_text,
             return wrong(&why, "%s: byte 0x%02x at position %zu is not allowed", what,
                          (unsigned char)word[i], i + 1);
         }
+    }
+    return NULL;
+}
+
+const char *lw__check_note(const char *note, char *why_text, size_t why_size)
+{
+    const struct why why = {why_text, why_size};
+
+    if (strnlen(note, LW__NOTE_MOST + 1) > LW__NOTE_MOST) {
+        return wrong(&why, "the note is longer than %d bytes", LW__NOTE_MOST);
+    }
+    for (const char *at = note; *at != '\0';) {
+        size_t length = lw__escape_character(at);
+
+        if (length == 0) {
+            return wrong(
+                &why,
+                "note: byte 0x%02x at position %zu is a control character, or no "
+                "UTF-8",
+                (unsigned char)*at, (size_t)(at - note) + 1);
+        }
+        at += length;
     }
     return NULL;
 }

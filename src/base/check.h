@@ -15,6 +15,11 @@ const char *lw__check_name(const char *name, char *why, size_t why_size);
 const char *lw__check_word(const char *word, const char *what, char *why,
                            size_t why_size);
 
+/* Returns NULL if `note` has at most LW__NOTE_MOST bytes of UTF-8 without control
+ * characters, else `why`. */
+#define LW__NOTE_MOST 100
+const char *lw__check_note(const char *note, char *why, size_t why_size);
+
 /* Returns the number that the text holds in decimal digits alone, or -1 if it is not one
  * from 0 to `most`. */
 int64_t lw__check_number(const char *text, size_t length, int64_t most);

@@ -124,7 +124,7 @@ static struct lw__claim *make(struct lw__holds *holds, struct lw__name *name,
 
 static bool needs_extras(const struct lw__holds *holds, const struct lw__claim_args *args)
 {
-    return holds->votes != NULL || args->adopts != NULL ||
+    return holds->votes != NULL || args->adopts != NULL || args->note != NULL ||
            (args->mode->rw && (args->owner != NULL || args->permits > 0));
 }
 
@@ -146,6 +146,12 @@ static bool add_extras(struct lw__claim *claim, const struct lw__claim_args *arg
     }
     claim->extras = extras;
     extras->permits = args->permits;
+    if (args->note != NULL || args->adopts != NULL) {
+        extras->description = lw__description_new(claim, args->note);
+        if (extras->description == NULL) {
+            return false;
+        }
+    }
     return copy(args->mode->rw ? args->owner : NULL, &extras->owner) &&
            copy(args->adopts, &extras->adopts) && (votes == NULL || votes->make(claim));
 }
@@ -177,6 +183,7 @@ static void free_extras(struct lw__claim *claim)
     if (extras != &lw__claim_no_extras) {
         free(extras->owner);
         free(extras->adopts);
+        lw__description_free(extras->description);
         free(extras);
     }
 }
@@ -373,6 +380,7 @@ static void encode_adopt(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__terms terms = lw__claim_terms(claim);
     struct lw__rw rw;
+    char about[LW__ABOUT_SIZE] = "";
     struct lw__adopt_args args = {
         .name = claim->name->text,
         .previous = claim->extras->adopts,
@@ -380,8 +388,10 @@ static void encode_adopt(struct lw__command *command, struct lw__buffer *out)
         .rw = rw_of(claim, &rw),
         .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
         .fence = terms.fence,
+        .about = about,
     };
 
+    (void)lw__description_about(claim, about);
     claim->token_sent = true;
     args.lease_ms = lw__claim_lease_ms(claim, terms.lease_us);
     claim->fences_drawn = args.fence ? 16 : 0;
@@ -409,6 +419,7 @@ static void put_release(struct lw__command *command, struct lw__buffer *out,
         .rw = rw_of(claim, &rw),
         .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
         .in_short = in_short,
+        .described = claim->extras->description != NULL,
     };
 
     claim->mode->encode_release(out, lw__command_evals(command), &args);
@@ -446,6 +457,7 @@ static void encode_detach(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__claim *claim = lw__claim_of(command);
     int64_t left_us = claim->held.stays_until_us - lw__now_us();
+    char about[LW__ABOUT_SIZE];
     struct lw__detach_args args = {
         .name = claim->name->text,
         .token = lw__claim_token(claim),
@@ -456,6 +468,7 @@ static void encode_detach(struct lw__command *command, struct lw__buffer *out)
                 : lw__node_script_env(lw__node_of_command(command), claim->name->slot)
                       .fence,
         .lease_ms = (left_us + LW__MS - 1) / LW__MS,
+        .about = lw__description_about(claim, about) ? about : NULL,
     };
 
     if (claim->held.stays_until_us == LW__NEVER) {
@@ -1021,8 +1034,8 @@ static bool may_release_fast(struct lw__claim *claim, int64_t now_us)
     struct lw__holds *holds = claim->holds;
 
     return claim->try == LW__TRY_WON && !claim->machine.unconfirmed &&
-           claim->name->claims == claim && claim->next == NULL &&
-           !lw__name_is_contended(holds, claim->name) &&
+           claim->extras->description == NULL && claim->name->claims == claim &&
+           claim->next == NULL && !lw__name_is_contended(holds, claim->name) &&
            now_us - sent_us_of(claim) <= FAST_RELEASE_US &&
            lw__random_between(&holds->random, 1, SLOW_RELEASE_ONE_IN) != 1;
 }

@@ -21,6 +21,7 @@
 
 struct lw__batch;
 struct lw__claim;
+struct lw__description;
 struct lw__holds;
 struct lw__log;
 struct lw__node;
@@ -223,7 +224,8 @@ enum lw__try {
 struct lw__claim_extras {
     char *owner;  /* of a read-write lock: a copy of the handle's; or NULL */
     char *adopts; /* the token that it adopts, or has adopted; NULL: it acquires */
-    struct lw__votes *votes; /* votes.c; NULL without a quorum */
+    struct lw__votes *votes;             /* votes.c; NULL without a quorum */
+    struct lw__description *description; /* or NULL: none while it is held */
     uint32_t permits;
 };
 
@@ -277,6 +279,9 @@ struct lw__claim {
              * the token stays until its lease expires; 0: there is no such time. */
             int64_t stays_until_us;
             unsigned drawn_on; /* turns.c: the connection that drew its fencing tokens */
+            /* description.c: when the lock was granted to its present holder, in units of
+             * 10 ms; it wraps around */
+            uint32_t granted_10ms;
         } held;
     };
 };
@@ -293,6 +298,7 @@ struct lw__holds {
     const struct lw__claim_events *events;
     const struct lw__vote_ops *votes; /* NULL: commands are sent to the name's node */
     const struct lw__mode *modes;     /* by enum lw_mode */
+    const char *who; /* `<client name> <host> <pid> <user>`; NULL: kept to itself */
     uint32_t request_timeout_ms;
     uint32_t claim_size; /* of the owner's struct whose first member is a claim */
     char uuid[LW__UUID_SIZE];
@@ -371,6 +377,7 @@ struct lw__claim_args {
     uint32_t permits;   /* of a semaphore; else 0 */
     const char *owner;  /* of a read-write lock's hold: copied; or NULL */
     const char *adopts; /* the token whose hold is adopted: copied; NULL: it acquires */
+    const char *note;   /* copied; or NULL */
 };
 /* Returns NULL if memory is short. */
 struct lw__claim *lw__claim_new(struct lw__holds *holds,
@@ -457,6 +464,21 @@ void lw__claim_put_set(struct lw__command *command, struct lw__buffer *out,
 void lw__claim_note_set(struct lw__claim *claim, int64_t sent_us);
 /* Returns the lease to request, in ms, and has the machine count the reply by it. */
 uint32_t lw__claim_lease_ms(struct lw__claim *claim, int64_t lease_us);
+
+/* ---- description.c ---- */
+
+#define LW__ABOUT_SIZE 560 /* `who`, a note, and a number */
+
+/* Returns NULL if memory is short. `note` may be NULL. */
+struct lw__description *lw__description_new(struct lw__claim *claim, const char *note);
+void lw__description_free(struct lw__description *description);
+/* Called when a handle begins to hold. The claim's hold is described, if it is to be. */
+void lw__description_granted(struct lw__claim *claim);
+/* Called when the lease was extended: so is the description's, if there is one. */
+void lw__description_send(struct lw__claim *claim);
+/* Fills in the scripts' argument `about` for a claim that holds. Returns false if there
+ * is nothing to tell: neither `who` nor a note. */
+bool lw__description_about(const struct lw__claim *claim, char ret[LW__ABOUT_SIZE]);
 
 /* ---- name.c ---- */
 

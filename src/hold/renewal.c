@@ -290,6 +290,7 @@ void lw__renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us
     }
     lw__claim_step(claim, &input);
     if (renewed) {
+        lw__description_send(claim);
         holds->events->renewed(claim, true);
     }
 }

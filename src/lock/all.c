@@ -49,7 +49,8 @@ struct member {
 struct lw_all {
     struct lw_client *client; /* valid in a callback of a member, and in lw_acquire_all */
     struct lw_acquire_options
-        options;        /* of each member; wait_ms is set before each use */
+        options; /* of each member; wait_ms is set before each use */
+    char note[LW__NOTE_MOST + 1];
     int64_t give_up_us; /* NEVER: none */
     lw_all_cb *done, *lost;
     lw_risk_cb *at_risk;
@@ -437,6 +438,10 @@ static void copy_options(struct lw_all *all, const struct lw_acquire_options *op
     all->options = *options;
     all->options.size = sizeof(all->options); /* the caller's may be another version's */
     all->options.lost = member_lost;
+    if (options->note != NULL) {
+        (void)snprintf(all->note, sizeof(all->note), "%s", options->note);
+        all->options.note = all->note;
+    }
     all->at_least_ms = options->at_least_ms;
     all->options.at_least_ms = 0;
     all->at_risk = options->at_risk;

@@ -34,6 +34,7 @@ void lw__extras_free(struct lw_lock *lock)
 
     if (extras != &lw__extras_none) {
         free(extras->owner);
+        free(extras->note);
         free(extras->token);
         free(extras->errstr);
         free(extras);

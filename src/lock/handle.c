@@ -411,6 +411,7 @@ void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
         lw__extras_own(lock)->hold_until_us = LW__NEVER;
     }
     claim->held.stays_until_us = 0;
+    lw__description_granted(claim);
     lw__handle_arm_loss(lock);
     lw__notify_lock(lock, LW__NOTICE_DONE, LW_OK);
 }

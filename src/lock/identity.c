@@ -32,14 +32,9 @@ static struct lw_client *client_of(struct lw__command *command)
 static void encode_text(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw_client *client = client_of(command);
-    char host[65] = "", text[256];
 
-    if (gethostname(host, sizeof(host) - 1) != 0 || host[0] == '\0') {
-        memcpy(host, "-", 2);
-    }
-    (void)snprintf(text, sizeof(text), "%s %s %ld", client->options.client_name, host,
-                   (long)getpid());
-    lw__encode_identity(out, client->holds.uuid, client->closing ? NULL : text);
+    lw__encode_identity(out, client->holds.uuid,
+                        client->closing ? NULL : client->identity.text);
 }
 
 /* Notes whether the key is in Redis. If the client has closed, deletes the key. */
@@ -89,8 +84,32 @@ static void refresh(void *arg)
     }
 }
 
+/* Writes the name of this host. A word of an identity has no blanks. */
+static void get_host(char ret[65])
+{
+    if (gethostname(ret, 64) != 0 || ret[0] == '\0') {
+        memcpy(ret, "-", 2);
+    }
+    ret[64] = '\0';
+    for (char *at = ret; *at != '\0'; at++) {
+        if (*at <= 0x20 || *at >= 0x7f) {
+            *at = '?';
+        }
+    }
+}
+
 void lw__identity_init(struct lw_client *client)
 {
+    struct lw__identity *identity = &client->identity;
+    char host[65], uid[LW__DIGITS];
+
+    get_host(host);
+    (void)snprintf(uid, sizeof(uid), "%lu", (unsigned long)geteuid());
+    (void)snprintf(identity->text, sizeof(identity->text), "%s %s %ld",
+                   client->options.client_name, host, (long)getpid());
+    (void)snprintf(identity->who, sizeof(identity->who), "%s %s", identity->text,
+                   client->options.user != NULL ? client->options.user : uid);
+    client->holds.who = client->options.no_identity ? NULL : identity->who;
     client->identity.client = client;
     lw__format_client(client->holds.uuid, client->identity.key);
     lw__timer_init(&client->identity.timer, refresh, client);
@@ -99,7 +118,7 @@ void lw__identity_init(struct lw_client *client)
 void lw__identity_publish(struct lw_client *client, int64_t now_us)
 {
     if (now_us < client->identity.due_us || client->closing || client->quorum != NULL ||
-        !lw__node_is_up(node_of(client))) {
+        client->options.no_identity || !lw__node_is_up(node_of(client))) {
         return;
     }
     client->identity.due_us = now_us + REFRESH_US;

@@ -25,8 +25,8 @@ struct lw_keep {
     lw_keep_cb *gained, *lost;
     lw_risk_cb *at_risk;
     void *arg;
-    struct lw_acquire_options *options; /* its owner is `owner` */
-    char *owner;
+    struct lw_acquire_options *options; /* its texts are these: */
+    char *owner, *note;
     int64_t pause_ms; /* the last one; 0: none since the last grant */
 };
 
@@ -142,9 +142,13 @@ static int adopt_options(struct lw_keep *keep)
         options->at_risk = risk_changed;
     }
     options->wait_ms = -1;
-    if (options->owner != NULL) {
-        options->owner = keep->owner = strdup(options->owner);
-        return keep->owner != NULL ? LW_OK : LW_ENOMEM;
+    if (options->owner != NULL &&
+        (options->owner = keep->owner = strdup(options->owner)) == NULL) {
+        return LW_ENOMEM;
+    }
+    if (options->note != NULL &&
+        (options->note = keep->note = strdup(options->note)) == NULL) {
+        return LW_ENOMEM;
     }
     return LW_OK;
 }
@@ -186,6 +190,7 @@ void lw_keep_free(struct lw_keep *keep)
     }
     lw_lock_free(keep->lock);
     free(keep->owner);
+    free(keep->note);
     free(keep->options);
     free(keep);
 }

@@ -109,6 +109,10 @@ static bool has_invalid_option(struct lw_client *client,
                             (unsigned long)o->max_waiting);
     } else if (o->permits != 0 && o->mode != LW_SHARED) {
         lw__options_explain(client, "permits is set, but mode is not LW_SHARED");
+    } else if (o->note != NULL && o->mode == LW_REDISSON) {
+        lw__options_explain(client, "note is not supported with LW_REDISSON");
+    } else if (o->note != NULL && lw__check_note(o->note, why, sizeof(why)) != NULL) {
+        lw__options_explain(client, "%s", why);
     } else if (o->owner != NULL &&
                lw__check_word(o->owner, "owner", why, sizeof(why)) != NULL) {
         lw__options_explain(client, "%s", why);
@@ -179,7 +183,7 @@ static bool needs_extras(const struct lw_client *client,
 {
     return options->owner != NULL || options->at_risk != NULL ||
            options->max_hold_ms > 0 || options->permits > 0 || options->at_least_ms > 0 ||
-           ticket != 0 || client->member != NULL;
+           options->note != NULL || ticket != 0 || client->member != NULL;
 }
 
 /* Keeps the owner, if one is given; false if memory is short. A hold of a read-write lock
@@ -219,6 +223,9 @@ static bool copy_extras(struct lw_lock *lock, const struct lw_acquire_options *o
     extras->ticket = ticket;
     if (options->max_hold_ms < INT64_MAX / LW__MS / 2) {
         extras->max_hold_us = options->max_hold_ms * LW__MS;
+    }
+    if (options->note != NULL && (extras->note = strdup(options->note)) == NULL) {
+        return false;
     }
     return keep_owner(extras, options->owner, needs_room);
 }

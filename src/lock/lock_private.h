@@ -73,6 +73,8 @@ struct lw__renew_call {
 struct lw__identity {
     struct lw__command command;
     char key[LW__CLIENT_SIZE];
+    char text[256]; /* `<client name> <host> <pid>` */
+    char who[400];  /* the same with the user: holds.who */
     struct lw_client *client;
     struct lw__timer timer;
     int64_t due_us;
@@ -100,6 +102,7 @@ struct lw__extras {
     /* As given, or formatted by lw_lock_owner, or NULL. If a hold of a read-write lock is
      * adopted: LW__OWNER_SIZE bytes, into which claim.c copies the hold's owner. */
     char *owner;
+    char *note; /* or NULL */
     int64_t max_hold_us;
     int64_t ticket;      /* its place in the queue, chosen by the caller; 0: none */
     uint32_t at_risk_ms; /* 0: the default */
@@ -219,7 +222,8 @@ struct lw_client {
     struct lw__tls_options tls; /* without a server name: that of the host */
     struct lw__tls_trust *trust;
     struct lw__address_map *address_map; /* or NULL */
-    char *strings[9]; /* copies: username, password, client_name, tls_*, sentinel_* */
+    char *strings[10]; /* copies: username, password, client_name, tls_*, sentinel_*, user
+                        */
     struct lw__log log;
     struct lw__causes causes; /* base/log.c */
 

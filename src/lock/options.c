@@ -121,7 +121,9 @@ static int check_options(struct lw_client *client)
         lw__options_explain(client,
                             "a username is given without a password (in the URL, or "
                             "options->password; the command has --password-file)");
-    } else if (lw__check_word(o->client_name, "client_name", why, sizeof(why)) != NULL) {
+    } else if (lw__check_word(o->client_name, "client_name", why, sizeof(why)) != NULL ||
+               (o->user != NULL &&
+                lw__check_word(o->user, "user", why, sizeof(why)) != NULL)) {
         lw__options_explain(client, "%s", why);
     } else {
         return 0;
@@ -310,7 +312,8 @@ static int complete(struct lw_client *client)
         copy_string(&client->strings[5], &o->tls_key) != 0 ||
         copy_string(&client->strings[6], &o->tls_server_name) != 0 ||
         copy_string(&client->strings[7], &o->sentinel_username) != 0 ||
-        copy_string(&client->strings[8], &o->sentinel_password) != 0) {
+        copy_string(&client->strings[8], &o->sentinel_password) != 0 ||
+        copy_string(&client->strings[9], &o->user) != 0) {
         return LW_ENOMEM;
     }
     client->log = (struct lw__log){o->log, o->log_level, o->arg, &client->causes};

@@ -73,16 +73,19 @@ static struct lw__claim *new_claim(const struct lw_lock *lock, const char *adopt
         .permits = lock->extras->permits,
         .owner = lock->extras->owner,
         .adopts = adopts,
+        .note = lock->extras->note,
     };
 
     return lw__claim_new(&lock->client->holds, &args);
 }
 
-/* A handle with max_waiting has a token of its own, so that the server counts it. */
+/* A handle with max_waiting has a token of its own, so that the server counts it. So has
+ * one with a note, which is the token's. */
 static bool shares_claim(const struct lw_lock *lock)
 {
     return lock->mode->polls ||
-           (lock->mode->mutex && !lock->limited && lock->client->options.local_turns > 1);
+           (lock->mode->mutex && !lock->limited && lock->extras->note == NULL &&
+            lock->client->options.local_turns > 1);
 }
 
 /* Returns how many handles wait for this name without a token of their own. A claim that

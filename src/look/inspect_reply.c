@@ -7,6 +7,7 @@
  * of another form is rejected as a whole. */
 #include "look/inspect_reply.h"
 
+#include "base/check.h"
 #include "redis/format.h"
 #include "redis/reply.h"
 
@@ -80,36 +81,74 @@ static const char *string_at(const struct lw__reply *reply, size_t index)
 
 static struct lw_inspected *add_entry(struct reader *r, enum lw_mode mode)
 {
-    *r->next =
-        (struct lw_inspected){.token = "", .owner = "", .client = "", .mode = mode};
+    *r->next = (struct lw_inspected){
+        .token = "", .owner = "", .client = "", .mode = mode, .user = "", .note = ""};
     return r->next++;
+}
+
+/* Cuts the text at its next blank, and returns what is behind it; NULL without one. */
+static char *cut(char *text)
+{
+    char *blank = strchr(text, ' ');
+
+    if (blank != NULL) {
+        *blank++ = '\0';
+    }
+    return blank;
+}
+
+/* Reads a description, `<since> <client> <host> <pid> <user>[ <note>]`, in which an
+ * unknown word is "-". Has no effect if the text has another form. */
+static void read_description(struct reader *r, struct lw_inspected *holder,
+                             const char *text)
+{
+    char *since = (char *)copy_text(r, text), *client = cut(since), *end = client;
+    int64_t since_ms = client != NULL ? lw__check_number(since, strlen(since), INT64_MAX)
+                                      : -1;
+    char *user;
+
+    for (int i = 0; i < 2 && end != NULL; i++) {
+        end = strchr(end, ' ');
+        end = end != NULL ? end + 1 : NULL;
+    }
+    user = end != NULL ? cut(end) : NULL;
+    if (since_ms < 0 || user == NULL) {
+        return;
+    }
+    end = cut(user);
+    holder->since_ms = since_ms;
+    holder->client = strcmp(client, "- - -") != 0 ? client : "";
+    holder->user = strcmp(user, "-") != 0 ? user : "";
+    holder->note = end != NULL ? end : "";
 }
 
 static bool read_mutex(struct reader *r, const struct lw__reply *reply, int64_t ttl_ms)
 {
-    const char *token = string_at(reply, 3);
+    const char *token = string_at(reply, 3), *description = string_at(reply, 9);
     struct lw_inspected *holder = add_entry(r, LW_MUTEX);
 
-    if (token == NULL) {
+    if (token == NULL || description == NULL) {
         return false;
     }
     holder->token = copy_text(r, token);
     holder->remaining_ms = ttl_ms;
+    read_description(r, holder, description);
     return true;
 }
 
-/* Reads holds: a token, its record (format.h) and its fencing token for each. Each hold
- * has a lease of its own. */
+/* Reads holds: a token, its record (format.h), its fencing token and its description for
+ * each. Each hold has a lease of its own. */
 static bool read_holds(struct reader *r, const struct lw__reply *holds, int64_t ttl_ms)
 {
-    for (size_t i = 0; i + 2 < lw__reply_count(holds); i += 3) {
+    for (size_t i = 0; i + 3 < lw__reply_count(holds); i += 4) {
         const char *token = string_at(holds, i);
         const char *record = string_at(holds, i + 1);
         const char *fence = string_at(holds, i + 2);
+        const char *description = string_at(holds, i + 3);
         struct lw_inspected *holder;
         struct lw__hold hold;
 
-        if (token == NULL || record == NULL || fence == NULL) {
+        if (token == NULL || record == NULL || fence == NULL || description == NULL) {
             return false;
         }
         if (!lw__format_read_hold(record, &hold)) {
@@ -126,6 +165,7 @@ static bool read_holds(struct reader *r, const struct lw__reply *holds, int64_t 
             holder->remaining_ms = 0;
         }
         holder->fence = strtoull(fence, NULL, 10);
+        read_description(r, holder, description);
     }
     return true;
 }
@@ -208,7 +248,7 @@ static size_t count_entries(const struct lw__reply *reply)
 
 static bool is_valid(const struct lw__reply *reply)
 {
-    return lw__reply_type(reply) == LW__REPLY_ARRAY && lw__reply_count(reply) == 9 &&
+    return lw__reply_type(reply) == LW__REPLY_ARRAY && lw__reply_count(reply) == 10 &&
            lw__reply_integer(lw__reply_at(reply, 2)) >= 0 &&
            lw__reply_type(lw__reply_at(reply, 4)) == LW__REPLY_INTEGER &&
            lw__reply_type(lw__reply_at(reply, 6)) == LW__REPLY_ARRAY &&

@@ -209,6 +209,7 @@ static void ask(struct lw__vote *vote, bool waits)
     options.lease_ms = (uint32_t)(lw__claim_terms(claim).lease_us / LW__MS);
     options.flags = first->flags & LW_NO_RENEW;
     options.margin_ms = first->margin_ms;
+    options.note = first->extras->note;
     options.wait_ms = waits ? -1 : 0;
     options.lost = vote_lost;
     vote->busy = false;

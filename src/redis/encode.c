@@ -175,8 +175,12 @@ void lw__encode_release(struct lw__buffer *out, bool eval,
         lw__format_put_hold_field(out, &args->token);
         return;
     }
-    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3, 2);
+    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE,
+               args->described && !rw ? 4 : 3, 2);
     put_keys(out, args->name, rw, args->site.fence);
+    if (args->described && !rw) {
+        lw__format_put_holder(out, args->name);
+    }
     lw__format_put_token(out, &args->token);
     if (rw) {
         lw__format_put_rw_release(out, args->rw, args->site.numbers);
@@ -203,25 +207,38 @@ void lw__encode_detach(struct lw__buffer *out, bool eval,
     enum lw__script_id id = args->rw ? LW__SCRIPT_RW_DETACH : LW__SCRIPT_MUTEX_DETACH;
     char lease[LW__DIGITS + 1];
 
-    put_script(out, eval, id, args->fence != NULL ? 3 : 1, 2);
+    bool described = args->fence != NULL && args->about != NULL;
+    size_t keys = args->fence == NULL ? 1 : described && !args->rw ? 4 : 3;
+
+    put_script(out, eval, id, keys, described ? 3 : 2);
     if (args->fence != NULL) {
         put_keys(out, args->name, args->rw, args->fence);
     } else {
         lw__resp_text(out, args->name);
     }
+    if (described && !args->rw) {
+        lw__format_put_holder(out, args->name);
+    }
     lw__format_put_token(out, &args->token);
     (void)snprintf(lease, sizeof(lease), "%" PRId64, args->lease_ms);
     lw__resp_text(out, lease);
+    if (described) {
+        lw__resp_text(out, args->about);
+    }
 }
 
 void lw__encode_adopt(struct lw__buffer *out, bool eval,
                       const struct lw__adopt_args *args)
 {
-    bool rw = args->rw != NULL;
+    bool rw = args->rw != NULL, has_holder = !rw && args->about != NULL;
 
-    put_script(out, eval, rw ? LW__SCRIPT_RW_ADOPT : LW__SCRIPT_MUTEX_ADOPT, 2, 4);
+    put_script(out, eval, rw ? LW__SCRIPT_RW_ADOPT : LW__SCRIPT_MUTEX_ADOPT,
+               has_holder ? 3 : 2, args->about != NULL ? 5 : 4);
     lw__resp_text(out, args->name);
     lw__resp_text(out, args->site.fence);
+    if (has_holder) {
+        lw__format_put_holder(out, args->name);
+    }
     lw__resp_text(out, args->previous);
     lw__format_put_token(out, &args->token);
     lw__resp_number(out, args->lease_ms);
@@ -230,13 +247,30 @@ void lw__encode_adopt(struct lw__buffer *out, bool eval,
     } else {
         lw__resp_text(out, args->fence ? "f" : "-");
     }
+    if (args->about != NULL) {
+        lw__resp_text(out, args->about);
+    }
+}
+
+void lw__encode_describe(struct lw__buffer *out, bool eval, const char *name,
+                         const struct lw__token *token, const char *about)
+{
+    put_script(out, eval, LW__SCRIPT_DESCRIBE, 2, 2);
+    lw__resp_text(out, name);
+    lw__format_put_holder(out, name);
+    lw__format_put_token(out, token);
+    lw__resp_text(out, about);
 }
 
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
                       const char *token, bool rw, const struct lw__script_env *env)
 {
-    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE, 3, 2);
+    put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE,
+               rw ? 3 : 4, 2);
     put_keys(out, name, rw, env->fence);
+    if (!rw) {
+        lw__format_put_holder(out, name);
+    }
     lw__resp_text(out, token);
     lw__resp_text(out, env->numbers); /* no request: a holder is in no queue */
 }
@@ -361,11 +395,12 @@ void lw__encode_rw_keepalive(struct lw__buffer *out, bool eval,
 void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, bool one_key,
                         int most_holders, int most_waiters)
 {
-    put_script(out, eval, LW__SCRIPT_INSPECT, one_key ? 1 : 3, 2);
+    put_script(out, eval, LW__SCRIPT_INSPECT, one_key ? 1 : 4, 2);
     lw__resp_text(out, name);
     if (!one_key) {
         lw__format_put_queue(out, name, false);
         lw__format_put_queue(out, name, true);
+        lw__format_put_holder(out, name);
     }
     lw__resp_number(out, most_holders);
     lw__resp_number(out, most_waiters);

@@ -57,7 +57,8 @@ struct lw__release_args {
     struct lw__token token;
     const struct lw__rw *rw; /* NULL for a mutex */
     struct lw__script_env site;
-    bool in_short; /* of a read-write lock: the short form of rw_release.lua */
+    bool in_short;  /* of a read-write lock: the short form of rw_release.lua */
+    bool described; /* a mutex: its description is removed, too */
 };
 void lw__encode_release(struct lw__buffer *out, bool eval,
                         const struct lw__release_args *args);
@@ -74,6 +75,7 @@ struct lw__detach_args {
     /* If it is negative the key keeps its TTL, and a key without a TTL gets the absolute
      * value. */
     int64_t lease_ms;
+    const char *about; /* describes the hold, if there is a fence; or NULL */
 };
 /* Sets the lease of a token that will not be renewed. */
 void lw__encode_detach(struct lw__buffer *out, bool eval,
@@ -86,10 +88,14 @@ struct lw__adopt_args {
     const struct lw__rw *rw; /* NULL for a mutex; an owner of NULL or "" is any */
     struct lw__script_env site;
     uint32_t lease_ms;
-    bool fence; /* wants a fencing token */
+    bool fence;        /* wants a fencing token */
+    const char *about; /* describes the hold; or NULL */
 };
 void lw__encode_adopt(struct lw__buffer *out, bool eval,
                       const struct lw__adopt_args *args);
+/* Describes the token's hold, of a mutex or a read-write lock. */
+void lw__encode_describe(struct lw__buffer *out, bool eval, const char *name,
+                         const struct lw__token *token, const char *about);
 /* Releases the hold of this token, whichever client it belongs to, and hands over. */
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
                       const char *token, bool rw, const struct lw__script_env *env);

@@ -200,9 +200,8 @@ static bool has_tag(const char *name)
 
 /* The prefix, then `{name}`; `:name` if the name has a tag; `{tag of its slot}:name` if
  * it has no tag, but a }. */
-void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw)
+static void put_companion(struct lw__buffer *out, const char *prefix, const char *name)
 {
-    const char *prefix = rw ? "lockwire:2:rwqueue:" : "lockwire:2:queue:";
     size_t length = strlen(name), tag_length = 0;
     char tag[LW__SLOT_TAG_SIZE] = "";
     bool tagged = has_tag(name), wrapped = !tagged && strchr(name, '}') == NULL;
@@ -224,6 +223,16 @@ void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw)
     lw__buffer_put(out, name, length);
     lw__buffer_put(out, "}", wrapped ? 1 : 0);
     lw__resp_end(out);
+}
+
+void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw)
+{
+    put_companion(out, rw ? "lockwire:2:rwqueue:" : "lockwire:2:queue:", name);
+}
+
+void lw__format_put_holder(struct lw__buffer *out, const char *name)
+{
+    put_companion(out, "lockwire:2:holder:", name);
 }
 
 void lw__format_client(const char *uuid, char ret[LW__CLIENT_SIZE])

@@ -90,6 +90,8 @@ size_t lw__format_fence(unsigned slot, char ret[LW__FENCE_SIZE]);
 
 /* Appends the key of a name's queue, which is in the name's slot. */
 void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw);
+/* Appends the key of the description of a mutex's hold, which is in the name's slot. */
+void lw__format_put_holder(struct lw__buffer *out, const char *name);
 /* The key of a client's identity. Only the first LW__UUID_SIZE - 1 bytes of `uuid` are
  * used. */
 #define LW__CLIENT_SIZE 64

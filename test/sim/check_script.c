@@ -429,8 +429,7 @@ static struct bytes released_token(const struct model_script_run *run)
 
 static bool only_reads(const struct model_script_run *run)
 {
-    return run->key_count == 3 && begins(run->keys[1], QUEUE) &&
-           begins(run->keys[2], RW_QUEUE);
+    return is_script(run, LW__SCRIPT_INSPECT);
 }
 
 static bool takes_no_writes(const struct model_faults *faults)
@@ -488,7 +487,7 @@ static void on_script(struct model_server *server, const struct model_script_run
 
 static bool is_of_one_name(const struct model_script_run *run)
 {
-    return run->key_count == 3 && !only_reads(run) &&
+    return (run->key_count == 3 || run->key_count == 4) && !only_reads(run) &&
            (begins(run->keys[1], QUEUE) || begins(run->keys[1], RW_QUEUE));
 }
 

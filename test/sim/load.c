@@ -557,6 +557,11 @@ static void draw_options(struct op *op)
             options->max_hold_ms > 0 && options->max_hold_ms < 2000 ? options->max_hold_ms
                                                                     : 2000);
     }
+    /* without a draw of its own, so that the other choices stay */
+    if (world.plan.detached && options->mode != LW_REDISSON &&
+        options->lease_ms % 3 == 0) {
+        options->note = "a note";
+    }
     if (chance(500)) {
         options->at_risk = on_risk;
     }

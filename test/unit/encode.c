@@ -89,7 +89,7 @@ static void put_release(struct lw__buffer *out, bool eval, const char *name,
                         const struct lw__rw *rw)
 {
     lw__encode_release(out, eval,
-                       &(struct lw__release_args){name, token, rw, site, false});
+                       &(struct lw__release_args){name, token, rw, site, false, false});
 }
 
 static void test_the_try_is_set_and_incr_in_one_write(void **state)
@@ -281,12 +281,13 @@ static void test_detaching_and_adopting(void **state)
                                   .token = token,
                                   .site = {"lockwire:fence", "%d x"},
                                   .lease_ms = 1000};
-    struct lw__detach_args detached = {"job", token, false, NULL, 500};
+    struct lw__detach_args detached = {"job", token, false, NULL, 500, "5 x"};
 
     (void)state;
     lw__encode_detach(&out, false, &detached);
     expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- 500", SHA(MUTEX_DETACH));
-    detached = (struct lw__detach_args){"job", token, true, "lockwire:fence", -30000};
+    detached =
+        (struct lw__detach_args){"job", token, true, "lockwire:fence", -30000, NULL};
     lw__encode_detach(&out, false, &detached);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
@@ -306,6 +307,56 @@ static void test_detaching_and_adopting(void **state)
     args.rw = &anna;
     lw__encode_adopt(&out, false, &args);
     expect(&out, "EVALSHA %s 2 job lockwire:fence old " UUID ":7:2000- 1000 r~anna",
+           SHA(RW_ADOPT));
+}
+
+static void test_a_description_is_in_a_key_of_its_own_or_in_the_hash(void **state)
+{
+    static const char about[] = "5 app host 7 root deploy";
+    struct lw__buffer out = {0};
+    struct lw__rw rw = {.write = true, .owner = "bob"};
+    struct lw__detach_args detached = {"job", token, false, "lockwire:fence", 500, about};
+    struct lw__adopt_args adopted = {.name = "job",
+                                     .previous = "old",
+                                     .token = token,
+                                     .site = {"lockwire:fence", "%d x"},
+                                     .lease_ms = 1000,
+                                     .about = about};
+
+    (void)state;
+    lw__encode_describe(&out, false, "job", &token, about);
+    expect(&out,
+           "EVALSHA %s 2 job lockwire:2:holder:{job} " UUID
+           ":7:2000- 5~app~host~7~root~deploy",
+           SHA(DESCRIBE));
+    lw__encode_detach(&out, false, &detached);
+    expect(&out,
+           "EVALSHA %s 4 job lockwire:2:queue:{job} lockwire:fence "
+           "lockwire:2:holder:{job} " UUID ":7:2000- 500 5~app~host~7~root~deploy",
+           SHA(MUTEX_DETACH));
+    lw__encode_adopt(&out, false, &adopted);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:fence lockwire:2:holder:{job} old " UUID
+           ":7:2000- 1000 - 5~app~host~7~root~deploy",
+           SHA(MUTEX_ADOPT));
+    lw__encode_release(
+        &out, false,
+        &(struct lw__release_args){"job{t}", token, NULL, site, false, true});
+    expect(&out,
+           "EVALSHA %s 4 job{t} lockwire:2:queue::job{t} lockwire:fence "
+           "lockwire:2:holder::job{t} " UUID ":7:2000- %%d~5e1f",
+           SHA(MUTEX_RELEASE));
+    detached.rw = true;
+    lw__encode_detach(&out, false, &detached);
+    expect(&out,
+           "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
+           ":7:2000- 500 5~app~host~7~root~deploy",
+           SHA(RW_DETACH));
+    adopted.rw = &rw;
+    lw__encode_adopt(&out, false, &adopted);
+    expect(&out,
+           "EVALSHA %s 2 job lockwire:fence old " UUID
+           ":7:2000- 1000 w~bob 5~app~host~7~root~deploy",
            SHA(RW_ADOPT));
 }
 
@@ -368,7 +419,7 @@ static void test_a_release_of_each_kind(void **state)
 static void test_a_short_release_passes_only_the_hold(void **state)
 {
     struct lw__rw rw = {.write = true, .owner = "bob"};
-    struct lw__release_args args = {"job", {UUID, 7, 2000}, &rw, site, true};
+    struct lw__release_args args = {"job", {UUID, 7, 2000}, &rw, site, true, true};
     struct lw__buffer out = {0};
 
     (void)state;
@@ -551,6 +602,7 @@ int main(void)
         cmocka_unit_test(test_a_drop_is_a_script_or_the_server_s_own_command),
         cmocka_unit_test(test_what_is_said_while_a_slot_moves),
         cmocka_unit_test(test_detaching_and_adopting),
+        cmocka_unit_test(test_a_description_is_in_a_key_of_its_own_or_in_the_hash),
         cmocka_unit_test(test_the_hint_after_a_break),
         cmocka_unit_test(test_a_step_through_all_keys),
         cmocka_unit_test(test_a_release_of_each_kind),

@@ -443,6 +443,32 @@ static void test_words(void **state)
     assert_non_null(lw__check_word(word, "owner", why, sizeof(why)));
 }
 
+static void test_notes(void **state)
+{
+    static const char *const wrong[][2] = {
+        {"a\nb", "note: byte 0x0a at position 2 is a control character, or no UTF-8"},
+        {"\x7f", "note: byte 0x7f at position 1 is a control character, or no UTF-8"},
+        {"\xc2\x85", "note: byte 0xc2 at position 1 is a control character, or no UTF-8"},
+        {"ab\xc3", "note: byte 0xc3 at position 3 is a control character, or no UTF-8"},
+    };
+    char note[LW__NOTE_MOST + 2], why[160];
+
+    (void)state;
+    assert_null(lw__check_note("", why, sizeof(why)));
+    assert_null(lw__check_note("migration \xe2\x86\x92 v2, \xc3\xa4sk J\xc3\xbcrgen", why,
+                               sizeof(why)));
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        assert_string_equal(lw__check_note(wrong[i][0], why, sizeof(why)), wrong[i][1]);
+    }
+    memset(note, 'n', sizeof(note));
+    note[LW__NOTE_MOST] = '\0';
+    assert_null(lw__check_note(note, why, sizeof(why)));
+    note[LW__NOTE_MOST] = 'n';
+    note[LW__NOTE_MOST + 1] = '\0';
+    assert_string_equal(lw__check_note(note, why, sizeof(why)),
+                        "the note is longer than 100 bytes");
+}
+
 static void test_every_error_has_its_text(void **state)
 {
     char numbers[64];
@@ -519,6 +545,7 @@ int main(void)
         cmocka_unit_test(test_explanations_fit_any_buffer),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_words),
+        cmocka_unit_test(test_notes),
         cmocka_unit_test(test_every_error_has_its_text),
         cmocka_unit_test(test_the_log_is_filtered_and_cut),
         cmocka_unit_test(test_ids_differ_and_jitter_keeps_its_bounds),

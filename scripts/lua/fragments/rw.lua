@@ -6,7 +6,8 @@
 --   `mode` = "2 <holds> <owners that read> <write holds> <soonest> <number> <owner>", the
 --     state. No hold ends before `soonest`; 0 means the key's own end. Number (a fencing
 --     token) and owner are the writer's; without a writer they are 0 and empty;
---   `a:<token>` = "<ms by which the waiter polls again>", while there are readers.
+--   `a:<token>` = "<ms by which the waiter polls again>", while there are readers;
+--   `d:<token>` = a hold's description (described.lua), if it has one.
 -- The 2 in the state is the wire version. A hash without such a state is foreign. Its
 -- field is named like that of Redisson's read-write lock: Redisson enters any hash
 -- without it, and waits if it says neither read nor write. redisson_acquire.lua knows our
@@ -319,7 +320,7 @@ local function note_poll(set, token, window, position)
         new = redis.call(set, name, 'a:' .. token, due)
     end
     if new == 1 and redis.call('HLEN', name)
-        > 257 + lock.rcount + lock.wcount + lock.readers then
+        > 257 + 2 * (lock.rcount + lock.wcount) + lock.readers then
         remove_notes()
         save()
     end
@@ -353,6 +354,7 @@ end
 -- Removes a hold that exists.
 local function remove_hold(token, kind, owner)
     change('h:' .. token, false)
+    change('d:' .. token, false)
     if kind == 'w' then
         lock.wcount = lock.wcount - 1
         if lock.wcount == 0 then
@@ -421,7 +423,12 @@ local function recount()
         stored[field] = nil
     end
     for field in pairs(stored) do
-        if field:sub(1, 2) == 'r:' or rcount == 0 then -- see remove_hold()
+        local kind = field:sub(1, 2)
+        if kind == 'd:' then
+            if changes['h' .. field:sub(2)] == false then
+                change(field, false)
+            end
+        elseif kind == 'r:' or rcount == 0 then -- see remove_hold()
             change(field, false)
             reader_left = true
         end

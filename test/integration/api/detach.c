@@ -238,7 +238,7 @@ static void it_may_keep_its_lease(void **state)
         detach_hold(A, 0);
         EXPECT("A detached OK");
         assert_ttl("x", LONG_MS);
-        redis_ok("DEL x");
+        redis_ok("DEL x lockwire:2:holder:{x}");
         free_hold(A);
     }
 }
@@ -257,7 +257,7 @@ static void an_adopter_that_dies_leaves_it_for_its_lease(void **state)
     peer_free(c); /* its lock expires with the lease */
     free_hold(C);
     assert_ttl("x", LONG_MS);
-    redis_ok("DEL x");
+    redis_ok("DEL x lockwire:2:holder:{x}");
     stage.notes_may_stay = true;
 }
 
@@ -332,6 +332,7 @@ static void a_plain_script_releases_it(void **state)
                      1);
     adopt_hold(c, "C", "x", token_of(A), NULL);
     EXPECT("C ENOTHELD");
+    redis_ok("DEL lockwire:2:holder:{x}"); /* that script leaves it until its TTL ends */
 }
 
 /* ---- calls that are refused ---- */
@@ -400,7 +401,7 @@ static void a_key_of_another_kind_is_not_adopted(void **state)
     EXPECT("C ENOTHELD"); /* the token of another name */
     assert_ttl("x", LONG_MS);
     assert_ttl("y", LONG_MS);
-    redis_ok("DEL x y");
+    redis_ok("DEL x y lockwire:2:holder:{x} lockwire:2:holder:{y}");
 }
 
 /* ---- losses, renewals, other handles of the client ---- */
@@ -413,7 +414,7 @@ static void what_is_lost_is_not_detached(void **state)
         struct hold *A = acquire_hold_with(a, "A", "x", asking(.mode = modes[i]));
 
         EXPECT("A granted");
-        redis_ok("DEL x");
+        redis_ok("DEL x lockwire:2:holder:{x}");
         detach_hold(A, LONG_MS);
         EXPECT("A detached ENOTHELD");
         assert_int_equal(redis_int("EXISTS x"), 0);
@@ -434,7 +435,7 @@ static void a_pending_renewal_is_canceled(void **state)
         detach_hold(A, 1000);
         EXPECT("A renewed ECANCELED; A detached OK");
         assert_true(redis_int("PTTL x") <= 1000); /* or it has expired */
-        redis_ok("DEL x");
+        redis_ok("DEL x lockwire:2:holder:{x}");
         free_hold(A);
     }
 }
@@ -479,7 +480,7 @@ static void a_client_that_has_detached_closes_at_once(void **state)
     EXPECT_SET("A detached OK; B detached OK");
     peer_close(slow);
     EXPECT("s closed");
-    redis_ok("DEL x y");
+    redis_ok("DEL x y lockwire:2:holder:{x} lockwire:2:holder:{y}");
 }
 
 /* Until the detach is answered, calls on the handle are refused as during a release. */
@@ -498,7 +499,7 @@ static void calls_while_it_is_detached(void **state)
     EXPECT("A detached OK");
     release_refused(A, LW_ENOTHELD);
     assert_ttl("x", LONG_MS);
-    redis_ok("DEL x");
+    redis_ok("DEL x lockwire:2:holder:{x}");
 }
 
 static void the_client_closes_or_ends(void **state)
@@ -556,7 +557,7 @@ static void what_a_stale_replica_lacks_is_not_lost(void **state)
         free_hold(A);
         free_hold(B);
         free_hold(C);
-        redis_int("DEL y");
+        redis_int("DEL y lockwire:2:holder:{y}");
         UNTIL(a->up && b->up && c->up);
     }
 }
@@ -611,7 +612,7 @@ static void a_lost_reply_to_a_detach(void **state)
         proxy_cut(proxy, COMMANDS);
         EXPECT("A detached OK");
         assert_ttl("x", LONG_MS);
-        redis_ok("DEL x");
+        redis_ok("DEL x lockwire:2:holder:{x}");
         free_hold(A);
         peer_free(far);
         stage.notes_may_stay = true;
@@ -769,7 +770,7 @@ static void a_late_message_does_not_release_it(void **state)
         release_hold(B);
         EXPECT("B released OK");
         assert_ttl("x", LONG_MS);
-        redis_ok("DEL x");
+        redis_ok("DEL x lockwire:2:holder:{x}");
         free_hold(A);
         peer_free(far);
         stage.notes_may_stay = true;
@@ -930,7 +931,7 @@ static void freed_and_closed_it_stays_as_well(void **state)
     peer_close(b);
     EXPECT("b closed");
     assert_ttl("y", LONG_MS);
-    redis_ok("DEL x y");
+    redis_ok("DEL x y lockwire:2:holder:{x} lockwire:2:holder:{y}");
 }
 
 static void a_grant_that_is_not_delivered_does_not_count(void **state)
@@ -979,13 +980,13 @@ static void a_detach_for_less_keeps_the_minimum(void **state)
     detach_hold(A, 10);
     EXPECT("A detached OK");
     assert_ttl("x", LONG_MS);
-    redis_ok("DEL x");
+    redis_ok("DEL x lockwire:2:holder:{x}");
     A = acquire_hold_with(a, "A", "x", asking(.at_least_ms = LONG_MS, .lease_ms = 1000));
     EXPECT("A granted");
     detach_hold(A, 0);
     EXPECT("A detached OK");
     assert_ttl("x", LONG_MS);
-    redis_ok("DEL x");
+    redis_ok("DEL x lockwire:2:holder:{x}");
 }
 
 static void a_keep_holds_for_a_minimum_time(void **state)
@@ -1000,7 +1001,7 @@ static void a_keep_holds_for_a_minimum_time(void **state)
     UNTIL(lw_lock_state(lw_keep_lock(keep)) == LW_HELD);
     lw_keep_free(keep);
     UNTIL(redis_int("PTTL x") > LONG_MS - STAGE_WAIT_MS);
-    redis_ok("DEL x");
+    redis_ok("DEL x lockwire:2:holder:{x}");
 }
 
 static int all_status;
@@ -1043,7 +1044,8 @@ static void names_acquired_as_one_count_together(void **state)
         assert_ttl(names[i], LONG_MS);
     }
     lw_all_free(all);
-    redis_ok("DEL x y z");
+    redis_ok(
+        "DEL x y z lockwire:2:holder:{x} lockwire:2:holder:{y} lockwire:2:holder:{z}");
 }
 
 int main(void)

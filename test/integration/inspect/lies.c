@@ -19,15 +19,16 @@
 #define NO_VALUE "$0\r\n\r\n"
 #define NOTHING "*0\r\n"
 #define NO_QUEUE "*2\r\n:0\r\n:-2\r\n"
-#define ROLE "$6\r\nmaster\r\n"
+#define NO_TEXT "$0\r\n\r\n"
+#define ROLE "$6\r\nmaster\r\n" NO_TEXT
 #define NO_LOCK ":-1\r\n" NOTHING
 #define UP_TO_QUEUES(elements) HEAD(elements) NO_VALUE NO_LOCK
 /* A read-write lock with these holds. */
 #define HOLDS_AT(time, holds)                                                            \
-    "*9\r\n$4\r\nhash\r\n:500\r\n:" time "\r\n" NO_VALUE                                 \
+    "*10\r\n$4\r\nhash\r\n:500\r\n:" time "\r\n" NO_VALUE                                \
     ":1\r\n" holds NO_QUEUE NO_QUEUE ROLE
 #define HOLDS_OF(holds) HOLDS_AT("1700000000000000", holds)
-#define FOR_EVER "*3\r\n$1\r\nt\r\n$22\r\n9223372036854775807 r\x20\r\n$0\r\n\r\n"
+#define FOR_EVER "*4\r\n$1\r\nt\r\n$22\r\n9223372036854775807 r\x20\r\n$0\r\n\r\n" NO_TEXT
 
 static const char *inspected; /* the reply to lw_inspect's first command, or FAKE_REAL */
 static const char *released;  /* the reply to lw_break's second command */
@@ -79,27 +80,30 @@ static void nonsense_is_no_answer_and_costs_the_connection(void **state)
         "$-1\r\n",
         ":5\r\n",
         "*0\r\n",
-        UP_TO_QUEUES("8") NO_QUEUE NO_QUEUE,
-        UP_TO_QUEUES("9") ":0\r\n" NO_QUEUE ROLE,
-        UP_TO_QUEUES("9") "*1\r\n:0\r\n" NO_QUEUE ROLE,
-        UP_TO_QUEUES("9") NO_QUEUE ":0\r\n" ROLE,
-        UP_TO_QUEUES("9") NO_QUEUE "*1\r\n:0\r\n" ROLE,
-        "*9\r\n:1\r\n:-2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE ROLE,
-        "*9\r\n+none\r\n:-2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE ROLE,
-        "*9\r\n$4\r\nnone\r\n$1\r\n2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE ROLE,
-        "*9\r\n$6\r\nstring\r\n:5\r\n:1\r\n:7\r\n" NO_LOCK NO_QUEUE NO_QUEUE ROLE,
-        "*9\r\n$4\r\nnone\r\n:-2\r\n:-1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE ROLE,
-        HEAD("9") NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE ROLE,
-        HEAD("9") NO_VALUE "$1\r\n1\r\n" NOTHING NO_QUEUE NO_QUEUE ROLE,
+        UP_TO_QUEUES("9") NO_QUEUE NO_QUEUE,
+        UP_TO_QUEUES("10") ":0\r\n" NO_QUEUE ROLE,
+        UP_TO_QUEUES("10") "*1\r\n:0\r\n" NO_QUEUE ROLE,
+        UP_TO_QUEUES("10") NO_QUEUE ":0\r\n" ROLE,
+        UP_TO_QUEUES("10") NO_QUEUE "*1\r\n:0\r\n" ROLE,
+        "*10\r\n:1\r\n:-2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE ROLE,
+        "*10\r\n+none\r\n:-2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE ROLE,
+        "*10\r\n$4\r\nnone\r\n$1\r\n2\r\n:1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE ROLE,
+        "*10\r\n$6\r\nstring\r\n:5\r\n:1\r\n:7\r\n" NO_LOCK NO_QUEUE NO_QUEUE ROLE,
+        "*10\r\n$4\r\nnone\r\n:-2\r\n:-1\r\n" NO_VALUE NO_LOCK NO_QUEUE NO_QUEUE ROLE,
+        HEAD("10") NO_VALUE NOTHING NOTHING NO_QUEUE NO_QUEUE ROLE,
+        HEAD("10") NO_VALUE "$1\r\n1\r\n" NOTHING NO_QUEUE NO_QUEUE ROLE,
         HOLDS_AT("-9223372036854775808", FOR_EVER),
-        HOLDS_OF("*3\r\n:1\r\n$4\r\n9 r \r\n$0\r\n\r\n"),
-        HOLDS_OF("*3\r\n$1\r\nt\r\n$-1\r\n$0\r\n\r\n"),
-        HOLDS_OF("*3\r\n$1\r\nt\r\n$4\r\n9 r \r\n:1\r\n"),
-        UP_TO_QUEUES("9") "*4\r\n:1\r\n:9\r\n:1\r\n$1\r\n5\r\n" NO_QUEUE ROLE,
-        UP_TO_QUEUES("9") "*4\r\n:1\r\n:9\r\n$1\r\nm\r\n:5\r\n" NO_QUEUE ROLE,
-        UP_TO_QUEUES("9") NO_QUEUE "*4\r\n:1\r\n:9\r\n$-1\r\n$1\r\n5\r\n" ROLE,
-        UP_TO_QUEUES("9") NO_QUEUE NO_QUEUE ":1\r\n",
-        UP_TO_QUEUES("9") NO_QUEUE NO_QUEUE "+master\r\n",
+        HOLDS_OF("*4\r\n:1\r\n$4\r\n9 r \r\n$0\r\n\r\n" NO_TEXT),
+        HOLDS_OF("*4\r\n$1\r\nt\r\n$-1\r\n$0\r\n\r\n" NO_TEXT),
+        HOLDS_OF("*4\r\n$1\r\nt\r\n$4\r\n9 r \r\n:1\r\n" NO_TEXT),
+        HOLDS_OF("*4\r\n$1\r\nt\r\n$4\r\n9 r \r\n$0\r\n\r\n:1\r\n"),
+        "*10\r\n$6\r\nstring\r\n:5\r\n:1\r\n$1\r\nt\r\n" NO_LOCK NO_QUEUE NO_QUEUE
+        "$6\r\nmaster\r\n:7\r\n",
+        UP_TO_QUEUES("10") "*4\r\n:1\r\n:9\r\n:1\r\n$1\r\n5\r\n" NO_QUEUE ROLE,
+        UP_TO_QUEUES("10") "*4\r\n:1\r\n:9\r\n$1\r\nm\r\n:5\r\n" NO_QUEUE ROLE,
+        UP_TO_QUEUES("10") NO_QUEUE "*4\r\n:1\r\n:9\r\n$-1\r\n$1\r\n5\r\n" ROLE,
+        UP_TO_QUEUES("10") NO_QUEUE NO_QUEUE ":1\r\n" NO_TEXT,
+        UP_TO_QUEUES("10") NO_QUEUE NO_QUEUE "+master\r\n" NO_TEXT,
     };
     struct peer *a = patient_before_a_liar();
 
@@ -141,7 +145,7 @@ static void more_clients_than_notes_are_asked_for(void **state)
     static char many[64000];
     struct peer *a = patient_before_a_liar();
     size_t used = (size_t)snprintf(many, sizeof(many), "%s*642\r\n:320\r\n:9\r\n",
-                                   UP_TO_QUEUES("9"));
+                                   UP_TO_QUEUES("10"));
 
     (void)state;
     for (int i = 0; i < 320; i++) {
@@ -163,7 +167,7 @@ static void a_member_of_no_known_form_is_passed_over(void **state)
     struct peer *a = patient_before_a_liar();
 
     (void)state;
-    inspected = UP_TO_QUEUES("9") NO_QUEUE
+    inspected = UP_TO_QUEUES("10") NO_QUEUE
         "*10\r\n:4\r\n:9\r\n"
         "$1\r\nr\r\n$1\r\n5\r\n"
         "$3\r\nr t\r\n$1\r\n5\r\n"

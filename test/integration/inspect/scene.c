@@ -37,6 +37,9 @@ static void copy(struct entry *to, const struct lw_inspected *from)
     (void)snprintf(to->token, sizeof(to->token), "%s", from->token);
     (void)snprintf(to->owner, sizeof(to->owner), "%s", from->owner);
     (void)snprintf(to->client, sizeof(to->client), "%s", from->client);
+    (void)snprintf(to->user, sizeof(to->user), "%s", from->user);
+    (void)snprintf(to->note, sizeof(to->note), "%s", from->note);
+    to->since_ms = from->since_ms;
     to->remaining_ms = from->remaining_ms;
     to->waited_ms = from->waited_ms;
     to->fence = from->fence;

@@ -10,8 +10,8 @@
 #define MOST 300
 
 struct entry {
-    char token[512], owner[160], client[256];
-    long long remaining_ms, waited_ms;
+    char token[512], owner[160], client[256], user[160], note[160];
+    long long remaining_ms, waited_ms, since_ms;
     unsigned long long fence;
     unsigned permits;
     enum lw_mode mode;

@@ -189,15 +189,17 @@ static struct script_answer send_call(const struct call *call)
     case LW__SCRIPT_MUTEX_RELEASE_FAST:
         return script_run(&server, call->script, 1, "n", token->text, NULL);
     case LW__SCRIPT_MUTEX_DETACH:
-        return script_run(&server, call->script, 3, KEYS, token->text, DETACH_MS, NULL);
+        return script_run(&server, call->script, 4, KEYS, HOLDER, token->text, DETACH_MS,
+                          ABOUT, NULL);
     case LW__SCRIPT_MUTEX_ADOPT:
-        return adopt(tokens[call->old].text, token->text, 900000);
+        return adopt_described(tokens[call->old].text, token->text, 900000, ABOUT);
     case LW__SCRIPT_RW_DETACH:
         return script_run(&server, call->script, 3, RW_KEYS, token->text, DETACH_MS,
-                          NULL);
+                          ABOUT, NULL);
     case LW__SCRIPT_RW_ADOPT:
         (void)snprintf(asker, sizeof(asker), "%c ", tokens[call->old].kind);
-        return rw_adopt(tokens[call->old].text, token->text, 900000, asker);
+        return rw_adopt_described(tokens[call->old].text, token->text, 900000, asker,
+                                  ABOUT);
     case LW__SCRIPT_RW_ACQUIRE:
         return rw_acquire(token->text, kind, owner, call->wait, NO_TICKET);
     case LW__SCRIPT_RW_RELEASE:

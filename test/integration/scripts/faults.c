@@ -531,12 +531,12 @@ static void inspect_shows_holds_and_waiters(void **state)
     reply = redisCommand(server.admin, "EVALSHA %s 3 rw %s %s",
                          lw__scripts[LW__SCRIPT_INSPECT].sha1, QUEUE, RW_QUEUE);
     assert_non_null(reply);
-    assert_int_equal(reply->elements, 9);
+    assert_int_equal(reply->elements, 10);
     assert_string_equal(reply->element[0]->str, "hash");
     assert_true(reply->element[1]->integer > LEASE / 2);
     assert_string_equal(reply->element[3]->str, "");
     assert_int_equal(reply->element[4]->integer, 1);
-    assert_int_equal(reply->element[5]->elements, 3);
+    assert_int_equal(reply->element[5]->elements, 4);
     assert_string_equal(reply->element[5]->element[0]->str, t1);
     assert_int_equal(strtoll(reply->element[5]->element[2]->str, NULL, 10), fence);
     assert_int_equal(reply->element[6]->elements, 2);
@@ -544,7 +544,9 @@ static void inspect_shows_holds_and_waiters(void **state)
     assert_int_equal(reply->element[7]->elements, 4);
     assert_int_equal(reply->element[7]->element[0]->integer, 1);
     assert_int_equal(strncmp(reply->element[7]->element[2]->str, "w0 ", 3), 0);
+    assert_string_equal(reply->element[5]->element[3]->str, "");
     assert_string_equal(reply->element[8]->str, "master");
+    assert_string_equal(reply->element[9]->str, "");
     freeReplyObject(reply);
 }
 

@@ -181,6 +181,54 @@ long long rw_detach_one_key(const char *token, long long lease)
                     1);
 }
 
+long long detach_described(const char *token, long long lease, const char *about)
+{
+    return first_of(script_run(&server, LW__SCRIPT_MUTEX_DETACH, 4, KEYS, HOLDER, token,
+                               script_number(lease), about, NULL),
+                    1);
+}
+
+long long rw_detach_described(const char *token, long long lease, const char *about)
+{
+    return first_of(script_run(&server, LW__SCRIPT_RW_DETACH, 3, RW_KEYS, token,
+                               script_number(lease), about, NULL),
+                    1);
+}
+
+struct script_answer adopt_described(const char *old, const char *token, int lease,
+                                     const char *about)
+{
+    return script_run(&server, LW__SCRIPT_MUTEX_ADOPT, 3, "n", "lockwire:fence", HOLDER,
+                      old, token, script_number(lease), "f", about, NULL);
+}
+
+struct script_answer rw_adopt_described(const char *old, const char *token, int lease,
+                                        const char *asker, const char *about)
+{
+    return script_run(&server, LW__SCRIPT_RW_ADOPT, 2, "rw", "lockwire:fence", old, token,
+                      script_number(lease), asker, about, NULL);
+}
+
+long long release_described(const char *token)
+{
+    return first_of(script_run(&server, LW__SCRIPT_MUTEX_RELEASE, 4, KEYS, HOLDER, token,
+                               script_numbers, NULL),
+                    1);
+}
+
+long long describe(const char *token, const char *about)
+{
+    return first_of(
+        script_run(&server, LW__SCRIPT_DESCRIBE, 2, "n", HOLDER, token, about, NULL), 1);
+}
+
+long long rw_describe(const char *token, const char *about)
+{
+    return first_of(script_run(&server, LW__SCRIPT_DESCRIBE, 2, "rw",
+                               "lockwire:2:holder:{rw}", token, about, NULL),
+                    1);
+}
+
 struct script_answer adopt(const char *old, const char *token, int lease)
 {
     return script_run(&server, LW__SCRIPT_MUTEX_ADOPT, 2, "n", "lockwire:fence", old,

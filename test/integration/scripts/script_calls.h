@@ -16,9 +16,11 @@
 
 #define KEYS "n", "lockwire:2:queue:{n}", "lockwire:fence"
 #define QUEUE "lockwire:2:queue:{n}"
+#define HOLDER "lockwire:2:holder:{n}"
 #define RW_KEYS "rw", "lockwire:2:rwqueue:{rw}", "lockwire:fence"
 #define RW_QUEUE "lockwire:2:rwqueue:{rw}"
 #define LEASE 600000
+#define ABOUT "2000 app host 7 root" /* what a client knows of a hold */
 #define WINDOW 60000
 #define NO_TICKET (-1LL)
 
@@ -70,6 +72,14 @@ long long drop_anyway(const char *token); /* marked or not, since its slot moves
 /* Detaches the mutex from its token; adopts it for a new token. */
 long long detach(const char *token, long long lease);
 long long detach_one_key(const char *token, long long lease); /* its slot moves */
+/* The same with a description of the hold. */
+long long detach_described(const char *token, long long lease, const char *about);
+struct script_answer adopt_described(const char *old, const char *token, int lease,
+                                     const char *about);
+long long release_described(const char *token);
+/* Describes the hold of a token: of the mutex, and of the read-write lock. */
+long long describe(const char *token, const char *about);
+long long rw_describe(const char *token, const char *about);
 struct script_answer adopt(const char *old, const char *token, int lease);
 void assert_holder(const char *token); /* marked or not */
 void assert_marked(const char *token);
@@ -90,6 +100,9 @@ struct script_answer rw_release_one_key(const char *token);
 long long rw_keepalive(const char *token, int lease);
 long long rw_detach(const char *token, long long lease);
 long long rw_detach_one_key(const char *token, long long lease);
+long long rw_detach_described(const char *token, long long lease, const char *about);
+struct script_answer rw_adopt_described(const char *old, const char *token, int lease,
+                                        const char *asker, const char *about);
 /* {fencing token}, or -1 or -2; `asker` is "r A", "w " ...; the owner is the reply's
  * text. */
 struct script_answer rw_adopt(const char *old, const char *token, int lease,

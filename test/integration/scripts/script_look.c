@@ -54,6 +54,8 @@ const char script_look[] =
     "    elseif field:sub(1, 2) == 'a:' then "
     "      notes = notes + 1 "
     "      if not value:find('^%d+$') then wrong = field .. ' is no time' end "
+    "    elseif field:sub(1, 2) == 'd:' then "
+    "      if not seen['h' .. field:sub(2)] then wrong = field .. ' has no hold' end "
     "    elseif field:sub(1, 2) ~= 'r:' and field ~= 'mode' then "
     "      wrong = field .. ' is left over' "
     "    end "

@@ -19,12 +19,15 @@
 #define LOCK_QUEUE "lockwire:2:queue:{lock}"
 #define LOCK_FENCE "lockwire:fence:{lock}"
 #define LOCK_KEYS LOCK, LOCK_QUEUE, LOCK_FENCE
+#define LOCK_HOLDER "lockwire:2:holder:{lock}"
+#define ABOUT "5 app host 7 root"
 #define GUARD "lockwire:guard"
 #define BESIDE "beside:{lock}"
 #define BOOK "book"
 #define BOOK_QUEUE "lockwire:2:rwqueue:{book}"
 #define BOOK_FENCE "lockwire:fence:{book}"
 #define BOOK_KEYS BOOK, BOOK_QUEUE, BOOK_FENCE
+#define BOOK_HOLDER "lockwire:2:holder:{book}"
 #define SHELF "shelf:{book}"
 #define SHELF_QUEUE "lockwire:2:rwqueue::shelf:{book}"
 #define NUMBERS "%d 5e12fe12"
@@ -271,7 +274,7 @@ static void acquire(const char *mine, const char *how)
 
 static void release(const char *mine)
 {
-    run(LW__SCRIPT_MUTEX_RELEASE, 3, LOCK_KEYS, mine, NUMBERS, NULL);
+    run(LW__SCRIPT_MUTEX_RELEASE, 4, LOCK_KEYS, LOCK_HOLDER, mine, NUMBERS, NULL);
 }
 
 static void take_turn(const char *old, const char *next, const char *how)
@@ -287,12 +290,18 @@ static void drop(const char *mine)
 
 static void detach(const char *mine)
 {
-    run(LW__SCRIPT_MUTEX_DETACH, 3, LOCK_KEYS, mine, LEASE, NULL);
+    run(LW__SCRIPT_MUTEX_DETACH, 4, LOCK_KEYS, LOCK_HOLDER, mine, LEASE, ABOUT, NULL);
 }
 
 static void adopt(const char *old, const char *mine)
 {
-    run(LW__SCRIPT_MUTEX_ADOPT, 2, LOCK, LOCK_FENCE, old, mine, LEASE, "f", NULL);
+    run(LW__SCRIPT_MUTEX_ADOPT, 3, LOCK, LOCK_FENCE, LOCK_HOLDER, old, mine, LEASE, "f",
+        ABOUT, NULL);
+}
+
+static void describe(const char *mine)
+{
+    run(LW__SCRIPT_DESCRIBE, 2, LOCK, LOCK_HOLDER, mine, ABOUT, NULL);
 }
 
 static void renew(const char *mine, const char *other)
@@ -302,8 +311,8 @@ static void renew(const char *mine, const char *other)
 
 static void inspect_lock(const char *most_waiters)
 {
-    run(LW__SCRIPT_INSPECT, 3, LOCK, LOCK_QUEUE, "lockwire:2:rwqueue:{lock}", "100",
-        most_waiters, NULL);
+    run(LW__SCRIPT_INSPECT, 4, LOCK, LOCK_QUEUE, "lockwire:2:rwqueue:{lock}", LOCK_HOLDER,
+        "100", most_waiters, NULL);
 }
 
 /* Sends a command as the administrator: to expire a lease, or to write a foreign key. */
@@ -326,8 +335,10 @@ static void a_mutex_lives(void)
 {
     stand_at(LOCK, "{lock}");
     seed(LOCK_FENCE);
-    acquire(token(0, 1), JOINS);     /* free */
-    raise_fence(token(0, 1));        /* as for a quorum */
+    acquire(token(0, 1), JOINS); /* free */
+    raise_fence(token(0, 1));    /* as for a quorum */
+    describe(token(0, 1));
+    describe(token(1, 1));           /* it does not hold */
     acquire(token(1, 1), ASKS_ONLY); /* refused */
     acquire(token(1, 2), JOINS);     /* the first to queue: it marks the name */
     acquire(token(2, 1), JOINS);     /* behind it */
@@ -409,12 +420,12 @@ static void book_drop(const char *mine)
 
 static void book_detach(const char *mine)
 {
-    run(LW__SCRIPT_RW_DETACH, 3, BOOK_KEYS, mine, LEASE, NULL);
+    run(LW__SCRIPT_RW_DETACH, 3, BOOK_KEYS, mine, LEASE, ABOUT, NULL);
 }
 
 static void book_adopt(const char *old, const char *mine, const char *asker)
 {
-    run(LW__SCRIPT_RW_ADOPT, 2, BOOK, BOOK_FENCE, old, mine, LEASE, asker, NULL);
+    run(LW__SCRIPT_RW_ADOPT, 2, BOOK, BOOK_FENCE, old, mine, LEASE, asker, ABOUT, NULL);
 }
 
 #define WAITS "1 -1 0 " NUMBERS
@@ -433,8 +444,10 @@ static void a_readwrite_lock_lives(void)
     book_acquire(token(0, 3), "w ann", WAITS); /* an upgrade, which comes first */
     book_acquire(token(1, 3), "w bob", WAITS); /* a deadlock: neither could be granted */
     book_renew(token(0, 1), token(1, 1));
-    run(LW__SCRIPT_INSPECT, 3, BOOK, "lockwire:2:queue:{book}", BOOK_QUEUE, "100", "100",
-        NULL);
+    run(LW__SCRIPT_DESCRIBE, 2, BOOK, BOOK_HOLDER, token(0, 1), ABOUT, NULL);
+    run(LW__SCRIPT_DESCRIBE, 2, BOOK, BOOK_HOLDER, token(9, 1), ABOUT, NULL); /* waits */
+    run(LW__SCRIPT_INSPECT, 4, BOOK, "lockwire:2:queue:{book}", BOOK_QUEUE, BOOK_HOLDER,
+        "100", "100", NULL);
     book_release(token(1, 1), NUMBERS " r0 bob"); /* the upgrade is granted */
     book_release(token(0, 3), NUMBERS " w0 ann");
     book_release(token(0, 2), NUMBERS " r0 ann");

@@ -1,0 +1,19 @@
+-- SPDX-License-Identifier: MIT
+-- Statements that make the description of a hold, `<since> <client> <host> <pid>
+-- <user>[ <note>]`: `since` is the server's time in ms when the lock was granted, and the
+-- note may contain blanks. Independent of where it is kept.
+--
+-- A fragment, inlined in mutex_described.lua, describe.lua, rw_detach.lua and rw_adopt.lua.
+-- It expects `about`, what the client knows, `<ms since the grant> <client> <host> <pid>
+-- <user>[ <note>]`; and `before`, the description that the hold has so far, or ''. It
+-- offers `described`.
+--
+-- The time of the first description stays, and so does its note, unless `about` has one:
+-- the hold may have been adopted, or is described again.
+
+local held, who, note = about:match('^(%d+) (%S+ %S+ %S+ %S+)(.*)$')
+local its_since, its_note = before:match('^(%d+) %S+ %S+ %S+ %S+(.*)$')
+local clock = redis.pcall('TIME') -- if it is refused the time is unknown: 0
+local since = clock[1] and clock[1] * 1000 + math.floor(clock[2] / 1000) - held or 0
+local described = (its_since or string.format('%.0f', since)) .. ' ' .. who
+    .. (note ~= '' and note or its_note or '')
