@@ -109,9 +109,9 @@ const char *lw__check_note(const char *note, char *why_text, size_t why_size)
         if (length == 0) {
             return wrong(
                 &why,
-                "note: byte 0x%02x at position %zu is a control character, or no "
-                "UTF-8",
-                (unsigned char)*at, (size_t)(at - note) + 1);
+                "the note has a control character, or no UTF-8, at position %zu: "
+                "byte 0x%02x",
+                (size_t)(at - note) + 1, (unsigned char)*at);
         }
         at += length;
     }

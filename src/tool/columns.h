@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #define COLUMNS_CELL_MAX 4200 /* bytes of a cell: 1024 bytes, each as \xNN */
-#define COLUMNS_MAX 8         /* of a table */
+#define COLUMNS_MAX 9         /* of a table */
 
 /* If a table is too wide, columns that contain only "-" are left out first. Then the last
  * column is cut to min_width, or left out if that is not enough. Then the others are cut,

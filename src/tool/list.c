@@ -2,6 +2,7 @@
 /* list: the locks that are held. lw_list reports each of them and its progress; at the
  * end all are written, sorted by name, each once. A list that is incomplete because of a
  * failure is not written. */
+#include "base/escape.h"
 #include "columns.h"
 #include "lockwire.h"
 #include "options.h"
@@ -77,7 +78,7 @@ static void format_holder(const struct lw_inspection *seen, char *text, size_t s
 {
     const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
     const char *name = "";
-    char shown[COLUMNS_CELL_MAX], more[40] = "";
+    char shown[COLUMNS_CELL_MAX], note[COLUMNS_CELL_MAX] = "", more[40] = "";
 
     if (holder != NULL) {
         name = *holder->client         ? holder->client
@@ -85,10 +86,13 @@ static void format_holder(const struct lw_inspection *seen, char *text, size_t s
                                        : holder->token;
     }
     status_printable(name, shown, sizeof(shown));
+    if (holder != NULL && *holder->note) {
+        lw__escape(holder->note, note, sizeof(note));
+    }
     if (seen->holder_total > 1) {
         (void)snprintf(more, sizeof(more), ", +%zu", seen->holder_total - 1);
     }
-    (void)snprintf(text, size, "%s%s", shown, more);
+    (void)snprintf(text, size, "%s%s%s%s", shown, *note ? ": " : "", note, more);
 }
 
 static void free_row(struct row *row)
@@ -101,7 +105,7 @@ static void free_row(struct row *row)
 static bool fill_row(struct row *row, const struct lw_inspection *seen, bool json,
                      const struct lw_master *master)
 {
-    char text[COLUMNS_CELL_MAX + 40];
+    char text[2 * COLUMNS_CELL_MAX + 40];
 
     *row = (struct row){.name = strdup(seen->name)};
     if (json) {

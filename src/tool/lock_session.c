@@ -539,6 +539,7 @@ static int acquire(struct session *session)
     acquire.lease_ms = options->lease_ms;
     acquire.wait_ms = options->wait_ms;
     acquire.max_waiting = options->max_waiting;
+    acquire.note = options->note;
     acquire.at_risk = options->on_lost != NULL ? handle_risk : NULL;
     acquire.max_hold_ms = options->max_hold_ms;
     acquire.margin_ms = (uint32_t)options->margin_ms;

@@ -12,12 +12,14 @@
 #include <event2/event.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #define CONTINUE (-1) /* returned by parse_... and check_..., or an exit code */
 #define EMBEDDED "embedded:"
@@ -232,6 +234,17 @@ static int parse_busy_code(const char *text, struct options *options)
                       "--conflict-exit-code '%s': must be a number from 0 to 255", text);
     }
     options->busy_code = (int)number;
+    return CONTINUE;
+}
+
+static int parse_note(const char *text, struct options *options)
+{
+    char why[LW_WHY_SIZE];
+
+    if (lw__check_note(text, why, sizeof(why)) != NULL) {
+        return refuse(options->subcommand, "--note: %s", why);
+    }
+    options->note = text;
     return CONTINUE;
 }
 
@@ -596,6 +609,9 @@ static int check_holding(struct options *options)
         return refuse(options->subcommand,
                       "--max-waiting is not for --redisson, which has no queue");
     }
+    if (options->note != NULL && options->mode == LW_REDISSON) {
+        return refuse(options->subcommand, "--note is not for --redisson");
+    }
     if (options->on_lost != NULL && *options->on_lost == '\0') {
         return refuse(options->subcommand, "--on-lost is empty");
     }
@@ -707,8 +723,10 @@ static const struct spec {
     {"re", 'r', HOLDERS, TEXT(url)},
     {"red", 'r', HOLDERS, TEXT(url)},
     {"redi", 'r', HOLDERS, TEXT(url)},
-    /* those of --and, --grace, --max-hold, --owner, --key and --conflict-exit-code,
-     * likewise */
+    /* those of --nonblock, --and, --grace, --max-hold, --owner, --key and
+     * --conflict-exit-code, likewise */
+    {"n", 'n', WAITERS, CALL(parse_nonblock)},
+    {"no", 'n', WAITERS, CALL(parse_nonblock)},
     {"a", '&', IN(RUN), PARSED(parse_and)},
     {"g", 'g', HOLDERS, PARSED(parse_grace)},
     {"m", 'm', HOLDERS, PARSED(parse_max_hold)},
@@ -722,6 +740,8 @@ static const struct spec {
     {"con", 'E', WAITERS, PARSED(parse_busy_code)},
     {"owner", 'o', TAKERS, TEXT(owner)},
     {"permits", 'p', TAKERS, PARSED(parse_permits)},
+    {"note", 'N', TAKERS, PARSED(parse_note)},
+    {"no-identity", 'I', TAKERS, FLAG(no_identity)},
     {"verbose", 'v', TAKERS, FLAG(verbose)},
     {"direct", 'd', IN(RUN) | IN(LEAD), FLAG(direct)},
     {"at-least", 'a', IN(RUN) | IN(LEAD), PARSED(parse_at_least)},
@@ -960,6 +980,18 @@ static bool needs_guard(const struct options *options)
     return (IN(options->subcommand) & TAKERS) != 0 || options->quorum;
 }
 
+/* Returns the name of the effective user; NULL if it is unknown, or no single word. */
+static const char *user_name(void)
+{
+    const struct passwd *user = getpwuid(geteuid());
+    char why[LW_WHY_SIZE];
+
+    if (user == NULL || lw__check_word(user->pw_name, "user", why, sizeof(why)) != NULL) {
+        return NULL;
+    }
+    return user->pw_name;
+}
+
 /* Returns the guard_ms of a client that must not write the record: with 0 it reads it.
  * (doctor acquires locks of its own, and reads the record before.) */
 static uint32_t unused_guard(const struct options *options)
@@ -982,6 +1014,10 @@ int options_new_client(const struct options *options, struct event_base *base,
     client->guard_ms = needs_guard(options) ? (uint32_t)options->guard_ms
                                             : unused_guard(options);
     client->password = options->password;
+    client->no_identity = options->no_identity;
+    if (IN(options->subcommand) & TAKERS) {
+        client->user = user_name();
+    }
     client->sentinel_username = options->sentinel_user;
     client->sentinel_password = options->sentinel_password;
     client->tls_ca = options->tls_ca;

@@ -65,6 +65,8 @@ struct options {
     int busy_code;        /* the exit code if the lock is busy */
     uint32_t max_waiting; /* 0: no limit */
     const char *on_lost;  /* a command, or NULL */
+    const char *note;     /* or NULL */
+    bool no_identity;
     bool verbose;
     /* run */
     const char *more_names[MAX_MORE_NAMES]; /* --and */

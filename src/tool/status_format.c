@@ -144,11 +144,14 @@ void status_value(const char *value, char text[STATUS_VALUE_SIZE])
 void status_entry(const struct lw_inspected *entry, char *text, size_t size)
 {
     char owner[COLUMNS_CELL_MAX], client[COLUMNS_CELL_MAX], token[COLUMNS_CELL_MAX];
+    char note[COLUMNS_CELL_MAX];
 
     status_printable(status_owner(entry), owner, sizeof(owner));
     status_printable(entry->client, client, sizeof(client));
     status_printable(entry->token, token, sizeof(token));
-    (void)snprintf(text, size, "%s %s %s %s", status_mode(entry), owner, client, token);
+    lw__escape(entry->note, note, sizeof(note));
+    (void)snprintf(text, size, "%s %s %s %s%s%s", status_mode(entry), owner, client,
+                   token, *note ? " " : "", note);
 }
 
 void status_endpoint(const struct lw_master *master, char *text, size_t size)
@@ -228,6 +231,31 @@ static void put_number(struct json *json, const char *key, int64_t number, bool 
     put(json, key, known ? json_object_new_int64(number) : NULL, !known);
 }
 
+/* Writes a time since 1970 to the second, as in RFC 3339, without the zone, which is UTC;
+ * "" if there is no such year. */
+static void format_second(int64_t ms, char *text, size_t size)
+{
+    time_t second = (time_t)(ms / 1000);
+    struct tm utc;
+
+    *text = '\0';
+    if (gmtime_r(&second, &utc) != NULL) {
+        (void)strftime(text, size, "%Y-%m-%dT%H:%M:%S", &utc);
+    }
+}
+
+/* Writes since when an entry holds; "" if that is unknown. */
+static void format_since(const struct lw_inspected *entry, char *text, size_t size)
+{
+    *text = '\0';
+    if (entry->since_ms > 0) {
+        char second[30];
+
+        format_second(entry->since_ms, second, sizeof(second));
+        (void)snprintf(text, size, "%s%s", second, *second ? "Z" : "");
+    }
+}
+
 static void put_client(struct json *json, const struct lw_inspected *entry)
 {
     put_text(json, "mode", json_modes[entry->mode]);
@@ -239,12 +267,17 @@ static void put_client(struct json *json, const struct lw_inspected *entry)
 static struct json_object *make_holder(const struct lw_inspected *entry, bool lasting)
 {
     struct json json = {json_object_new_object()};
+    char since[40];
 
     put_client(&json, entry);
     if (!lasting) {
         put_number(&json, "remaining_ms", entry->remaining_ms, entry->remaining_ms >= 0);
     }
     put_number(&json, "fence", (int64_t)entry->fence, entry->fence > 0);
+    format_since(entry, since, sizeof(since));
+    put_text(&json, "since", since);
+    put_text(&json, "user", entry->user);
+    put_text(&json, "note", entry->note);
     return json.object;
 }
 
@@ -336,14 +369,11 @@ static void put_time(struct json *json, const char *key, int64_t in_ms)
 {
     char second[30], text[60];
     struct timespec now;
-    struct tm utc;
     int64_t ms;
 
     clock_gettime(CLOCK_REALTIME, &now);
     ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + in_ms;
-    now.tv_sec = (time_t)(ms / 1000);
-    gmtime_r(&now.tv_sec, &utc);
-    (void)strftime(second, sizeof(second), "%Y-%m-%dT%H:%M:%S", &utc);
+    format_second(ms, second, sizeof(second));
     (void)snprintf(text, sizeof(text), "%s.%03dZ", second, (int)(ms % 1000));
     put_text(json, key, text);
 }
@@ -425,13 +455,34 @@ char *status_json_taken(const char *name, const char *token, uint64_t fence,
 #define MIN_OWNER 10
 #define MIN_CLIENT 16
 #define MIN_TOKEN 17
+#define MIN_NOTE 12
 
-enum field { POSITION, MODE, OWNER, REMAINING, WAITED, FENCE, PERMITS, CLIENT, TOKEN };
+enum field {
+    POSITION,
+    MODE,
+    OWNER,
+    REMAINING,
+    WAITED,
+    FENCE,
+    PERMITS,
+    SINCE,
+    CLIENT,
+    USER,
+    NOTE,
+    TOKEN
+};
 
 /* clang-format off */
 static const struct column holder_columns[] = {
     {"HELD", MODE, 0}, {"OWNER", OWNER, MIN_OWNER}, {"LEASE", REMAINING, 0},
     {"FENCE", FENCE, 0}, {"CLIENT", CLIENT, MIN_CLIENT}, {"TOKEN", TOKEN, MIN_TOKEN},
+    {NULL, 0, 0},
+};
+/* if one of the holders is described (lw_acquire_options, note) */
+static const struct column described_columns[] = {
+    {"HELD", MODE, 0}, {"OWNER", OWNER, MIN_OWNER}, {"LEASE", REMAINING, 0},
+    {"SINCE", SINCE, 0}, {"CLIENT", CLIENT, MIN_CLIENT}, {"USER", USER, 0},
+    {"NOTE", NOTE, MIN_NOTE}, {"FENCE", FENCE, 0}, {"TOKEN", TOKEN, MIN_TOKEN},
     {NULL, 0, 0},
 };
 static const struct column waiter_columns[] = {
@@ -475,8 +526,17 @@ static void write_cell(const struct lw_inspected *entry, size_t index, int field
     case PERMITS:
         write_number(entry->permits, text, size);
         break;
+    case SINCE:
+        format_since(entry, text, size);
+        break;
     case CLIENT:
         status_printable(entry->client, text, size);
+        break;
+    case USER:
+        status_printable(entry->user, text, size);
+        break;
+    case NOTE:
+        status_printable(entry->note, text, size);
         break;
     case TOKEN:
         status_printable(entry->token, text, size);
@@ -509,6 +569,16 @@ static void write_table(FILE *out, const struct column *columns, columns_cell *c
     }
 }
 
+static bool is_any_described(const struct lw_inspection *seen)
+{
+    size_t i = 0;
+
+    while (i < seen->holder_count && lw_inspection_holder(seen, i)->since_ms == 0) {
+        i++;
+    }
+    return i < seen->holder_count;
+}
+
 /* Returns NULL if there is no memory. */
 static char *make_tables(const struct lw_inspection *seen, int width)
 {
@@ -519,8 +589,8 @@ static char *make_tables(const struct lw_inspection *seen, int width)
     bool made = false;
 
     if (out != NULL) {
-        write_table(out, holder_columns, holder_cell, sorted, seen->holder_count,
-                    seen->holder_total, width);
+        write_table(out, is_any_described(seen) ? described_columns : holder_columns,
+                    holder_cell, sorted, seen->holder_count, seen->holder_total, width);
         write_table(out, waiter_columns, waiter_cell, seen, seen->waiter_count,
                     seen->waiter_total, width);
         made = fclose(out) == 0;

@@ -246,6 +246,19 @@ static const char verbose[] =
     "                 the place in the queue. On a terminal a status line shows this\n"
     "                 even without --verbose\n";
 
+#define DESCRIBING                                                                       \
+    "Description:\n"                                                                     \
+    "  --note TEXT    a text that `lockwire status` and `lockwire list` show for as\n"   \
+    "                 long as the lock is held, with the user and the time of the\n"     \
+    "                 grant: at most 100 bytes of UTF-8 without control\n"               \
+    "                 characters."
+
+#define NO_IDENTITY "  --no-identity  store neither host, process nor user\n"
+
+static const char describing[] = DESCRIBING " Not for --redisson\n" NO_IDENTITY;
+
+static const char describing_to_take[] = DESCRIBING "\n" NO_IDENTITY;
+
 static const char holding[] =
     "Holding:\n"
     "  --lease TIME   how long the lock stays held if lockwire dies (default 30s, at\n"
@@ -306,14 +319,14 @@ static const char status_output[] =
     "                 `lockwire break --token` takes them\n"
     "  --json         an object with name, stranger (the type of a key in an unknown\n"
     "                 format), holder_total, holders (mode, token, owner, client,\n"
-    "                 remaining_ms, fence), waiter_total, waiters (mode, token,\n"
-    "                 owner, client, position, waited_ms, permits), server, role,\n"
-    "                 with redis-sentinel:// master (service, host, port, for_ms);\n"
-    "                 with a guard guard_ms and guard_left_ms (null if the times\n"
-    "                 differ).\n"
-    "                 Fields without a value are null. At most 100 holders and "
-    "100\n"
-    "                 waiters are listed; the totals count all\n";
+    "                 remaining_ms, fence, since, user, note), waiter_total, waiters\n"
+    "                 (mode, token, owner, client, position, waited_ms, permits),\n"
+    "                 server, role, with redis-sentinel:// master (service, host,\n"
+    "                 port, for_ms); with a guard guard_ms and guard_left_ms (null if\n"
+    "                 the times differ). Fields without a value are null, and since,\n"
+    "                 user and note of a holder without a note that was not detached.\n"
+    "                 At most 100 holders and 100 waiters are listed; the totals\n"
+    "                 count all\n";
 
 static const char watch_output[] =
     "Output:\n"
@@ -520,18 +533,18 @@ static const char several_environment[] =
     "  the fencing tokens of the further locks, in the order given.\n";
 
 /* clang-format off */
-static const char *const sections[SUBCOMMANDS + 1][21] = {
+static const char *const sections[SUBCOMMANDS + 1][22] = {
     [RUN] = {run_intro, waiting, verbose, holding, at_least, token_option, job_options,
-             on_lost, keep_running, kind, several, server, times, run_codes, now_codes,
+             on_lost, keep_running, describing, kind, several, server, times, run_codes, now_codes,
              refused_later, processes, if_lost_in_run, job_environment,
              several_environment},
     [LEAD] = {lead_intro, lead_waiting, verbose, holding, at_least, job_options, on_lost,
-              kind, server, times, lead_codes, now_codes, processes, if_lost,
+              describing, kind, server, times, lead_codes, now_codes, processes, if_lost,
               job_environment},
-    [HOLD] = {hold_intro, waiting, verbose, holding, hold_grace, on_lost, kind, server,
-              times, hold_codes, now_codes, refused_later, if_lost, environment},
+    [HOLD] = {hold_intro, waiting, verbose, holding, hold_grace, on_lost, describing, kind,
+              server, times, hold_codes, now_codes, refused_later, if_lost, environment},
     [TAKE] = {take_intro, take_output, waiting_to_take, verbose, taking, token_option,
-              kind_to_take, server, times, take_codes, now_codes, environment},
+              describing_to_take, kind_to_take, server, times, take_codes, now_codes, environment},
     [RELEASE] = {release_intro, server, release_codes, server_codes, now_codes, environment},
     [STATUS] = {status_intro, status_output, server, status_codes, server_codes, now_codes,
                 environment},

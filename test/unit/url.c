@@ -446,10 +446,14 @@ static void test_words(void **state)
 static void test_notes(void **state)
 {
     static const char *const wrong[][2] = {
-        {"a\nb", "note: byte 0x0a at position 2 is a control character, or no UTF-8"},
-        {"\x7f", "note: byte 0x7f at position 1 is a control character, or no UTF-8"},
-        {"\xc2\x85", "note: byte 0xc2 at position 1 is a control character, or no UTF-8"},
-        {"ab\xc3", "note: byte 0xc3 at position 3 is a control character, or no UTF-8"},
+        {"a\nb",
+         "the note has a control character, or no UTF-8, at position 2: byte 0x0a"},
+        {"\x7f",
+         "the note has a control character, or no UTF-8, at position 1: byte 0x7f"},
+        {"\xc2\x85",
+         "the note has a control character, or no UTF-8, at position 1: byte 0xc2"},
+        {"ab\xc3",
+         "the note has a control character, or no UTF-8, at position 3: byte 0xc3"},
     };
     char note[LW__NOTE_MOST + 2], why[160];
 

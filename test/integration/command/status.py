@@ -175,7 +175,8 @@ class Status(LookTest):
         self.server("SET", "job", "theirs")
         (held,) = self.seen()["holders"]
         self.assertEqual(held, {"mode": "mutex", "token": "theirs", "owner": None,
-                                "client": None, "remaining_ms": None, "fence": None})
+                                "client": None, "remaining_ms": None, "fence": None,
+                                "since": None, "user": None, "note": None})
         ((row,),) = self.rows(self.status())
         self.assertEqual(row["LEASE"], "no limit")
 

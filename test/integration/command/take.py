@@ -9,8 +9,10 @@ extended, or a command is run, or the lock is released. After that the token no 
 import datetime
 import json
 import os
+import pwd
 import re
 import signal
+import socket
 import subprocess
 import time
 import unittest
@@ -274,6 +276,108 @@ class AtLeast(TakeTest):
         self.assert_left(HOUR)
 
 
+class Described(TakeTest):
+    """Status and list show which client has taken a lock, its user, since when, and a note, for
+    as long as the lock is held."""
+    NOTE = "migration \u2192 v2, ask J\u00f6rg"
+
+    def holder(self, name="job"):
+        holders = json.loads(self.good("status", name, "--json"))["holders"]
+        self.assertEqual(len(holders), 1)
+        return holders[0]
+
+    def assert_described(self, client, note, name="job"):
+        seen = self.holder(name)
+        self.assertEqual(seen["client"].split()[:2], [client, socket.gethostname()])
+        self.assertRegex(seen["client"].split()[2], "^[0-9]+$")
+        self.assertEqual(seen["user"], pwd.getpwuid(os.geteuid()).pw_name)
+        self.assertEqual(seen["note"], note)
+        now = datetime.datetime.now(datetime.timezone.utc)
+        since = datetime.datetime.fromisoformat(seen["since"].replace("Z", "+00:00"))
+        self.assertLess(abs((now - since).total_seconds()), 4 * LIMIT)
+        return seen["since"]
+
+    def assert_gone(self, name="job"):
+        self.assertEqual(self.run_("status", name)[0], 1)
+        self.assertEqual(self.server("EXISTS", name, f"lockwire:2:holder:{{{name}}}"), 0)
+
+    def test_what_was_taken(self):
+        for kind in KINDS:
+            token = self.take("--lease", "1h", *kind)
+            since = self.assert_described("lockwire-take", None)
+            token = self.take("--lease", "1h", "--token", token, "--note", self.NOTE, *kind)
+            self.assertEqual(self.assert_described("lockwire-take", self.NOTE), since)
+            for words in (("status", "job"), ("list",)):
+                out = self.good(*words, "--wide")
+                self.assertIn("lockwire-take " + socket.gethostname(), out)
+                self.assertIn(self.NOTE, out)
+            self.assertIn(since, self.good("status", "job", "--wide"))
+            self.good("run", "job", "--token", token, *kind, "--", "sh", "-c",
+                      f"{COMMAND} status job --json > seen", cwd=self.folder)
+            with open(self.path("seen"), encoding="utf-8") as file:
+                seen = json.load(file)["holders"][0]
+            self.assertEqual((seen["note"], seen["since"]), (self.NOTE, since))
+            self.assertIn("lockwire-run ", seen["client"])
+            self.assert_gone()
+
+    def test_what_is_released_or_broken(self):
+        for kind in KINDS:
+            for end in (("release", "job"), ("break", "job", "--token")):
+                token = self.take("--lease", "1h", "--note", "n", *kind)
+                self.assert_described("lockwire-take", "n")
+                self.good(*end, token)
+                self.assert_gone()
+
+    def test_what_stays_for_a_minimum_time(self):
+        for kind in KINDS:
+            self.good("run", "job", "--at-least", "1h", *kind, "--", "true")
+            self.assert_described("lockwire-run", None)
+            self.good("break", "job")
+            self.assert_gone()
+        self.good("run", "job", "--and", "other", "--at-least", "1h", "--note", "both", "--", "true")
+        self.assert_described("lockwire-run", "both")
+        self.assert_described("lockwire-run", "both", "other")
+        self.good("lead", "leader", "--at-least", "1h", "--note", "l", "--", "sh", "-c", "exit 0")
+        self.assert_described("lockwire-lead", "l", "leader")
+
+    def test_what_expires(self):
+        self.take("--lease", "300ms", "--note", "n")
+        until(lambda: self.server("EXISTS", "job") == 0, "the lease ends")
+        self.assert_gone()
+
+    def test_a_command_with_a_note(self):
+        out = self.good("run", "job", "--lease", "600ms", "--note", "n", "--", "sh", "-c",
+                        f"sleep 1; exec {COMMAND} status job --json")
+        seen = json.loads(out)["holders"][0]
+        self.assertEqual((seen["note"], seen["user"]),
+                         ("n", pwd.getpwuid(os.geteuid()).pw_name))
+        self.assert_gone()
+
+    def test_without_an_identity(self):
+        self.take("--lease", "1h", "--no-identity")
+        seen = self.holder()
+        self.assertEqual([seen[key] for key in ("client", "user", "since", "note")], 4 * [None])
+        self.good("break", "job")
+        self.take("--lease", "1h", "--no-identity", "--note", "n")
+        seen = self.holder()
+        self.assertEqual([seen[key] for key in ("client", "user", "note")], [None, None, "n"])
+        self.assertIsNotNone(seen["since"])
+        for key in self.server("KEYS", "*"):
+            self.assertNotIn(socket.gethostname(), str(key))
+            if key.startswith("lockwire:2:holder"):
+                self.assertNotIn(socket.gethostname(), self.server("GET", key))
+
+    def test_a_watcher_sees_it(self):
+        self.take("--lease", "1h", "--note", "n")
+        watcher = self.spawn(COMMAND, "watch", "job", "--interval", "10ms")
+        line = watcher.stdout.readline()
+        while " mutex " not in line:
+            line = watcher.stdout.readline()
+        self.assertRegex(line, r" lockwire-take \S+ \d+ \S+:\d+:\d+- n\n$")
+        watcher.send_signal(signal.SIGTERM)
+        watcher.communicate(timeout=LIMIT)
+
+
 class Usage(TakeTest):
     def refused(self, said, *words):
         self.bad(64, said, *words)
@@ -317,6 +421,15 @@ class Usage(TakeTest):
                      "or less, or --guard 52000ms or more", "run", "job", "--guard", "45",
                      "--at-least", "40", *run[2:])
         self.refused("unknown option --at-least", "hold", "job", "--at-least", "1s")
+
+    def test_notes(self):
+        self.refused("--note: the note is longer than 100 bytes", "take", "job", "--note", 101 * "n")
+        for text, byte in (("\n", "0x0a"), ("\x7f", "0x7f"), ("\u0085", "0xc2")):
+            self.refused("--note: the note has a control character, or no UTF-8, at position 2: "
+                         f"byte {byte}", "hold", "job", "--note", "a" + text)
+        self.refused("--note is not for --redisson", "run", "job", "--note", "n", "--redisson", "--",
+                     "true")
+        self.refused("unknown or ambiguous option --note", "release", "job", "x", "--note", "n")
 
     def test_the_token_of_another_kind_or_name(self):
         token = self.take("--lease", "1h")
@@ -367,8 +480,10 @@ class ManyServers(TakeTest):
 
     def take_all(self):
         """Returns the tokens and the fencing tokens."""
-        taken = [json.loads(self.good("take", self.name(i), "--json", "--lease", "1h", *KINDS[i]))
+        taken = [json.loads(self.good("take", self.name(i), "--json", "--lease", "1h", "--note",
+                                      f"note {i}", *KINDS[i]))
                  for i in self.COUNT]
+        self.assert_described()
         return [each["token"] for each in taken], [each["fence"] for each in taken]
 
     def prolong_all(self, tokens):
@@ -399,10 +514,17 @@ class ManyServers(TakeTest):
             self.bad(70, "not held by the given TOKEN", "release", self.name(i), tokens[i])
         self.assertFalse(os.path.exists(self.path("ran")))
 
+    def assert_described(self):
+        for i in self.COUNT:
+            seen = json.loads(self.good("status", self.name(i), "--json"))["holders"][0]
+            self.assertEqual(seen["note"], f"note {i}")
+            self.assertRegex(seen["client"], "^lockwire-take ")
+
     def assert_carried_over(self, change):
         """Checks that tokens from before the change can be used after it."""
         tokens, fences = self.take_all()
         change()
+        self.assert_described()
         self.run_all(self.prolong_all(tokens), fences)
         self.release_all(self.take_all()[0])
 

@@ -381,7 +381,8 @@ class Usage(ToolTest):
             self.assertNotIn("--redisson", self.check(0, subcommand, "--help"))
 
     def test_help_is_grouped(self):
-        lock, end = ["Waiting", "Holding", "Kind of lock"], ["Exit codes", "Environment"]
+        lock = ["Waiting", "Holding", "Description", "Kind of lock"]
+        end = ["Exit codes", "Environment"]
         job = ["Exit codes", "Processes and signals", "If the lock is lost", "Environment"]
         for words, headings in (
                 ((), ["Subcommands", "Options"]),

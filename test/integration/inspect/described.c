@@ -320,10 +320,12 @@ static void bad_notes_and_users_are_refused(void **state)
     note[101] = '\0';
     acquire_refused(a, "x", asking(.note = note), LW_EINVAL,
                     "the note is longer than 100 bytes");
-    acquire_refused(a, "x", asking(.note = "a\tb"), LW_EINVAL,
-                    "note: byte 0x09 at position 2 is a control character, or no UTF-8");
-    acquire_refused(a, "x", asking(.note = "\xff"), LW_EINVAL,
-                    "note: byte 0xff at position 1 is a control character, or no UTF-8");
+    acquire_refused(
+        a, "x", asking(.note = "a\tb"), LW_EINVAL,
+        "the note has a control character, or no UTF-8, at position 2: byte 0x09");
+    acquire_refused(
+        a, "x", asking(.note = "\xff"), LW_EINVAL,
+        "the note has a control character, or no UTF-8, at position 1: byte 0xff");
     acquire_refused(a, "x", asking(.note = "n", .mode = LW_REDISSON), LW_EINVAL,
                     "note is not supported with LW_REDISSON");
     options.user = "two words";
