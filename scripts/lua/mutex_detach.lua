@@ -34,10 +34,10 @@ if lease < 0 then
     local left = redis.call('PTTL', name)
     lease = left < 0 and -lease or math.max(left, 1)
 end
-redis.call('PEXPIRE', name, lease)
-if KEYS[4] then
+if KEYS[4] then -- first, so that it does not outlast the name
     local holder, about, old = KEYS[4], ARGV[3], token
     -- inline: mutex_described.lua
 end
+redis.call('PEXPIRE', name, lease)
 -- inline: stand_by.lua
 return 1
