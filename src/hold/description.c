@@ -104,12 +104,13 @@ static void failed(struct lw__command *command, const char *why, bool sent)
 
 void lw__description_send(struct lw__claim *claim)
 {
-    static const struct lw__command_type type = {encode, replied, failed};
+    static const struct lw__command_type type = {
+        .encode = encode, .on_reply = replied, .failed = failed};
     struct lw__description *description = claim->extras->description;
 
     if (description != NULL && claim->extras->votes == NULL &&
         description->command.request.prev == NULL && lw__node_is_up(claim->name->node)) {
         (void)lw__node_send(claim->name->node, &description->command, &type,
-                            LW__PRIORITY_NEW);
+                            LW__PRIORITY_NEW, false);
     }
 }
