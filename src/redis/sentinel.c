@@ -32,8 +32,8 @@
 #include "redis/address_map.h"
 #include "redis/classify.h"
 #include "redis/listener.h"
+#include "redis/master.h"
 #include "redis/reply.h"
-#include "redis/sentinel_master.h"
 #include "redis/sentinel_parse.h"
 #include "redis/session.h"
 
@@ -135,7 +135,7 @@ static bool counts(const struct sentinel *sentinel, const struct lw__master *mas
     return !sentinel->pending && sentinel->useful &&
            (!sentinel->discovered ||
             (lw__master_is_at(master, &sentinel->answer.endpoint) &&
-             !lw__answer_is_later(&sentinel->answer, &master->answer)));
+             !lw__master_is_later(&sentinel->answer, &master->answer)));
 }
 
 /* Returns true if this discovered sentinel names a later master than the present one. It
@@ -146,7 +146,7 @@ static bool is_claim(const struct sentinel *sentinel)
     const struct lw__sentinel_answer *answer = &sentinel->answer;
 
     return sentinel->discovered && sentinel->useful && !answer->down &&
-           lw__answer_is_later(answer, &master->answer) &&
+           lw__master_is_later(answer, &master->answer) &&
            !lw__master_is_at(master, &answer->endpoint);
 }
 
@@ -160,7 +160,7 @@ static struct sentinel *find_best(const struct lw__sentinels *set)
     for (one = set->all; one != NULL; one = one->next) {
         if (counts(one, &set->master) &&
             (best == NULL ||
-             lw__answer_is_better(&one->answer, &best->answer, &set->master))) {
+             lw__master_is_better(&one->answer, &best->answer, &set->master))) {
             best = one;
         }
     }
@@ -338,7 +338,7 @@ static bool should_follow(struct lw__sentinels *set,
 {
     struct lw__master *master = &set->master;
 
-    if (!lw__master_is_known(master) || lw__answer_is_later(answer, &master->answer)) {
+    if (!lw__master_is_known(master) || lw__master_is_later(answer, &master->answer)) {
         return true;
     }
     if (!most_answered(set, false)) {
@@ -348,19 +348,6 @@ static bool should_follow(struct lw__sentinels *set,
         lw__master_is_at(master, &answer->endpoint) ? 0 : master->stale_rounds + 1;
     return master->stale_rounds == 0 || !connected ||
            (master->stale_rounds >= STALE_ROUNDS && most_answered(set, true));
-}
-
-/* The answer is not followed, and sessions connect to the master that was known last. */
-static void log_rejected(struct lw__sentinels *set, const struct lw__endpoint *named)
-{
-    const struct lw__endpoint *present = &set->master.answer.endpoint;
-
-    lw__log_once(set->config.log, &set->master.rejected_logged, LOG_WARNING,
-                 "sentinels report %.60s:%u as master, but with a config-epoch no later "
-                 "than that of %.60s:%u, and a majority of the listed sentinels has not "
-                 "answered: still trying %.60s:%u",
-                 named->host, (unsigned)named->port, present->host,
-                 (unsigned)present->port, present->host, (unsigned)present->port);
 }
 
 static void follow(struct lw__sentinels *set, const struct lw__sentinel_answer *answer,
@@ -543,7 +530,7 @@ static void take_answer(struct lw__sentinels *set, struct sentinel *best)
     if (should_follow(set, answer, connected)) {
         follow(set, answer, answer->moving ? -1 : answer->epoch, best->answer_us);
     } else if (!connected && !lw__master_is_at(&set->master, &answer->endpoint)) {
-        log_rejected(set, &answer->endpoint);
+        lw__master_log_rejected(&set->master, set->config.log, &answer->endpoint);
     }
     resolve_all(set);
 }
@@ -608,7 +595,7 @@ static void on_late_answer(struct lw__sentinels *set, struct sentinel *sentinel)
         note_answer(sentinel);
     }
     if (sentinel->useful && !sentinel->discovered && lw__master_is_known(&set->master) &&
-        lw__answer_is_later(answer, &set->master.answer) && !answer->down &&
+        lw__master_is_later(answer, &set->master.answer) && !answer->down &&
         !lw__master_is_at(&set->master, &answer->endpoint)) {
         ask_all(set);
     }
@@ -620,7 +607,7 @@ static bool has_answer(const struct lw__sentinels *set)
     const struct sentinel *best = find_best(set);
 
     return best != NULL && !best->answer.down &&
-           !lw__answer_is_later(&set->master.answer, &best->answer);
+           !lw__master_is_later(&set->master.answer, &best->answer);
 }
 
 /* Subscribes to the sentinel if it is not subscribed to. */
@@ -1000,17 +987,11 @@ void lw__sentinel_configure(struct lw__sentinels *sentinels,
 
 int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret)
 {
-    const struct lw__master *master = &sentinels->master;
-    const struct lw__endpoint *endpoint = &master->answer.endpoint;
-
-    _Static_assert(sizeof(ret->host) == sizeof(endpoint->host), "a public size");
-    if (!lw__master_is_known(master)) {
+    if (!lw__master_is_known(&sentinels->master)) {
         return LW_ECONN;
     }
     (void)snprintf(ret->service, sizeof(ret->service), "%s", sentinels->options.service);
-    (void)snprintf(ret->host, sizeof(ret->host), "%s", endpoint->host);
-    ret->port = endpoint->port;
-    ret->for_ms = master->since_known ? (lw__now_us() - master->since_us) / LW__MS : -1;
+    lw__master_tell(&sentinels->master, ret);
     return 0;
 }
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The present master of a service, and which answer replaces it: see sentinel_master.h.
- * Pure functions. */
-#include "redis/sentinel_master.h"
+/* The present master of a service, and which answer replaces it: see master.h.
+ * No sentinel is asked here. */
+#include "redis/master.h"
 
+#include "base/log.h"
 #include "lockwire.h"
 #include "loop/loop.h"
 #include "redis/address_map.h"
 
 #include <stdio.h>
+#include <syslog.h>
 
-bool lw__answer_is_later(const struct lw__sentinel_answer *a,
+bool lw__master_is_later(const struct lw__sentinel_answer *a,
                          const struct lw__sentinel_answer *b)
 {
     return a->epoch != b->epoch ? a->epoch > b->epoch : b->moving && !a->moving;
@@ -26,12 +28,12 @@ bool lw__master_is_at(const struct lw__master *master,
     return lw__endpoint_equal(&master->answer.endpoint, endpoint);
 }
 
-bool lw__answer_is_better(const struct lw__sentinel_answer *a,
+bool lw__master_is_better(const struct lw__sentinel_answer *a,
                           const struct lw__sentinel_answer *b,
                           const struct lw__master *master)
 {
-    if (lw__answer_is_later(a, b) || lw__answer_is_later(b, a)) {
-        return lw__answer_is_later(a, b);
+    if (lw__master_is_later(a, b) || lw__master_is_later(b, a)) {
+        return lw__master_is_later(a, b);
     }
     if (a->down != b->down) {
         return b->down;
@@ -88,4 +90,27 @@ bool lw__master_take(struct lw__master *master, const struct lw__sentinel_answer
     master->stale_rounds = 0;
     master->rejected_logged = false;
     return moves || again;
+}
+
+void lw__master_log_rejected(struct lw__master *master, const struct lw__log *log,
+                             const struct lw__endpoint *named)
+{
+    const struct lw__endpoint *present = &master->answer.endpoint;
+
+    lw__log_once(log, &master->rejected_logged, LOG_WARNING,
+                 "sentinels report %.60s:%u as master, but with a config-epoch no later "
+                 "than that of %.60s:%u, and a majority of the listed sentinels has not "
+                 "answered: still trying %.60s:%u",
+                 named->host, (unsigned)named->port, present->host,
+                 (unsigned)present->port, present->host, (unsigned)present->port);
+}
+
+void lw__master_tell(const struct lw__master *master, struct lw_master *ret)
+{
+    const struct lw__endpoint *endpoint = &master->answer.endpoint;
+
+    _Static_assert(sizeof(ret->host) == sizeof(endpoint->host), "a public size");
+    (void)snprintf(ret->host, sizeof(ret->host), "%s", endpoint->host);
+    ret->port = endpoint->port;
+    ret->for_ms = master->since_known ? (lw__now_us() - master->since_us) / LW__MS : -1;
 }
