@@ -269,7 +269,9 @@ struct lw__claim {
             /* claim.c, claim_message.c, votes.c: in the queue as last reported, from 1;
              * 0: unknown */
             uint32_t place;
-            int64_t remaining_ms; /* claim.c: of the holder's lease, as last reported */
+            /* claim.c, claim_migrating.c, votes.c: of the holder's lease, as last
+             * reported */
+            int64_t remaining_ms;
         } asking;
         struct {
             /* renewal.c: the renewal in flight that it is part of */
@@ -361,7 +363,7 @@ extern const char lw__renewal_not_extended[];
 
 /* ---- claim_message.c ---- */
 
-/* A message on the client's channel. `arg` is the client. */
+/* A message on the client's channel. `arg` is its holds. */
 void lw__claim_message(void *arg, const char *text, size_t length);
 
 /* ---- claim_migrating.c ---- */
