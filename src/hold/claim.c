@@ -408,23 +408,6 @@ static void encode_fast_release(struct lw__command *command, struct lw__buffer *
                             claim->name->text, &token);
 }
 
-static void put_release(struct lw__command *command, struct lw__buffer *out,
-                        bool in_short)
-{
-    struct lw__claim *claim = lw__claim_of(command);
-    struct lw__rw rw;
-    struct lw__release_args args = {
-        .name = claim->name->text,
-        .token = lw__claim_token(claim),
-        .rw = rw_of(claim, &rw),
-        .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
-        .in_short = in_short,
-        .described = claim->extras->description != NULL,
-    };
-
-    claim->mode->encode_release(out, lw__command_evals(command), &args);
-}
-
 /* The slot is migrating: releases by the name's key alone, without regard to waiters. */
 static void put_release_one_key(struct lw__command *command, struct lw__buffer *out)
 {
@@ -437,18 +420,26 @@ static void put_release_one_key(struct lw__command *command, struct lw__buffer *
                                claim->mode->rw);
 }
 
+static const struct lw__command_type detach_type, release_type, short_release_type;
+
 static void encode_release(struct lw__command *command, struct lw__buffer *out)
 {
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__rw rw;
+    struct lw__release_args args = {
+        .name = claim->name->text,
+        .token = lw__claim_token(claim),
+        .rw = rw_of(claim, &rw),
+        .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
+        .in_short = command->type == &short_release_type,
+        .described = claim->extras->description != NULL,
+    };
+
     if (command->request.one_key) {
         put_release_one_key(command, out);
-    } else {
-        put_release(command, out, false);
+        return;
     }
-}
-
-static void encode_short_release(struct lw__command *command, struct lw__buffer *out)
-{
-    put_release(command, out, true);
+    claim->mode->encode_release(out, lw__command_evals(command), &args);
 }
 
 /* A detach that is sent again sets the rest of its time. While the slot is migrating it
@@ -881,8 +872,6 @@ static bool adopt_replied(struct lw__command *command, const struct lw__reply *r
 
 /* ---- releases ---- */
 
-static const struct lw__command_type detach_type, release_type;
-
 /* Handles an error in reply to a release or detach. If it says that the slot is
  * migrating, sends another one for the name's key alone. */
 static void release_failed(struct lw__claim *claim, const struct lw__reply *reply)
@@ -990,7 +979,7 @@ static const struct lw__command_type detach_type = {encode_detach, detach_replie
 static const struct lw__command_type release_type = {encode_release, release_replied,
                                                      .failed = lw__claim_no_reply};
 static const struct lw__command_type short_release_type = {
-    encode_short_release, release_replied, .failed = lw__claim_no_reply};
+    encode_release, release_replied, .failed = lw__claim_no_reply};
 
 /* The lease of a hold that is adopted is running, so that it is as urgent as a renewal.
  */
