@@ -47,7 +47,7 @@
  * A record outlives its request, so that replies to a forgotten request are still
  * counted. Memory is allocated only when more records are in use than ever before, and
  * before anything is sent. While a request is pending it is in no list. Its `next` then
- * points to itself, by which pending_forget recognizes it. */
+ * points to itself, by which lw__link_forget recognizes it. */
 
 static void pending_init(struct lw__pending_list *pending)
 {
@@ -113,16 +113,6 @@ static struct lw__request *pending_pop(struct lw__pending_list *pending)
     record->next = pending->spare;
     pending->spare = record;
     return request;
-}
-
-/* Has no effect if the request is not pending. */
-static void pending_forget(struct lw__request *request)
-{
-    if (request->prev != NULL && request->next == request) {
-        *request->prev = NULL;
-        request->next = NULL;
-        request->prev = NULL;
-    }
 }
 
 static void pending_clear(struct lw__pending_list *pending)
@@ -509,10 +499,13 @@ int lw__link_send(struct lw__link *link, struct lw__request *request, const char
     return 0;
 }
 
-void lw__link_forget(struct lw__link *link, struct lw__request *request)
+void lw__link_forget(struct lw__request *request)
 {
-    (void)link;
-    pending_forget(request);
+    if (request->prev != NULL && request->next == request) {
+        *request->prev = NULL;
+        request->next = NULL;
+        request->prev = NULL;
+    }
 }
 
 bool lw__link_has_connected(const struct lw__link *link)

@@ -91,7 +91,7 @@ void lw__link_fail(struct lw__link *link, const char *why);
 int lw__link_send(struct lw__link *link, struct lw__request *request, const char *bytes,
                   size_t length);
 /* Forgets a request, whose replies are ignored. No effect if it is not in flight. */
-void lw__link_forget(struct lw__link *link, struct lw__request *request);
+void lw__link_forget(struct lw__request *request);
 /* Subscribes to one channel. From then on the link takes no commands, only further
  * subscriptions, also to the same channel again (as a heartbeat). Confirmations, messages
  * and errors are passed to `push`. The link goes down if a confirmation does not come

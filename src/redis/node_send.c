@@ -401,16 +401,13 @@ bool lw__node_send_early(struct lw__node *node, struct lw__command *command,
 
 void lw__node_forget(struct lw__command *command)
 {
-    struct lw__node *node;
-
     if (command->request.prev == NULL) {
         return;
     }
-    node = lw__node_of_command(command);
     if (lw__node_is_unsent(command)) {
-        pull(&node->backlog, command);
-    } else if (node->commands.link != NULL) {
-        lw__link_forget(node->commands.link, &command->request);
+        pull(&lw__node_of_command(command)->backlog, command);
+    } else {
+        lw__link_forget(&command->request);
     }
 }
 

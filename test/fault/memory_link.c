@@ -97,7 +97,7 @@ static void commands(bool undisturbed)
         try_send(0, 2);
         try_send(1, 1);
         if (scene->link != NULL) {
-            lw__link_forget(scene->link, &asks[1].request);
+            lw__link_forget(&asks[1].request);
         }
         try_send(2, 1);
         turn_some();

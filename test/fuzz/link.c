@@ -237,7 +237,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ask_all(&scene, &in);
     }
     if (!scene.subscribed && flags & 8) {
-        lw__link_forget(scene.link, &scene.asks[victim].request);
+        lw__link_forget(&scene.asks[victim].request);
         scene.asks[victim].forgotten = true;
     }
     turn(&scene);

@@ -139,8 +139,8 @@ static void test_many_in_flight(void **state)
             scene_send(scene, &asks[i], i, 1);
         }
         for (int i = 0; i < MANY; i += 3) { /* one in three is forgotten */
-            lw__link_forget(scene->link, &asks[i].request);
-            lw__link_forget(scene->link, &asks[i].request);
+            lw__link_forget(&asks[i].request);
+            lw__link_forget(&asks[i].request);
             assert_null(asks[i].request.prev);
         }
         assert_int_equal(lw__link_inflight(scene->link), MANY);
@@ -173,7 +173,7 @@ static void test_a_request_is_forgotten_between_its_answers(void **state)
     scene_send(scene, &next, 2, 1);
     serve(scene, ":1\r\n");
     await(scene, "1:1");
-    lw__link_forget(scene->link, &pair.request);
+    lw__link_forget(&pair.request);
     memset(&pair, 0xee, sizeof(pair)); /* it may be freed at once */
     serve(scene, ":2\r\n:3\r\n");
     await(scene, "2:3");
@@ -189,11 +189,11 @@ static void test_forgetting_leaves_anothers_list_alone(void **state)
 
     scene_open(scene);
     ask.request.prev = &backlog;
-    lw__link_forget(scene->link, &ask.request);
+    lw__link_forget(&ask.request);
     assert_ptr_equal(backlog, &ask.request);
     assert_ptr_equal(ask.request.prev, &backlog);
     ask.request.prev = NULL;
-    lw__link_forget(scene->link, &ask.request);
+    lw__link_forget(&ask.request);
 }
 
 static void test_a_server_that_reads_late_gets_every_byte(void **state)
@@ -214,13 +214,13 @@ static void test_a_server_that_reads_late_gets_every_byte(void **state)
     ask.request.expected = 1;
     assert_int_equal(lw__link_send(scene->link, &ask.request, bytes, size), 0);
     settle(scene); /* the socket's buffer is full */
-    lw__link_forget(scene->link, &ask.request);
+    lw__link_forget(&ask.request);
     assert_int_equal(event_add(scene->reading, NULL), 0);
     await_bytes(scene, size);
     scene_send(scene, &ask, 2, 1);
     await_bytes(scene, size + 14);
     assert_int_equal(scene->received, size + 14);
-    lw__link_forget(scene->link, &ask.request);
+    lw__link_forget(&ask.request);
     free(bytes);
 }
 

@@ -55,7 +55,7 @@ static void test_replies_that_nobody_can_use(void **state)
         if (lies[i].why == NULL) { /* valid so far */
             settle(scene);
             assert_string_equal(scene->trace, "up ");
-            lw__link_forget(scene->link, &ask.request);
+            lw__link_forget(&ask.request);
         } else {
             await(scene, "down(");
             assert_non_null(strstr(scene->trace, "up failed1 down("));

@@ -83,8 +83,8 @@ static struct ask shared[4];
 static void forget_the_others(struct scene *scene, struct ask *ask)
 {
     if (ask != NULL && scene->link != NULL) {
-        lw__link_forget(scene->link, &shared[1].request);
-        lw__link_forget(scene->link, &shared[3].request);
+        lw__link_forget(&shared[1].request);
+        lw__link_forget(&shared[3].request);
         memset(&shared[1], 0xee, sizeof(shared[1]));
         memset(&shared[3], 0xee, sizeof(shared[3]));
         assert_int_equal(lw__link_send(scene->link, &ask->request, "x", 1), LW_ECONN);
