@@ -157,11 +157,6 @@ static void channel_unconfirmed(void *arg, const struct lw__channel *channel)
     }
 }
 
-static void connection_lost(void *arg, bool was_confirmed, const char *why)
-{
-    (void)arg, (void)was_confirmed, (void)why;
-}
-
 /* Removes the channels without waiters. Reconnects for that, since the listener has no
  * UNSUBSCRIBE, and so does it again only when there are twice as many channels as are
  * left. */
@@ -224,8 +219,7 @@ static struct lw__redisson *new_redisson(struct lw__holds *holds,
 {
     static const struct lw__listener_events events = {.confirmed = channel_confirmed,
                                                       .message = message_received,
-                                                      .unconfirmed = channel_unconfirmed,
-                                                      .lost = connection_lost};
+                                                      .unconfirmed = channel_unconfirmed};
     struct lw__listener_options options = {.config = lw__node_config(name->node),
                                            .hash_key = &holds->hash_key,
                                            .consequence = "waiters poll"};

@@ -176,6 +176,7 @@ static void lost(void *arg, const char *why)
 {
     struct lw__listener *listener = arg;
     const struct lw__session *session = &listener->session;
+    bool was_confirmed;
     char place[LW__TEXT_MAX];
 
     listener->forbidden = session->state == LW__SESSION_STOPPED;
@@ -186,7 +187,10 @@ static void lost(void *arg, const char *why)
                      listener->options.sharded ? "SSUBSCRIBE" : "SUBSCRIBE",
                      listener->options.consequence, why);
     }
-    listener->events->lost(listener->arg, unconfirm_all(listener), why);
+    was_confirmed = unconfirm_all(listener);
+    if (listener->events->lost != NULL) {
+        listener->events->lost(listener->arg, was_confirmed, why);
+    }
 }
 
 /* CLUSTERDOWN names no slot: it may be the reply to any subscription that is pending. */

@@ -44,7 +44,7 @@ struct lw__listener_events {
      * need to know of each channel. */
     void (*unconfirmed)(void *arg, const struct lw__channel *channel);
     /* A connection with confirmed channels ended, or an attempt to have them. The
-     * listener tries again, unless lw__listener_is_forbidden. */
+     * listener tries again, unless lw__listener_is_forbidden. NULL if not needed. */
     void (*lost)(void *arg, bool was_confirmed, const char *why);
     /* Sharded channels only. The node has unsubscribed us from a confirmed channel, whose
      * slot is elsewhere. The channel has been freed. */
