@@ -231,8 +231,8 @@ SETS_MUTATIONS = [
 DETACH_MUTATIONS = [
     ('an adopter keeps the old token',
      ('scripts/lua/mutex_adopt.lua',
-      "redis.call('SET', name, token:sub(1, -2) .. mark, 'PX', math.max(left, lease))",
-      "redis.call('PEXPIRE', name, math.max(left, lease))")),
+      "redis.call('SET', name, token:sub(1, -2) .. mark, 'PX', lease)",
+      "redis.call('PEXPIRE', name, lease)")),
     ('an adopter of a hold keeps its token',
      ('scripts/lua/rw_adopt.lua', 'change(old, false)', '')),
     ('an adopter believes whatever is answered',

@@ -15,7 +15,7 @@ from tree import Tree
 
 FILES = {
     'scripts/acquire.lua': 'return 1\n',
-    'src/hold/machine.c': 'int one = 1;\n',
+    'src/lock/machine.c': 'int one = 1;\n',
     'src/lock/turns.c': 'int two = 2;\n',
     'src/slot.c': 'int slot;\n',
     'test/command/other.py': '',
@@ -94,7 +94,7 @@ class StoreTest(unittest.TestCase):
         return before != after
 
     def test_what_a_program_depends_on(self):
-        for name in ('src/hold/machine.c', 'test/unit/machine.c', 'test/unit/scene.h',
+        for name in ('src/lock/machine.c', 'test/unit/machine.c', 'test/unit/scene.h',
                      'test/lib/server.h', 'src/slot.c', 'scripts/acquire.lua'):
             self.assertTrue(self.changes(UNIT, f'../tree/{name}'), name)
         for name in ('build.ninja', 'meson-info/intro-dependencies.json'):
@@ -111,7 +111,7 @@ class StoreTest(unittest.TestCase):
             self.assertFalse(self.changes(UNIT, f'../tree/{name}'), name)
 
     def test_what_a_test_in_python_depends_on(self):
-        for name in ('src/hold/machine.c', 'test/command/take.py', 'test/command/other.py',
+        for name in ('src/lock/machine.c', 'test/command/take.py', 'test/command/other.py',
                      'test/lib/support.py', 'scripts/acquire.lua'):
             self.assertTrue(self.changes(COMMAND, f'../tree/{name}'), name)
         for name in ('src/lock/turns.c', 'test/unit/machine.c'):
