@@ -26,7 +26,8 @@
 #define AT_LEAST                                                                         \
     ((struct lw_acquire_options){.size = sizeof(struct lw_acquire_options),              \
                                  .wait_ms = step_wait_ms,                                \
-                                 .at_least_ms = 100})
+                                 .at_least_ms = 100,                                     \
+                                 .note = "a note"})
 
 static void wait_hold_and_lose(void)
 {
@@ -171,6 +172,7 @@ static void pass_by_token(const char *name, const char *queue,
     second = step_ask(1, name, waiter);
     step_await_queued(second, queue);
     options.wait_ms = step_wait_ms;
+    options.note = "by the adopter";
     third = step_detach_and_adopt(first, 1, options);
     if (third != NULL) {
         step_await_result(third);
