@@ -13,7 +13,7 @@ struct lw__address_map;
 struct lw__log;
 
 struct lw__master {
-    struct lw__sentinel_answer answer; /* no host: nobody has named it yet */
+    struct lw__sentinel_answer answer; /* no host until a sentinel has named it */
     int64_t announced_epoch;           /* the highest that was reported of it, or -1 */
     int64_t since_us;                  /* it has been the master, if that is known */
     bool since_known;
