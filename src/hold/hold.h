@@ -269,9 +269,7 @@ struct lw__claim {
             /* claim.c, claim_message.c, votes.c: in the queue as last reported, from 1;
              * 0: unknown */
             uint32_t place;
-            /* claim.c, claim_migrating.c, votes.c: of the holder's lease, as last
-             * reported */
-            int64_t remaining_ms;
+            int64_t remaining_ms; /* claim.c: of the holder's lease, as last reported */
         } asking;
         struct {
             /* renewal.c: the renewal in flight that it is part of */
