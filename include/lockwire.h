@@ -627,17 +627,17 @@ struct lw_master {
  * follows the master that they report for this service, if that server also reports
  * itself as master. It discovers further sentinels through the listed ones, and asks them
  * as well, but follows a new master only if a listed sentinel names it (lockwire(7)). If
- * only discovered ones name it, `why` of the link callback says so. When the sentinels report
- * another master, both connections move there at once, every hold is verified, and every
- * waiter requests again with its old place. A hold that the new master does not know is
- * lost with LW_ENOTHELD when it is verified. Until then, at most until its deadline,
- * there may be two holders. There may also be two holders while two servers both report
- * that they are master. Fencing tokens distinguish such holders, and still grow unless
- * the new master's clock is behind the old one's. If the link is up when the client
- * changes its master, it goes down, and `why` of the link callback names the old and the
- * new master. While there is no master, `why` has what each sentinel answered, cut so
- * that all of them fit; the log has the whole answers. While no sentinel answers, both
- * connections to the master stay.
+ * only discovered ones name it, `why` of the link callback says so. When the sentinels
+ * report another master, both connections move there at once, every hold is verified, and
+ * every waiter requests again with its old place. A hold that the new master does not
+ * know is lost with LW_ENOTHELD when it is verified. Until then, at most until its
+ * deadline, there may be two holders. There may also be two holders while two servers
+ * both report that they are master. Fencing tokens distinguish such holders, and still
+ * grow unless the new master's clock is behind the old one's. If the link is up when the
+ * client changes its master, it goes down, and `why` of the link callback names the old
+ * and the new master. While there is no master, `why` has what each sentinel answered,
+ * cut so that all of them fit; the log has the whole answers. While no sentinel answers,
+ * both connections to the master stay.
  *
  * redis-cluster:// lists 1 to 16 nodes (default port 6379) of a cluster. Each name is
  * stored at the master that has its slot, and each slot has a fence counter. The client

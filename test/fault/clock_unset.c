@@ -154,7 +154,7 @@ static void a_counter_that_was_kept_goes_on(void **state)
     EXPECT("B granted");
     assert_true(B->fence > A->fence);
     assert_held_by_redis(B);
-    assert_false(peer_logged(a, "clock"));
+    assert_false(peer_logged(a, "clock is wrong"));
 }
 
 /* A grant from before the loss was noticed is released. */

@@ -176,7 +176,8 @@ static void expect_after_loss(struct model_server *server, const char *line,
     expect(model_server_connect(server), line, expected);
 }
 
-/* A server without its data, or with a copy of a master's, has nothing older to go back to. */
+/* A server without its data, or with a copy of a master's, has nothing older to go back
+ * to. */
 static void a_restart_brings_back_nothing_from_before_the_data_was_replaced(void **state)
 {
     struct model_server *master = model_server_new(test_clock, NULL);

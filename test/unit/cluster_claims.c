@@ -178,7 +178,8 @@ static void test_a_name_that_is_its_own_already_is_found(void **state)
     says(&scene->n[2], "EVALSHA x", QUEUED);
     request = acquire(0, "x", -1);
     UNTIL(scene, came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
-    UNTIL(scene, lw__name_find(&client->holds, "x")->claims->command.request.prev == NULL);
+    UNTIL(scene,
+          lw__name_find(&client->holds, "x")->claims->command.request.prev == NULL);
     pass(scene);
     says(&scene->n[2], "EVALSHA x", "-TRYAGAIN Multiple keys request during rehashing");
     says(&scene->n[2], "SET x", "$-1");
@@ -214,7 +215,8 @@ static void test_who_waits_asks_when_its_channel_is_dropped(void **state)
     says(&scene->n[2], "EVALSHA x", QUEUED_BEHIND);
     (void)acquire(0, "x", -1);
     UNTIL(scene, came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
-    UNTIL(scene, lw__name_find(&client->holds, "x")->claims->command.request.prev == NULL);
+    UNTIL(scene,
+          lw__name_find(&client->holds, "x")->claims->command.request.prev == NULL);
     pass(scene);
     node = lw__route_find(client->route, "x", NULL);
     assert_true(lw__node_is_bound(node, SLOT_X));
@@ -239,7 +241,8 @@ static void test_a_message_of_another_node_is_not_believed(void **state)
     says(&scene->n[2], "EVALSHA x", QUEUED);
     request = acquire(1, "x", -1);
     UNTIL(scene, came_both(scene, "N3 < SSUBSCRIBE 16287; ", "N3 < EVALSHA x; "));
-    UNTIL(scene, lw__name_find(&client->holds, "x")->claims->command.request.prev == NULL);
+    UNTIL(scene,
+          lw__name_find(&client->holds, "x")->claims->command.request.prev == NULL);
     pass(scene);
     says(&scene->n[2], "EVALSHA x", "");
     hand_over(lw__name_find(&client->holds, "x")->claims,

@@ -35,7 +35,7 @@ struct connection {
     struct bufferevent *stream;
     bool subscribed;
     /* For the sentinels' scene: */
-    bool owes;      /* a reply to SENTINEL MASTER */
+    bool owes; /* a reply to SENTINEL MASTER */
     bool authenticated;
 };
 

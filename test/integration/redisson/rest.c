@@ -170,7 +170,8 @@ static void a_release_that_finds_nothing_leaves_nothing_behind(void **state)
     java_unlocks("x", "0"); /* forced: the RLock held nothing */
     release_hold(line[0]);
     EXPECT_SET("0 released ENOTHELD; 1 granted");
-    for (size_t i = 0; i < sizeof(a->client->holds.cooldowns) / sizeof(*a->client->holds.cooldowns);
+    for (size_t i = 0;
+         i < sizeof(a->client->holds.cooldowns) / sizeof(*a->client->holds.cooldowns);
          i++) {
         assert_false(a->client->holds.cooldowns[i].message_before);
     }
