@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A claim: one token in Redis at a time. This file feeds the claim's machine with
- * replies, messages and due times, and executes the machine's actions: it sends commands,
- * and reports events (struct lw__claim_events). It is independent of how handles share a
- * claim (turns.c). machine.c decides when the lock is held and what is sent; this file
- * decides which form a release has (release_type_of).
+/* A claim: one token in Redis. This file feeds the claim's machine with replies, messages
+ * and due times, and executes the machine's actions: it sends commands, and reports
+ * events (struct lw__claim_events). It is independent of how handles share a claim
+ * (turns.c). machine.c decides when the lock is held and what is sent; this file decides
+ * which form a release has (release_type_of).
  *
  * Usual course: START sends a try; its two replies grant, and `granted` is called.
  * RELEASE sends a release; its reply calls `released` and `ended`. A command is encoded

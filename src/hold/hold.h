@@ -476,8 +476,8 @@ void lw__description_free(struct lw__description *description);
 void lw__description_granted(struct lw__claim *claim);
 /* Called when the lease was extended: so is the description's, if there is one. */
 void lw__description_send(struct lw__claim *claim);
-/* Fills in the scripts' argument `about` for a claim that holds. Returns false if there
- * is nothing to tell: neither `who` nor a note. */
+/* Fills in the scripts' argument `about` for a claim that holds. Returns false if the
+ * claim has neither `who` nor a description of its own. */
 bool lw__description_about(const struct lw__claim *claim, char ret[LW__ABOUT_SIZE]);
 
 /* ---- name.c ---- */

@@ -13,8 +13,8 @@
  * Failures: after UNKNOWN the machine retries: an acquisition by the script, also after a
  * try, until no handle wants it; a release until the lease has expired, and for at least
  * one lease. Such a release ends with LW_EUNKNOWN if an attempt was left without a reply,
- * else with LW_ECONN. REFUSED is permanent. A deadline that passes leads to UNDELIVERED
- * or LOST_LOCALLY.
+ * else with LW_ECONN. After REFUSED there is no other attempt. A deadline that passes
+ * leads to UNDELIVERED or LOST_LOCALLY.
  *
  * The phase that follows an event; "same": the phase stays, and a field of the machine
  * changes. HELD and HELD_BY_MESSAGE share a column, and so do RELEASING and RELEASE_DUE.
@@ -99,7 +99,9 @@ enum lw__event {
     /* claim.c: there is no reply to a request or a release, or an error that may pass, so
      * that the outcome is unknown. */
     LW__EV_UNKNOWN,
-    /* claim.c: an error after which no other attempt follows; the outcome is unknown. */
+    /* claim.c, with a permanent error. votes.c, when so many servers refuse that no
+     * majority can grant, or when the releases of all votes have ended and a majority has
+     * not confirmed it. */
     LW__EV_REFUSED,
     /* claim.c and claim_migrating.c, with the reply to a release or a detach. */
     LW__EV_RELEASED,
@@ -178,7 +180,7 @@ struct lw__input {
         } not_adopted;
         struct {
             bool was_sent;
-            bool for_now; /* LW__EV_REFUSED: the error is not permanent */
+            bool for_now; /* LW__EV_REFUSED from votes.c: not for good */
         } unknown;        /* also of LW__EV_REFUSED */
         struct {
             int64_t holds_left; /* of the same owner */

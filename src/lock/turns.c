@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Which handle of a claim waits, holds, is handed the lock locally or releases it.
  * Several handles share a claim, and so one token in Redis, in two cases: mutexes without
- * max_waiting if local_turns is above 1; and LW_REDISSON. They hold one after another, in
- * order of arrival. Any other handle has a claim of its own. This file is independent of
- * commands and replies.
+ * max_waiting and without a note, if local_turns is above 1; and LW_REDISSON. They hold
+ * one after another, in order of arrival. Any other handle has a claim of its own. This
+ * file is independent of commands and replies.
  *
  * Usual course: lw__turns_join finds or makes a claim; `granted` makes its first waiter
  * the holder; lw__turns_release hands over to the next handle, without a command while
