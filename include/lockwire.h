@@ -416,9 +416,9 @@ struct lw_client_options {
      * returns it, and logs and `server` of lw_inspection have both. With TLS the name to
      * verify is the announced host, not the right side, unless tls_server_name is set. */
     const char *address_map;
-    /* The user, for those who inspect a lock with a note, or one that was detached: 1 to
-     * 128 printable bytes without spaces. Default: the number of the effective user. (The
-     * library does not look up its name, which may block.) */
+    /* The user, for those who inspect a lock that has a note, was detached or was
+     * adopted: 1 to 128 printable bytes without spaces. Default: the number of the
+     * effective user. (The library does not look up its name, which may block.) */
     const char *user;
     /* If it is not 0, neither this client's name, host and process nor the user are
      * stored in Redis. (Notes are; and each server knows the names and addresses of its
@@ -502,11 +502,11 @@ struct lw_acquire_options {
     /* A text for those who inspect the lock: at most 100 bytes of UTF-8 without control
      * characters. It is copied. lw_inspect shows it with the time of the grant and the
      * user, for as long as the hold lasts, detached or not. NULL: a lock that is held is
-     * shown without these three; one that is detached without a note. With a note (""
-     * too) one more command follows each grant and each renewal, the handle shares no
-     * token with others (local_turns), and a mutex is never released by the cheapest
-     * command. It may be lost while a cluster moves the name's slot, until the next
-     * renewal. Not with LW_REDISSON. */
+     * shown without these three; one that was detached or adopted, without a note. With a
+     * note ("" too) one more command follows each grant and each renewal, the handle
+     * shares no token with others (local_turns), and a mutex is never released by the
+     * cheapest command. It may be lost while a cluster moves the name's slot, until the
+     * next renewal. Not with LW_REDISSON. */
     const char *note;
 };
 #define LW_ACQUIRE_OPTIONS_INIT                                                          \

@@ -195,15 +195,16 @@ static const char doctor_intro[] =
     "server, its role, version and clock, each sentinel, the cluster's slots, each\n"
     "server of a quorum, the guard, maxmemory-policy, min-replicas, the rights of the\n"
     "account. Each line is ok, a warning (locks work, but slower, or not in every\n"
-    "situation) or fails, and says what to do.\n"
+    "situation) or fails; the last two have a remedy where one is known.\n"
     "\n"
     "Then it tries: it acquires a lock, waits for it with a second request, hands it\n"
     "over, renews and releases it, as a mutex and as a read-write lock; in a cluster\n"
-    "at each master. The name of that lock is NAME, or lockwire-doctor, and a suffix\n"
-    "that no one else uses, so no other client is disturbed. Give a NAME if the\n"
-    "account may use some names only. What stays at the server is what each client\n"
-    "leaves there, and expires: fence counters and the client's identity. It never\n"
-    "begins or changes a guard.\n";
+    "at each master, up to 32. The name of that lock is NAME, or lockwire-doctor, and\n"
+    "a suffix that no other client uses, so that none is disturbed. Give a NAME if\n"
+    "the account may use some names only. What stays at the server is what each\n"
+    "client leaves there, and expires: fence counters and the client's identity. It\n"
+    "does not write the guard's record, except with a quorum if a majority of the\n"
+    "servers has the record already.\n";
 
 static const char doctor_output[] =
     "Output:\n"
@@ -323,10 +324,10 @@ static const char status_output[] =
     "                 (mode, token, owner, client, position, waited_ms, permits),\n"
     "                 server, role, with redis-sentinel:// master (service, host,\n"
     "                 port, for_ms); with a guard guard_ms and guard_left_ms (null if\n"
-    "                 the times differ). Fields without a value are null, and since,\n"
-    "                 user and note of a holder without a note that was not detached.\n"
-    "                 At most 100 holders and 100 waiters are listed; the totals\n"
-    "                 count all\n";
+    "                 the times differ). Fields without a value are null; so are\n"
+    "                 since, user and note of a holder without a note, unless the lock\n"
+    "                 was detached or adopted. At most 100 holders and 100 waiters are\n"
+    "                 listed; the totals count all\n";
 
 static const char watch_output[] =
     "Output:\n"
@@ -370,12 +371,12 @@ static const char server[] =
     "                 see --guard (a cluster: only none)\n"
     "                 embedded: (run, lead, hold: a temporary redis-server)\n"
     "  --connect-timeout TIME\n"
-    "                 how long to try to connect at first, or forever; after that the\n"
-    "                 exit code is 69. Default: 30s with run, hold and take; forever\n"
-    "                 with lead and watch. The others try once, for at most 30s, if\n"
-    "                 this is not given; doctor, and status with each server of a\n"
-    "                 quorum, always do. Outages after the first connection do not\n"
-    "                 count\n"
+    "                 how long to try to connect at first (at least 100ms), or\n"
+    "                 forever; after that the exit code is 69. Default: 30s with run,\n"
+    "                 hold and take; forever with lead and watch. The others try\n"
+    "                 once, for at most 30s, if this is not given; doctor, and status\n"
+    "                 with each server of a quorum, always do. Outages after the\n"
+    "                 first connection do not count\n"
     "  --password-file FILE\n"
     "                 read the password from the first line of FILE. With \"-\" that is\n"
     "                 the standard input, whose other lines are left to be read\n"
