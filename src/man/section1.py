@@ -47,6 +47,14 @@ A shell with a temporary server, which the commands in the shell find in LOCKWIR
 
 	lockwire run try --redis embedded: -- bash
 
+A deployment whose reason everyone sees in *lockwire status deploy*:
+
+	lockwire run deploy --note "release 4.2" -- ./deploy.sh
+
+What is wrong with a server, its configuration or an account:
+
+	lockwire doctor --redis redis://daemon@redis.example.com --password-file FILE
+
 # EMBEDDED SERVERS
 
 *--redis embedded:* starts a redis-server or valkey-server without persistence. It listens on a unix
@@ -59,7 +67,7 @@ If the server refuses the password, the database or the service at the first con
 exits with 77 at once; with sentinels only if all of them refuse. If a server has several addresses,
 the failure that got farthest counts.
 
-Later failures are outages: *run*, *lead*, *hold* and *watch* keep retrying. If a wait ends during
+Later failures are outages: *run*, *lead*, *hold*, *take* and *watch* keep retrying. If a wait ends during
 an outage, the cause determines the exit code: 69 if no server could be reached, or if the server
 could not process the request (for example, it was loading, out of memory or a replica, or a guard
 was closed), and 77 if the server refused. If the process can open no more files or sockets, it exits with

@@ -325,9 +325,9 @@ static const char status_output[] =
     "                 server, role, with redis-sentinel:// master (service, host,\n"
     "                 port, for_ms); with a guard guard_ms and guard_left_ms (null if\n"
     "                 the times differ). Fields without a value are null; so are\n"
-    "                 since, user and note of a holder without a note, unless the lock\n"
-    "                 was detached or adopted. At most 100 holders and 100 waiters are\n"
-    "                 listed; the totals count all\n";
+    "                 since, user and note of a holder without a note, unless the\n"
+    "                 lock was detached or adopted. At most 100 holders and 100\n"
+    "                 waiters are listed; the totals count all\n";
 
 static const char watch_output[] =
     "Output:\n"
