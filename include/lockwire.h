@@ -820,9 +820,10 @@ LW_PUBLIC int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done,
  * `options` are those of lw_acquire (NULL: a mutex, try once), with the mode in which the
  * lock is held; not LW_REDISSON, nor with a quorum. permits and max_waiting have no
  * effect. In LW_EXCLUSIVE and LW_SHARED the hold keeps its owner (lw_lock_owner), which
- * must be `owner` if that is given. wait_ms is how long an outage of the server is waited
- * out; the adoption also waits while a cluster moves the name's slot, and while no locks
- * are granted because of guard_ms. `done` is called once, with:
+ * must be `owner` if that is given. Its note stays unless `note` is another text. wait_ms
+ * is how long an outage of the server is waited out; the adoption also waits while a
+ * cluster moves the name's slot, and while no locks are granted because of guard_ms.
+ * `done` is called once, with:
  *   LW_OK         the lock is held
  *   LW_ENOTHELD   the token does not hold the lock (any longer)
  *   LW_EINVAL     the key is another kind of lock, or the hold has another mode or owner:

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLIENT_SIZE 256 /* of a client's identity, with its NUL (whoami.c) */
+#define CLIENT_SIZE 256 /* of a client's identity, with its NUL (identity.c) */
 
 void lw__inspect_reply_init(struct lw__inspect_reply *result, const char *name)
 {

@@ -6,11 +6,10 @@
  * (ask.c), and of which number a grant has (fence.c).
  *
  * Usual course: SEND_ACQUIRE asks every server at once. When a majority of votes agree
- * the claim is GRANTED: its deadline is that of the vote of them that ends first, once as
- * many as a majority needs are taken of those that end last. Servers that have not
- * answered stay asked. Whenever the deadline of a vote moves the claim's is computed
- * again (VOTED). SEND_RELEASE releases all, and is answered when a majority has none of
- * the claim's tokens.
+ * the claim is GRANTED: if a majority is m servers, its deadline is the m-th latest one
+ * of the votes that agree. Servers that have not answered stay asked. Whenever the
+ * deadline of a vote moves the claim's is computed again (VOTED). SEND_RELEASE releases
+ * all, and is answered when a majority has none of the claim's tokens.
  *
  * Failures: a minority is released. If no majority can answer the outcome is UNKNOWN. A
  * vote that is lost is requested again; if a majority is lost so is the claim. Without

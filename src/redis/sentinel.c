@@ -11,7 +11,7 @@
  *
  * An answer that says the master is down leads nowhere, but an older one is not believed
  * either. An answer that is older than the present master, and names another one, counts
- * only if most of the configured sentinels agree. If no answer is usable the sessions
+ * only if most of the listed sentinels have answered. If no answer is usable the sessions
  * that wait fail, with the reason of each sentinel; connections that are up stay.
  *
  * A listed sentinel is one of the URL; the others are discovered by asking those. A
@@ -330,9 +330,9 @@ static void resolve_none(struct lw__sentinels *set)
 
 /* An answer that is not later than the present master, but names another one, comes from
  * a sentinel that lags or was cut off, has another name of the same server, or comes from
- * sentinels that were set up again and count from 0. Most of the configured sentinels
- * must agree; if all sessions are connected, most of all known ones, several times in a
- * row. */
+ * sentinels that were set up again and count from 0. Most of the listed sentinels must
+ * have answered; if all sessions are connected, most of all known ones, several times in
+ * a row. */
 static bool should_follow(struct lw__sentinels *set,
                           const struct lw__sentinel_answer *answer, bool connected)
 {
