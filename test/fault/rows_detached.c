@@ -391,6 +391,7 @@ CELL(stolen__adoption_fails)
 {
     struct hold *A, *B = wait_for_detached(&A, KEEP_MS);
 
+    stage.keys_may_stay = true; /* the description of A's hold, until its TTL */
     redis_ok("SET x a-thief PX 1000");
     expect_not_adopted(ask_to_adopt(client("d"), A, 0, 0),
                        way->holder == LW_MUTEX ? LW_ENOTHELD : LW_EINVAL);

@@ -429,7 +429,7 @@ class Usage(TakeTest):
                          f"byte {byte}", "hold", "job", "--note", "a" + text)
         self.refused("--note is not for --redisson", "run", "job", "--note", "n", "--redisson", "--",
                      "true")
-        self.refused("unknown or ambiguous option --note", "release", "job", "x", "--note", "n")
+        self.refused("unknown option --note", "release", "job", "x", "--note", "n")
 
     def test_the_token_of_another_kind_or_name(self):
         token = self.take("--lease", "1h")

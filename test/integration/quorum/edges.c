@@ -82,7 +82,8 @@ static void a_shorter_lease_ends_no_votes(void **state)
     part_counters();
     A = acquire_hold(a, "A", "x", -1);
     B = acquire_hold_with(a, "B", "x", asking(.wait_ms = -1, .lease_ms = 1000));
-    UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1);
+    UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1 &&
+          quorum_queued(2, "x") == 1);
     release_hold(first);
     EXPECT_SET("0 released OK; A granted");
     UNTIL(lw_lock_remaining_ms(A->lock) > 15000);
