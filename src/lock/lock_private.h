@@ -341,9 +341,8 @@ void lw__turns_link_down(struct lw_client *client, const struct lw__node *node);
 
 /* ---- ending.c ---- */
 
-void lw__ending_drained(struct lw_client *client); /* a close may be complete now */
-void lw__ending_closed(
-    struct lw_client *client); /* the close is complete: no loop left */
+void lw__ending_drained(struct lw_client *client); /* a close may be complete */
+void lw__ending_closed(struct lw_client *client);  /* it is, and no loop is left */
 /* Frees every claim, the route and the loop. Handles are not freed. */
 void lw__ending_take_down(struct lw_client *client);
 /* Frees the client if the caller has freed it and no callback runs. */
@@ -361,8 +360,7 @@ void lw__renew_call_free_all(struct lw_lock *lock); /* without callbacks */
 
 /* ---- handle.c: one handle ---- */
 
-/* Counts a handle that begins to wait (1), or no longer waits (-1). Called by lock.c and
- * deliver.c. */
+/* Counts a handle that begins to wait (1), or no longer waits (-1). */
 void lw__handle_count_wait(const struct lw_lock *lock, int change);
 /* The handle waits for the claim, behind all others or ahead of them. */
 void lw__handle_wait(struct lw__claim *claim, struct lw_lock *lock);
@@ -396,8 +394,7 @@ void lw__handle_arm_loss(struct lw_lock *lock);
 void lw__handle_lose(struct lw_lock *lock, int reason);
 /* Sets the error to the reason why the name's node is not up, if it is not. */
 void lw__handle_set_link_error(struct lw_lock *lock);
-/* Returns the time until which the holder may rely on the lock: the deadline, or the end
- * of max_hold_ms. */
+/* Returns until when the holder may rely on the lock: the deadline or max_hold_ms. */
 int64_t lw__handle_deadline_us(const struct lw_lock *lock);
 /* Returns the time until then, in ms; 0 if it has passed. */
 int64_t lw__handle_left_ms(const struct lw_lock *lock);
