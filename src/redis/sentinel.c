@@ -20,7 +20,8 @@
  * listed sentinel can name a new master. A discovered one that names another master than
  * the present one does not count: all are asked again, until a listed one names it as
  * well. One that names the present master counts, and so replaces listed ones that do not
- * answer. */
+ * answer. If its config-epoch is later than the known one it counts as that, so that it
+ * outranks no answer of a listed one. */
 #include "redis/sentinel.h"
 
 #include "base/container_of.h"
@@ -129,13 +130,26 @@ static void skip_more(struct skips *skips, unsigned most)
 /* ---- which answer is chosen ---- */
 
 /* Returns true if this answer may be chosen. A discovered sentinel counts only if it
- * agrees with the present master. */
-static bool counts(const struct sentinel *sentinel, const struct lw__master *master)
+ * names the present master. */
+static bool counts(const struct sentinel *sentinel)
 {
     return !sentinel->pending && sentinel->useful &&
            (!sentinel->discovered ||
-            (lw__master_is_at(master, &sentinel->answer.endpoint) &&
-             !lw__master_is_later(&sentinel->answer, &master->answer)));
+            lw__master_is_at(&sentinel->set->master, &sentinel->answer.endpoint));
+}
+
+/* Returns the answer of a sentinel that counts. That of a discovered one is made no later
+ * than the present master's. */
+static struct lw__sentinel_answer counted_answer(const struct sentinel *sentinel)
+{
+    const struct lw__sentinel_answer *present = &sentinel->set->master.answer;
+    struct lw__sentinel_answer answer = sentinel->answer;
+
+    if (sentinel->discovered && lw__master_is_later(&answer, present)) {
+        answer.epoch = present->epoch;
+        answer.moving = present->moving;
+    }
+    return answer;
 }
 
 /* Returns true if this discovered sentinel names a later master than the present one. It
@@ -156,12 +170,14 @@ static bool is_claim(const struct sentinel *sentinel)
 static struct sentinel *find_best(const struct lw__sentinels *set)
 {
     struct sentinel *best = NULL, *one;
+    struct lw__sentinel_answer answer, best_answer;
 
     for (one = set->all; one != NULL; one = one->next) {
-        if (counts(one, &set->master) &&
-            (best == NULL ||
-             lw__master_is_better(&one->answer, &best->answer, &set->master))) {
+        answer = counted_answer(one);
+        if (counts(one) &&
+            (best == NULL || lw__master_is_better(&answer, &best_answer, &set->master))) {
             best = one;
+            best_answer = answer;
         }
     }
     return best;
@@ -238,7 +254,7 @@ static void useless_why(const struct sentinel *sentinel, char ret[LW_WHY_SIZE])
     const struct lw__endpoint *named = &sentinel->answer.endpoint;
 
     if (!sentinel->pending && sentinel->useful && !sentinel->answer.down &&
-        sentinel->discovered) {
+        sentinel->discovered && !lw__master_is_at(&sentinel->set->master, named)) {
         (void)snprintf(
             ret, LW_WHY_SIZE,
             "names %.253s:%u as master, which a listed sentinel has to confirm",
@@ -521,16 +537,18 @@ static void set_heartbeat(struct lw__sentinels *set, int64_t pause_us)
 
 static void take_answer(struct lw__sentinels *set, struct sentinel *best)
 {
-    const struct lw__sentinel_answer *answer = &best->answer;
+    const struct lw__sentinel_answer answer = counted_answer(best);
     bool connected = first_resolving(set) == NULL;
 
     for (struct sentinel *one = set->all; one != NULL; one = one->next) {
         one->logged = one->logged && (!one->useful || one->answer.down);
     }
-    if (should_follow(set, answer, connected)) {
-        follow(set, answer, answer->moving ? -1 : answer->epoch, best->answer_us);
-    } else if (!connected && !lw__master_is_at(&set->master, &answer->endpoint)) {
-        lw__master_log_rejected(&set->master, set->config.log, &answer->endpoint);
+    if (should_follow(set, &answer, connected)) {
+        /* an epoch that only a discovered sentinel reports is no sign of a failover */
+        follow(set, &answer, best->discovered || answer.moving ? -1 : answer.epoch,
+               best->answer_us);
+    } else if (!connected && !lw__master_is_at(&set->master, &answer.endpoint)) {
+        lw__master_log_rejected(&set->master, set->config.log, &answer.endpoint);
     }
     resolve_all(set);
 }

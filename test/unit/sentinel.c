@@ -1050,6 +1050,86 @@ static void test_a_learnt_one_replaces_listed_ones_that_are_dead(void **state)
     assert_int_equal(scene->failovers, 0);
 }
 
+/* Two failovers, to another server and back, were missed. The listed sentinel comes back
+ * with a third one, whose epoch is below that of the discovered sentinel. */
+static void test_a_learnt_one_with_a_later_epoch_leads_to_the_present_master(void **state)
+{
+    struct scene *scene = *state;
+
+    one_learnt(scene);
+    leave(&scene->s[0]);
+    names(&scene->s[1], &scene->m[0], 99, "master");
+    leave(&scene->m[0]);
+    await(scene, "a lost: M1 closed the connection; ");
+    come(&scene->m[0]);
+    UNTIL(scene, came(scene, "a at M1; "));
+    assert_false(was_told(scene, "names M1"));
+    pass(scene);
+    scene->m[0].role = REPLICA;
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    come(&scene->s[0]);
+    leave(&scene->m[0]);
+    UNTIL(scene, came(scene, "a at M2; "));
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* It names the present master, with an epoch that no listed sentinel has. */
+static void test_a_learnt_one_outranks_no_listed_one(void **state)
+{
+    struct scene *scene = *state;
+    int asked;
+
+    scene->config.request_timeout_ms = 50;
+    one_learnt(scene);
+    names(&scene->s[1], &scene->m[0], 99, "master");
+    asked = scene->s[1].asked;
+    UNTIL(scene, scene->s[1].asked > asked + 2);
+    nothing_for(scene, 1);
+    names(&scene->s[0], &scene->m[1], 2, "master");
+    await(scene, "a lost: the master is now M2, was M1; a at M2; ");
+    assert_int_equal(scene->failovers, 1);
+}
+
+/* The listed sentinel reports a later master, but as down. */
+static void test_a_learnt_one_at_the_present_master_needs_no_confirmation(void **state)
+{
+    struct scene *scene = *state;
+
+    one_learnt(scene);
+    names(&scene->s[0], &scene->m[1], 2, "s_down,master");
+    leave(&scene->m[0]);
+    await(scene, "a lost: M1 closed the connection; "
+                 "a lost: no sentinel reported a usable master; "
+                 "S1: reports the master as down; "
+                 "S2: reports an older master than other sentinels; ");
+}
+
+/* S1 announces a switch, and replies late. S2 and S3, which are listed as well, lag. S4
+ * is discovered. */
+static void test_an_epoch_of_a_learnt_one_is_no_sign_of_a_failover(void **state)
+{
+    struct scene *scene = *state;
+    char others[1024] = "*1\r\n";
+    int asked;
+
+    scene->config.request_timeout_ms = 500; /* heartbeats */
+    (void)strcat(others, other(&scene->s[3], "sentinel"));
+    scene->s[0].others = others;
+    names(&scene->s[3], &scene->m[0], 1, "master");
+    both_at_first(scene, 3);
+    UNTIL(scene, scene->s[3].node.subscribers == 1);
+    scene->s[0].mute = true;
+    names(&scene->s[3], &scene->m[1], 3, "master");
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    await(scene, BOTH_TURN "b at M2; a at M2; ");
+    names(&scene->s[0], &scene->m[1], 3, "master");
+    asked = scene->s[0].asked;
+    speak(&scene->s[0]);
+    UNTIL(scene, scene->s[0].asked > asked + 2);
+    nothing_for(scene, 1);
+    assert_int_equal(scene->failovers, 1);
+}
+
 /* The listed sentinel does not announce switches, and learns of this one late. The next
  * heartbeat is far away. */
 static void test_a_switch_that_a_learnt_one_reports_is_confirmed_soon(void **state)
@@ -1368,6 +1448,10 @@ int main(void)
         TEST(test_a_learnt_one_leads_nowhere_while_all_listed_ones_are_dead),
         TEST(test_a_listed_one_that_comes_back_is_found_while_a_learnt_one_waits_for_it),
         TEST(test_a_learnt_one_replaces_listed_ones_that_are_dead),
+        TEST(test_a_learnt_one_with_a_later_epoch_leads_to_the_present_master),
+        TEST(test_a_learnt_one_outranks_no_listed_one),
+        TEST(test_a_learnt_one_at_the_present_master_needs_no_confirmation),
+        TEST(test_an_epoch_of_a_learnt_one_is_no_sign_of_a_failover),
         TEST(test_a_switch_that_a_learnt_one_reports_is_confirmed_soon),
         TEST(test_another_one_at_a_learnt_address_is_not_asked),
         TEST(test_an_id_that_is_given_after_the_password_alone),
