@@ -1051,8 +1051,8 @@ void options_explain_timeout(const struct options *options, const char *why, cha
     const char *host = authority, *end = url + strcspn(url, "?");
     bool seconds = options->connect_ms % 1000 == 0;
 
-    for (const char *at = authority; at < end; at++) {
-        host = *at == '@' ? at + 1 : host;
+    for (const char *at = authority; at < end && strncmp(url, "unix:", 5) != 0; at++) {
+        host = *at == '@' ? at + 1 : host; /* in a path it is an "@" */
     }
     (void)snprintf(
         text, size, "%s; %.*s%.*s was tried for %" PRId64 "%s (--connect-timeout)",

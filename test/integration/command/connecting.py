@@ -65,6 +65,9 @@ class Nowhere(ConnectingTest):
                                f"no connection to the server: connecting to 127.0.0.1:{port}: ",
                                shown=f"redis://127.0.0.1:{port}/3")
 
+    def test_a_socket_whose_path_has_an_at(self):
+        self.all_time_out("unix:///nowhere/a@b.sock", "No such file or directory")
+
     def test_a_server_that_never_replies(self):
         """No attempt has ended when the time has passed."""
         server = self.redis()
