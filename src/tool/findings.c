@@ -100,13 +100,24 @@ static bool find_denied(const char *text, char *ret, size_t size)
     return at != NULL;
 }
 
+/* Returns true if the account may execute the command, but not use the channel. The
+ * library names the command in front of the server's text. */
+static bool is_denied_channel(const char *text)
+{
+    return strstr(text, "permissions to access one of the channels") != NULL ||
+           strstr(text, "permissions to access a channel") != NULL || /* Redis 7.2 */
+           strstr(text, "can't publish to the channel") != NULL;
+}
+
 /* Writes what the account lacks. Returns false if that is not what the text is about. */
 static bool write_grant(const struct findings *findings, const char *text, char *ret)
 {
     const char *user = findings->user;
     char command[60];
 
-    if (find_denied(text, command, sizeof(command))) {
+    if (is_denied_channel(text)) {
+        (void)snprintf(ret, REMEDY_MAX, "ACL SETUSER %s &lockwire:*", user);
+    } else if (find_denied(text, command, sizeof(command))) {
         bool sentinel = strncmp(command, "sentinel|", strlen("sentinel|")) == 0;
 
         (void)snprintf(ret, REMEDY_MAX, "ACL SETUSER %s +%s%s",
@@ -117,11 +128,8 @@ static bool write_grant(const struct findings *findings, const char *text, char 
                        "ACL LOG, at the server, has the command; ACCOUNTS in lockwire(7) "
                        "has all that are needed");
     } else if (strstr(text, "permissions to access") == NULL &&
-               strstr(text, "can't access at least one of the keys") == NULL &&
-               strstr(text, "can't publish to the channel") == NULL) {
+               strstr(text, "can't access at least one of the keys") == NULL) {
         return false;
-    } else if (strstr(text, "channel") != NULL) {
-        (void)snprintf(ret, REMEDY_MAX, "ACL SETUSER %s &lockwire:*", user);
     } else {
         (void)snprintf(ret, REMEDY_MAX,
                        "ACL SETUSER %s ~lockwire:* and a pattern for the names of locks; "

@@ -175,10 +175,13 @@ class Account(DoctorTest):
                           f"^(ACL SETUSER app \\+{re.escape(right)}|ACL LOG, .*)$")
 
     def test_a_channel_that_is_not_permitted(self):
-        self.account("resetchannels")
-        findings = self.doctor(0, self.url, "job:1")
-        self.find(findings, "warning", "refused SUBSCRIBE", "^ACL SETUSER app &lockwire:\\*$")
-        self.find(findings, "warning", "^mutex '.*': a waiter got it by polling")
+        for commands in ((), ("+@all",)):
+            with self.subTest(commands):
+                self.account("resetchannels", *commands)
+                findings = self.doctor(0, self.url, "job:1")
+                for about in ("refused SUBSCRIBE", "^PUBLISH is not permitted"):
+                    self.find(findings, "warning", about, "^ACL SETUSER app &lockwire:\\*$")
+                self.find(findings, "warning", "^mutex '.*': a waiter got it by polling")
 
 
 class Guard(DoctorTest):
