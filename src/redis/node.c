@@ -368,18 +368,21 @@ static void policy_replied(struct lw__request *request, const struct lw__reply *
 {
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, policy, request);
     const char *policy = lw__reply_field(reply, "maxmemory-policy", NULL);
+    char endpoint[LW__TEXT_MAX];
 
     lw__node_make_room(node);
     lw__session_note_missing(&node->commands, reply, LOG_INFO, "CONFIG GET",
                              "a configuration that endangers locks is not reported");
+    lw__node_endpoint(node, endpoint);
     if (policy != NULL &&
         (strncmp(policy, "allkeys-", 8) == 0 || strncmp(policy, "volatile-", 9) == 0)) {
         lw__log_cause(log_of(node), lw__now_us(), LOG_WARNING,
-                      "the server's maxmemory-policy is %s; the server may evict held "
-                      "locks, only noeviction is safe",
-                      policy);
+                      "the maxmemory-policy of %.200s is %.100s; the server may evict "
+                      "held locks, only noeviction is safe",
+                      endpoint, policy);
     } else if (policy != NULL) {
-        lw__log(log_of(node), LOG_INFO, "the server's maxmemory-policy is %s", policy);
+        lw__log(log_of(node), LOG_INFO, "the maxmemory-policy of %.200s is %.100s",
+                endpoint, policy);
     }
 }
 

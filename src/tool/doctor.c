@@ -24,12 +24,14 @@
 #include "subcommands.h"
 #include "system.h"
 
+#include <errno.h>
 #include <event2/event.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <syslog.h>
 #include <unistd.h>
 
@@ -340,7 +342,7 @@ struct trial {
     struct lw_lock *holder, *waiter;
     int64_t began_ms, waits_ms; /* since when: for the subscription, or for a place */
     uint64_t handed_over;       /* before the hand-over */
-    bool began, polls;
+    bool began, requested;      /* `requested`: by the waiter itself, again */
 };
 
 static void try_next(struct trial *trial);
@@ -410,11 +412,12 @@ static void on_tried(struct lw_lock *lock, int status, void *arg)
                      "mutex '%s' of the quorum: acquired, renewed and released in "
                      "%" PRId64 " ms",
                      name, system_now_ms() - trial->began_ms);
-    } else if (trial->polls) {
+    } else if (trial->requested) {
         findings_add(trial->patient->findings, FINDING_WARNING, "",
-                     "%s '%s': a waiter got it by polling, without a message, after "
-                     "%" PRId64 " ms",
-                     kind, name, system_now_ms() - trial->began_ms);
+                     "%s '%s': a waiter got it by %s, after %" PRId64 " ms", kind, name,
+                     trial->patient->must_poll ? "polling, without a message"
+                                               : "a request of its own",
+                     system_now_ms() - trial->began_ms);
     } else {
         findings_add(trial->patient->findings, FINDING_OK, "",
                      "%s '%s': acquired, handed over to a waiter, renewed and released "
@@ -446,7 +449,7 @@ static void on_waited(struct lw_lock *lock, int status, void *arg)
         step_failed(trial, lock, "waited for", status);
         return;
     }
-    trial->polls = handed_over(trial) == trial->handed_over;
+    trial->requested = handed_over(trial) == trial->handed_over;
     status = lw_renew(lock, 0, on_renewed, trial);
     if (status != 0) {
         step_failed(trial, lock, "renewed", status);
@@ -599,11 +602,17 @@ static int examine(struct patient *patient)
     return try(patient);
 }
 
-static void write_base(const struct options *options, char *ret)
+/* Returns false if the system has no randomness. */
+static bool write_base(const struct options *options, char *ret)
 {
-    (void)snprintf(ret, BASE_SIZE, "%s:%ld-%" PRId64,
-                   options->name != NULL ? options->name : CLIENT_NAME, (long)getpid(),
-                   system_now_ms());
+    uint64_t suffix;
+
+    if (getentropy(&suffix, sizeof(suffix)) != 0) {
+        return false;
+    }
+    (void)snprintf(ret, BASE_SIZE, "%s:%016" PRIx64,
+                   options->name != NULL ? options->name : CLIENT_NAME, suffix);
+    return true;
 }
 
 /* Asks one server of a quorum. */
@@ -684,7 +693,10 @@ int doctor(const struct options *options)
     struct patient patient = {.findings = &findings, .options = options};
     int code;
 
-    write_base(options, patient.name);
+    if (!write_base(options, patient.name)) {
+        report("no random number: %s", strerror(errno));
+        return EXIT_SYSTEM;
+    }
     read_url(&patient, user, sizeof(user));
     code = options->quorum ? examine_quorum(&patient) : examine(&patient);
     code = code != 0 ? code : patient.code;

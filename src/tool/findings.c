@@ -58,13 +58,13 @@ static const struct {
      "synchronize the clocks of the servers and of this host (NTP)"},
     {"seem to reach different servers",
      "connect to the server itself, by its own address"},
-    {"no sentinel reported a usable master",
-     "compare the service's name with the sentinels' configuration, and start the "
-     "master"},
     {"Connection refused",
      "start the server, or correct its host and port; see its `bind` and firewalls"},
     {"timed out looking up", "correct the host in the URL, or the name server"},
     {"timed out", "see whether the server hangs, or a firewall drops the packets"},
+    {"no sentinel reported a usable master",
+     "compare the service's name with the sentinels' configuration, and start the "
+     "master"},
     {"is unknown to the server", "use a newer server, or connect past the proxy"},
 };
 

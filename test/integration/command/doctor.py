@@ -72,7 +72,7 @@ class OneServer(DoctorTest):
         self.find(findings, "ok", r" is (Redis|Valkey) \d+\.\d+")
         self.find(findings, "ok", r"^the clock of .* is \d+ ms (behind|ahead of) this host's$")
         self.find(findings, "ok", r"^redis .*, master$")
-        self.find(findings, "ok", "^the server's maxmemory-policy is noeviction$")
+        self.find(findings, "ok", "^the maxmemory-policy of .* is noeviction$")
         tried = "acquired, handed over to a waiter, renewed and released in"
         self.find(findings, "ok", rf"^mutex 'lockwire-doctor:\S+': {tried}")
         self.find(findings, "ok", rf"^read-write lock 'lockwire-doctor:\S+:rw': {tried}")
@@ -83,12 +83,19 @@ class OneServer(DoctorTest):
             self.assertRegex(key, "^lockwire:")
             self.assertGreater(self.server("PTTL", key), 0, key)
 
+    def test_the_names_of_two_trials_differ(self):
+        """The suffix is random: hosts may have one process id, and one clock."""
+        names = set()
+        for _ in range(2):
+            for _, text, _ in self.doctor(0, self.server.url, "job"):
+                names.update(re.findall(r"^mutex '(job:[0-9a-f]{16})'", text))
+        self.assertEqual(2, len(names))
+
     def test_the_output_for_people(self):
         self.server("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
         code, out, err = self.end_of(self.spawn(COMMAND, "doctor", "--redis", self.server.url))
         self.assertEqual((0, ""), (code, err))
-        self.assertIn("warning  the server's maxmemory-policy is allkeys-lru; the server may evict "
-                      "held locks, only noeviction is safe\n"
+        self.assertIn(" is allkeys-lru; the server may evict held locks, only noeviction is safe\n"
                       "         -> CONFIG SET maxmemory-policy noeviction\n", out)
         self.assertTrue(out.endswith("\nLocks work here; problems: 1\n"), out)
 
@@ -155,6 +162,7 @@ class Account(DoctorTest):
 
     def test_each_right_that_is_missing_is_named(self):
         for right, code, level, text in (
+                ("info", 0, "warning", "^INFO: NOPERM"),
                 ("config|get", 0, "warning", "CONFIG GET is not permitted; a configuration that "
                                              "endangers locks is not reported"),
                 ("command|info", 0, "warning", "COMMAND INFO is not permitted; locks without"),
@@ -173,6 +181,12 @@ class Account(DoctorTest):
                 # Redis 7.0 does not report which command a script may not execute
                 self.find(self.doctor(code, self.url, "job:1"), level, text,
                           f"^(ACL SETUSER app \\+{re.escape(right)}|ACL LOG, .*)$")
+
+    def test_messages_arrive_and_prove_nothing(self):
+        """Without INFO it is not known that both connections reach one server."""
+        self.account("-info")
+        self.find(self.doctor(0, self.url, "job:1"), "warning",
+                  "^mutex '.*': a waiter got it by a request of its own, after")
 
     def test_a_channel_that_is_not_permitted(self):
         for commands in ((), ("+@all",)):
@@ -237,6 +251,11 @@ class WithSentinels(DoctorTest):
         self.find(self.doctor(0, self.watched.url), "ok",
                   "^min-replicas-to-write is 1 and min-replicas-max-lag is 10 on the master$")
 
+    def test_no_sentinel(self):
+        url = f"redis-sentinel://127.0.0.1:{free_port()},127.0.0.1:{free_port()}/the-master"
+        self.find(self.doctor(69, url), "fails", "^no connection: no sentinel reported a usable master",
+                  "^start the server, or correct")
+
     def test_another_service(self):
         findings = self.doctor(77, self.watched.url.replace("the-master", "another"))
         self.find(findings, "fails", "^the server rejects the connection: no sentinel reported a usable master",
@@ -250,13 +269,16 @@ class InCluster(DoctorTest):
         self.addCleanup(self.cluster.stop)
 
     def test_each_master_is_tried(self):
-        self.cluster.masters[1]("CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
+        for master in self.cluster.masters[:2]:
+            master("CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
         findings = self.doctor(0, self.cluster.url)
         self.find(findings, "ok", "^the slot map of .* has 3 masters$")
         for master in self.cluster.masters:
             self.find(findings, "ok", f"^redis {master.address}, master$")
         self.assertEqual(3, len([one for one in findings if one[1].startswith("mutex ")]))
-        self.find(findings, "warning", "maxmemory-policy is volatile-ttl", "noeviction")
+        for master in self.cluster.masters[:2]:
+            self.find(findings, "warning", f"^the maxmemory-policy of {master.address} is volatile-ttl",
+                      "noeviction")
 
     def test_a_master_that_is_down(self):
         self.cluster.kill(self.cluster.masters[2])

@@ -65,8 +65,7 @@ static void each_policy_that_evicts_locks_is_told(void **state)
         redis_ok("CONFIG SET maxmemory-policy %s", policies[i]);
         struct peer *peer = peer_ready(label, NULL);
         works(peer);
-        (void)snprintf(told, sizeof(told), "4 the server's maxmemory-policy is %s",
-                       policies[i]);
+        (void)snprintf(told, sizeof(told), " is %s; the server may evict", policies[i]);
         assert_int_equal(peer_logged(peer, told), i < 2);
     }
 }
@@ -83,7 +82,8 @@ static void what_each_connection_reports_is_logged_once(void **state)
         UNTIL(a->ups == ups && peer_link_id(a, true) != 0);
         works(a);
         assert_int_equal(peer_count_logged(a, "4 INFO: NOPERM"), 1);
-        assert_int_equal(peer_count_logged(a, "maxmemory-policy is allkeys-lru"), 1);
+        assert_int_equal(peer_count_logged(a, " is allkeys-lru; the server may evict"),
+                         1);
         if (ups < 3) {
             redis_ok("CLIENT KILL ID %lld", peer_link_id(a, true));
             redis_ok("CLIENT KILL ID %lld", peer_link_id(a, false));
