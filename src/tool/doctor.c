@@ -50,6 +50,7 @@
 struct patient {
     struct findings *findings;
     const struct options *options; /* with the URL */
+    struct options own;            /* of the client that runs */
     char name[BASE_SIZE];          /* of the trial's locks, without the place */
     bool cluster;
     struct query_guard guard;
@@ -143,18 +144,19 @@ static void call_after(struct query *query, int ms, event_callback_fn function, 
  * exit code of a failure that has been reported. */
 static int ask(struct patient *patient, struct query *query, int64_t guard_ms)
 {
-    struct options own = *patient->options;
+    struct options *own = &patient->own;
     int code;
 
-    own.guard_ms = guard_ms;
-    own.password = own.password != NULL ? strdup(own.password) : NULL;
-    own.sentinel_password = own.sentinel_password != NULL ? strdup(own.sentinel_password)
-                                                          : NULL;
-    query->options = &own;
+    *own = *patient->options;
+    own->guard_ms = guard_ms;
+    own->password = own->password != NULL ? strdup(own->password) : NULL;
+    own->sentinel_password =
+        own->sentinel_password != NULL ? strdup(own->sentinel_password) : NULL;
+    query->options = own;
     query->arg = patient;
     query->tolerant = true;
-    if ((own.password == NULL) != (patient->options->password == NULL) ||
-        (own.sentinel_password == NULL) !=
+    if ((own->password == NULL) != (patient->options->password == NULL) ||
+        (own->sentinel_password == NULL) !=
             (patient->options->sentinel_password == NULL)) {
         report("%s", lw_strerror(LW_ENOMEM));
         code = EXIT_SYSTEM;
@@ -167,8 +169,8 @@ static int ask(struct patient *patient, struct query *query, int64_t guard_ms)
         code = patient->code == 0 ? query->code : 0;
     }
     query_close(query);
-    free(own.password);
-    free(own.sentinel_password);
+    free(own->password);
+    free(own->sentinel_password);
     return code;
 }
 

@@ -983,13 +983,16 @@ static bool needs_guard(const struct options *options)
 /* Returns the name of the effective user; NULL if it is unknown, or no single word. */
 static const char *user_name(void)
 {
-    const struct passwd *user = getpwuid(geteuid());
+    static struct passwd user;
+    static char texts[1024];
+    struct passwd *found = NULL;
     char why[LW_WHY_SIZE];
 
-    if (user == NULL || lw__check_word(user->pw_name, "user", why, sizeof(why)) != NULL) {
+    (void)getpwuid_r(geteuid(), &user, texts, sizeof(texts), &found);
+    if (found == NULL || lw__check_word(user.pw_name, "user", why, sizeof(why)) != NULL) {
         return NULL;
     }
-    return user->pw_name;
+    return user.pw_name;
 }
 
 /* Returns the guard_ms of a client that must not write the record: with 0 it reads it.
