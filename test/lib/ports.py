@@ -2,19 +2,26 @@
 """Ports of 127.0.0.1 that are reserved until this process ends.
 
 A program that listens there must set SO_REUSEADDR, as redis-server does."""
+import errno
 import socket
 
 BUS = 10000  # a cluster's node listens for the other nodes this much above its port
 _keepers = []
 
 
-def keep(port=0):
-    """Returns a socket that reserves this port, or any; None if in use. It must not listen."""
-    keeper = socket.socket()
+def keep(port=0, host="127.0.0.1"):
+    """Returns a socket that reserves this port, or any; None if in use. It must not listen. If the
+    machine has no such address, it reserves nothing."""
     try:
-        keeper.bind(("127.0.0.1", port))  # before SO_REUSEADDR: fails if the port is in use
+        keeper = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError:
+        return socket.socket()
+    try:
+        keeper.bind((host, port))  # before SO_REUSEADDR: fails if the port is in use
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    except (OSError, OverflowError):
+    except (OSError, OverflowError) as error:
+        if getattr(error, "errno", None) == errno.EADDRNOTAVAIL:
+            return keeper
         keeper.close()
         return None
     return keeper

@@ -20,7 +20,7 @@ import threading
 import time
 import unittest
 
-from ports import free_port
+from ports import free_port, keep
 from support import COMMAND, ToolTest, until
 
 CERTIFICATES = os.environ.get("LOCKWIRE_CERTIFICATES") # set if the command has TLS
@@ -53,14 +53,18 @@ class Stub:
 
     def __init__(self, host, answer):
         self.answer = answer
-        self.listener = socket.create_server(
-            (host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-        self.port = self.listener.getsockname()[1]
+        self.keeper = None
+        while self.keeper is None: # so that no other server has this port of "localhost"
+            self.listener = socket.create_server(
+                (host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+            self.port = self.listener.getsockname()[1]
+            self.keeper = keep(self.port, "127.0.0.1" if ":" in host else "::1")
         threading.Thread(target=self.accept, daemon=True).start()
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
+        self.keeper.close()
 
     def accept(self):
         while True:

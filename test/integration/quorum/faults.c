@@ -229,35 +229,53 @@ static void a_hold_without_a_majority_ends_with_its_deadline(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
-/* Two servers of three reply that they cannot release now. */
-static void a_release_that_a_majority_cannot_execute_has_a_known_outcome(void **state)
+static void set_min_replicas(int count)
 {
-    struct peer *a;
-    struct hold *A;
+    for (int i = 0; i < 2; i++) {
+        freeReplyObject(
+            server_try(&quorum_server[i], "CONFIG SET min-replicas-to-write %d", count));
+    }
+}
 
-    (void)state;
-    quorum_start(3);
-    a = quorum_peer("a", NULL);
-    A = quorum_take(a, "A", "x");
+/* Returns true if the outcome is known. It is unknown if an attempt was under way when
+ * the time for the release had passed. */
+static bool is_release_known(struct peer *a)
+{
+    struct hold *A = quorum_take(a, "A", "x");
+    bool known;
+
     /* A server that has not answered the request yet may count as unknown. It has, and by
      * the end of a renewal the client has read the answer. */
     UNTIL(quorum_count("x") == 3);
     renew_hold(A, 0);
     EXPECT("A renewed OK");
     stage_clear_trace();
-    for (int i = 0; i < 2; i++) {
-        freeReplyObject(
-            server_try(&quorum_server[i], "CONFIG SET min-replicas-to-write 1"));
-    }
+    set_min_replicas(1);
     release_hold(A);
-    EXPECT("A released ECONN");
-    assert_non_null(strstr(lw_lock_errstr(A->lock), "NOREPLICAS"));
-    assert_null(strstr(lw_lock_errstr(A->lock), ": held"));
-    for (int i = 0; i < 2; i++) {
-        freeReplyObject(
-            server_try(&quorum_server[i], "CONFIG SET min-replicas-to-write 0"));
+    UNTIL(stage_has("A released ECONN") || stage_has("A released EUNKNOWN"));
+    known = stage_has("A released ECONN");
+    if (known) {
+        assert_non_null(strstr(lw_lock_errstr(A->lock), "NOREPLICAS"));
+        assert_null(strstr(lw_lock_errstr(A->lock), ": held"));
     }
+    stage_clear_trace();
+    set_min_replicas(0);
     UNTIL(quorum_count("x") == 0); /* it is retried */
+    return known;
+}
+
+/* Two servers of three reply that they cannot release now. */
+static void a_release_that_a_majority_cannot_execute_has_a_known_outcome(void **state)
+{
+    struct peer *a;
+    int tries = 1;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    while (!is_release_known(a)) {
+        assert_true(tries++ < 10);
+    }
 }
 
 static void waiters_outlast_the_absence_of_a_majority(void **state)
