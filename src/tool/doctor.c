@@ -12,6 +12,7 @@
  *
  * The trial is, for each name: acquire, a second request that queues, release, by which
  * the second one gets the lock, renew, release. */
+#include "base/check.h"
 #include "base/url.h"
 #include "findings.h"
 #include "lockwire.h"
@@ -604,17 +605,25 @@ static int examine(struct patient *patient)
     return try(patient);
 }
 
-/* Returns false if the system has no randomness. */
-static bool write_base(const struct options *options, char *ret)
+/* Writes the name of the trial's locks. Returns 0, or the exit code after a report. */
+static int write_base(struct patient *patient)
 {
+    const char *name = patient->options->name;
+    char longest[NAME_SIZE], why[LW_WHY_SIZE];
     uint64_t suffix;
 
     if (getentropy(&suffix, sizeof(suffix)) != 0) {
-        return false;
+        report("no random number: %s", strerror(errno));
+        return EXIT_SYSTEM;
     }
-    (void)snprintf(ret, BASE_SIZE, "%s:%016" PRIx64,
-                   options->name != NULL ? options->name : CLIENT_NAME, suffix);
-    return true;
+    (void)snprintf(patient->name, sizeof(patient->name), "%s:%016" PRIx64,
+                   name != NULL ? name : CLIENT_NAME, suffix);
+    write_name(patient, SPREAD - 1, true, longest);
+    if (lw__check_name(longest, why, sizeof(why)) != NULL) {
+        report("with the suffix of the trial's locks, %s", why);
+        return EXIT_USAGE;
+    }
+    return 0;
 }
 
 /* Asks one server of a quorum. */
@@ -695,12 +704,14 @@ int doctor(const struct options *options)
     struct patient patient = {.findings = &findings, .options = options};
     int code;
 
-    if (!write_base(options, patient.name)) {
-        report("no random number: %s", strerror(errno));
-        return EXIT_SYSTEM;
+    code = write_base(&patient);
+    if (code == 0 && options->quorum) {
+        code = query_check(options);
     }
-    read_url(&patient, user, sizeof(user));
-    code = options->quorum ? examine_quorum(&patient) : examine(&patient);
+    if (code == 0) {
+        read_url(&patient, user, sizeof(user));
+        code = options->quorum ? examine_quorum(&patient) : examine(&patient);
+    }
     code = code != 0 ? code : patient.code;
     password_wipe(options->password); /* the clients have wiped their copies */
     password_wipe(options->sentinel_password);

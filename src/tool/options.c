@@ -974,7 +974,7 @@ static char *make_unguarded(const char *url)
 }
 
 /* A client that acquires nothing must not begin or change a guard. (A quorum's clients
- * always have one: see check in status_quorum.c.) */
+ * always have one: see query_check.) */
 static bool needs_guard(const struct options *options)
 {
     return (IN(options->subcommand) & TAKERS) != 0 || options->quorum;

@@ -7,6 +7,8 @@
 #include "system.h"
 
 #include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
 #include <syslog.h>
 
 static void on_closed(struct lw_client *client, void *arg)
@@ -212,6 +214,21 @@ int query_open(struct query *query, const char *client_name)
     }
     report("%s", *query->error ? query->error : lw_strerror(error));
     return error == LW_EINVAL ? EXIT_USAGE : EXIT_SYSTEM;
+}
+
+int query_check(const struct options *options)
+{
+    static const struct query_events events = {.up = NULL};
+    struct options own = *options;
+    struct query trial = {.options = &own, .events = &events};
+    int code;
+
+    own.password = options->password != NULL ? strdup(options->password) : NULL;
+    own.sentinel_password = NULL; /* the client would wipe it */
+    code = query_open(&trial, "lockwire");
+    query_close(&trial);
+    free(own.password);
+    return code;
 }
 
 int query_run(struct query *query)

@@ -51,6 +51,9 @@ int query(struct query *query, const char *client_name);
 int query_open(struct query *query, const char *client_name);
 int query_run(struct query *query);
 void query_close(struct query *query);
+/* Returns 0 if the library accepts the URL and the options of a quorum, whose servers are
+ * asked by URLs of their own; else reports why, and returns the exit code. */
+int query_check(const struct options *options);
 
 /* Calls lw_inspect for NAME; ends the query if the call is refused. */
 void query_inspect(struct query *query, lw_inspect_cb *done, void *arg);

@@ -240,26 +240,11 @@ static int write_all(const struct options *options, const struct vote *votes,
                                  : EXIT_NO_SERVER;
 }
 
-/* Returns 0 if the library accepts the URL and the options. */
-static int check(const struct options *options)
-{
-    static const struct query_events events = {.up = NULL};
-    struct options own = *options;
-    struct query trial = {.options = &own, .events = &events};
-    int code;
-
-    own.password = options->password != NULL ? strdup(options->password) : NULL;
-    code = query_open(&trial, "lockwire-status");
-    query_close(&trial);
-    free(own.password);
-    return code;
-}
-
 int status_quorum(const struct options *options)
 {
     struct vote *votes = calloc(QUORUM_MOST, sizeof(*votes));
     unsigned count = 0;
-    int code = votes != NULL ? check(options) : EXIT_SYSTEM;
+    int code = votes != NULL ? query_check(options) : EXIT_SYSTEM;
 
     if (code == 0) {
         struct quorum_url parts = quorum_url_split(options->url);

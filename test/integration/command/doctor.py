@@ -118,9 +118,12 @@ class OneServer(DoctorTest):
         self.find(self.doctor(69, self.server.url), "fails", "^mutex .*NOREPLICAS", "start the replicas")
 
     def test_a_name_that_is_too_long(self):
-        code, out, err = self.end_of(self.spawn(COMMAND, "doctor", "n" * 505, "--redis",
-                                                self.server.url))
-        self.assertEqual(64, code, out + err)
+        for length, expected in ((482, 0), (505, 64)):
+            code, out, err = self.end_of(self.spawn(COMMAND, "doctor", "n" * length, "--redis",
+                                                    self.server.url))
+            self.assertEqual(expected, code, out + err)
+        self.assertEqual(("", "lockwire: with the suffix of the trial's locks, the name is longer "
+                              "than 512 bytes\n"), (out, err))
 
     def test_a_clock_that_is_wrong(self):
         relay = WrongClock(self.server.listen())
@@ -304,6 +307,13 @@ class Quorum(DoctorTest):
             self.find(findings, "ok", f"^{host}: guard: 45.0s, open$")
             self.find(findings, "ok", f"^{host}: mutex ")
         self.find(findings, "ok", "^mutex '.*' of the quorum: acquired, renewed and released")
+
+    def test_an_option_that_is_invalid_is_reported_before_any_line(self):
+        for words in (("--redis", self.url + "/?guard=none"),
+                      ("--redis", self.url, "--guard", "none")):
+            self.assertEqual((64, "", "lockwire: guard_ms LW_GUARD_NONE is not supported by a "
+                                      "quorum\n"),
+                             self.end_of(self.spawn(COMMAND, "doctor", *words)))
 
     def test_a_minority_that_is_down(self):
         self.servers[1].kill()
