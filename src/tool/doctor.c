@@ -222,20 +222,18 @@ static void settle(struct look *look)
     call_after(&look->query, POLL_MS, on_settle_timer, look);
 }
 
-/* Notes a further server, where the trial will be made as well. */
-static void note_server(struct look *look, const struct lw_inspection *seen)
+/* Notes a further server, where the trial will be made as well. If an inspection fails,
+ * its server is "", and the trial at one such place decides. */
+static void note_server(struct look *look, const char *server)
 {
     struct patient *patient = look->patient;
-    char text[400];
     size_t i = 0;
 
-    status_server(seen, text, sizeof(text));
-    findings_add(patient->findings, FINDING_OK, "", "%s", text);
-    while (i < patient->place_count && strcmp(look->servers[i], seen->server) != 0) {
+    while (i < patient->place_count && strcmp(look->servers[i], server) != 0) {
         i++;
     }
     if (i == patient->place_count && i < PLACES_MAX) {
-        (void)snprintf(look->servers[i], sizeof(look->servers[i]), "%s", seen->server);
+        (void)snprintf(look->servers[i], sizeof(look->servers[i]), "%s", server);
         patient->places[patient->place_count++] = look->place;
     }
 }
@@ -244,14 +242,18 @@ static void on_inspected(struct lw_client *client, int result,
                          const struct lw_inspection *seen, const char *why, void *arg)
 {
     struct look *look = arg;
+    char text[400];
 
     (void)client;
     if (look->query.ending) {
         return;
     }
     if (result == LW_OK) {
-        note_server(look, seen);
+        status_server(seen, text, sizeof(text));
+        findings_add(look->patient->findings, FINDING_OK, "", "%s", text);
+        note_server(look, seen->server);
     } else {
+        note_server(look, "");
         findings_add(look->patient->findings, FINDING_WARNING, "",
                      "locks cannot be inspected: %s", *why ? why : lw_strerror(result));
     }

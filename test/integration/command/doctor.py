@@ -283,6 +283,29 @@ class InCluster(DoctorTest):
             self.find(findings, "warning", f"^the maxmemory-policy of {master.address} is volatile-ttl",
                       "noeviction")
 
+    def test_a_master_that_is_down_in_a_cluster_that_serves_the_other_slots(self):
+        for master in self.cluster.masters:
+            master("CONFIG", "SET", "cluster-require-full-coverage", "no")
+        dead = self.cluster.masters[2]
+        self.cluster.kill(dead)
+        until(lambda: all("fail" in next(view for view in node.view() if view[0] == dead.id)[1].split(",")
+                          for node in self.cluster.running), "it is known to be down")
+        findings = self.doctor(69, self.cluster.url)
+        self.find(findings, "warning", "^locks cannot be inspected: ", ".")
+        self.find(findings, "fails", "^mutex '.*' cannot be acquired: ", "^start ")
+        for master in self.cluster.masters[:2]:
+            self.find(findings, "ok", f"^redis {master.address}, master$")
+        self.assertEqual(2, len([one for one in findings if one[0] == "ok" and
+                                 one[1].startswith("mutex ")]))
+
+    def test_a_right_to_inspect_that_is_missing_is_a_warning(self):
+        for master in self.cluster.masters:
+            master("ACL", "SETUSER", "app", "on", ">secret", "~*", "&*", "+@all", "-type")
+        url = self.cluster.url.replace("://", "://app:secret@")
+        findings = self.doctor(0, url)
+        self.find(findings, "warning", "^locks cannot be inspected: ", ".")
+        self.find(findings, "ok", "^mutex ")
+
     def test_a_master_that_is_down(self):
         self.cluster.kill(self.cluster.masters[2])
         until(lambda: all(node.says("cluster", "cluster_state") == "fail"
