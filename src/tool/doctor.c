@@ -670,8 +670,11 @@ static int examine_quorum(struct patient *quorum)
     if (code != 0 || working > count / 2) {
         return code != 0 ? code : try(quorum);
     }
-    findings_add(quorum->findings, FINDING_FAILS, "",
-                 "%u of %u servers work, which is no majority", working, count);
+    findings_add(
+        quorum->findings, FINDING_FAILS, "",
+        "%u of %u servers grant locks to a client of this quorum now, which is no "
+        "majority",
+        working, count);
     fails(quorum, refusing == count - working ? EXIT_REFUSED : EXIT_NO_SERVER);
     return 0;
 }

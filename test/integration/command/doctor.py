@@ -347,7 +347,8 @@ class Quorum(DoctorTest):
     def test_a_majority_that_is_down(self):
         self.servers[0].kill()
         self.servers[1].kill()
-        self.find(self.doctor(69, self.url), "fails", "^1 of 3 servers work, which is no majority$")
+        self.find(self.doctor(69, self.url), "fails", "^1 of 3 servers grant locks to a "
+                  "client of this quorum now, which is no majority$")
 
     def test_no_guard_is_begun(self):
         for server in self.servers:
@@ -355,6 +356,9 @@ class Quorum(DoctorTest):
         findings = self.doctor(69, self.url)
         for host in self.hosts:
             self.find(findings, "fails", f"^{host}: guard: 45.0s; closed for 45.0s", "first client")
+            self.find(findings, "ok", f"^{host}: mutex ")
+        self.find(findings, "fails", "^0 of 3 servers grant locks to a client of this quorum now, which "
+                  "is no majority$")
         for server in self.servers:
             self.assertIsNone(server("GET", "lockwire:guard"))
 
