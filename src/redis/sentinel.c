@@ -305,8 +305,9 @@ static void note_answer(struct sentinel *sentinel)
     sentinel->noted = useful ? NOTED_USEFUL : NOTED_USELESS;
     if (useful) {
         lw__log(sentinel->config.log, LOG_INFO,
-                "sentinel %.100s:%u reports %.100s:%u as the master%s",
-                sentinel->endpoint.host, (unsigned)sentinel->endpoint.port, master->host,
+                "sentinel %.100s:%u%s reports %.100s:%u as the master%s",
+                sentinel->endpoint.host, (unsigned)sentinel->endpoint.port,
+                sentinel->discovered ? ", not listed in the URL," : "", master->host,
                 (unsigned)master->port, sentinel->answer.down ? ", and as down" : "");
     } else {
         useless_why(sentinel, why);

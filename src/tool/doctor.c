@@ -40,6 +40,7 @@
 #define LIMIT_MS 60000 /* for each client */
 #define POLL_MS 2
 #define SETTLE_MS 10000 /* for the subscription, and for the place in the queue */
+#define PEERS_MS 300    /* for sentinels that the URL does not list */
 #define LEASE_MS 3000
 #define WAIT_MS 12000 /* for a waiter that polls, beyond a lease */
 #define BASE_SIZE 560
@@ -53,7 +54,7 @@ struct patient {
     const struct options *options; /* with the URL */
     struct options own;            /* of the client that runs */
     char name[BASE_SIZE];          /* of the trial's locks, without the place */
-    bool cluster;
+    bool cluster, sentinels;
     struct query_guard guard;
     int places[PLACES_MAX]; /* in a cluster: one name for each master */
     size_t place_count;
@@ -208,13 +209,18 @@ static void on_settle_timer(evutil_socket_t fd, short what, void *arg)
     look_on(arg);
 }
 
-/* Ends when it is known whether messages arrive; if not, the library has logged why. */
+/* Ends when it is known whether messages arrive; if not, the library has logged why. In
+ * the meantime sentinels are discovered, if there are any. */
 static void settle(struct look *look)
 {
+    int64_t now_ms = system_now_ms();
+    int peers_ms = look->patient->sentinels ? PEERS_MS : 0;
+
     if (look->settling_ms == 0) {
-        look->settling_ms = system_now_ms();
+        look->settling_ms = now_ms;
     }
-    if (is_subscribed(&look->query) || is_vain(look->patient, look->settling_ms)) {
+    if (now_ms >= look->settling_ms + peers_ms &&
+        (is_subscribed(&look->query) || is_vain(look->patient, look->settling_ms))) {
         look->patient->guard = query_guard(&look->query);
         query_end(&look->query, 0);
         return;
@@ -690,6 +696,7 @@ static void read_url(struct patient *patient, char *user, size_t size)
     if (options->embedded || lw__url_parse(options->url, &url, why, sizeof(why)) != 0) {
         return;
     }
+    patient->sentinels = url.service != NULL;
     /* a name with a tag has one slot */
     patient->cluster = url.cluster && strchr(patient->name, '{') == NULL;
     if (url.username != NULL) {

@@ -36,6 +36,8 @@ static const struct {
     {"LOADING", "wait until the server has loaded its data"},
     {"MASTERDOWN", "use the URL of the master, or redis-sentinel://"},
     {"READONLY", "use the URL of the master, or redis-sentinel://"},
+    {"not listed in the URL",
+     "add it to the URL: only a listed sentinel can name a new master"},
     {"is not the master", "wait for the failover to end, or compare the sentinels"},
     {"DENIED", "set a password at the server, or let it listen at a private address"},
     {"ERR max number of clients", "raise maxclients, or find out who connects so often"},

@@ -16,7 +16,7 @@ from ports import free_port
 from quorum_servers import quorum_start
 from status import Relay
 from support import COMMAND, ToolTest, until
-from watched import Watched
+from watched import SERVICE, Watched
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../src")
 # lockwire(7), ACCOUNTS, with all that is optional
@@ -254,13 +254,25 @@ class WithSentinels(DoctorTest):
         self.find(self.doctor(0, self.watched.url), "ok",
                   "^min-replicas-to-write is 1 and min-replicas-max-lag is 10 on the master$")
 
+    def test_a_sentinel_that_the_url_does_not_list(self):
+        listed, other = self.watched.sentinels[:2]
+        until(lambda: str(other.port) in str(listed("SENTINEL", "SENTINELS", SERVICE)), "they have met")
+        url = f"redis-sentinel://127.0.0.1:{listed.port}/{SERVICE}"
+        text = f"sentinel 127.0.0.1:{other.port}, not listed in the URL, reports 127.0.0.1:" \
+               f"{self.watched.master_port} as the master"
+
+        def found():  # on a machine that is slow the sentinel replies later than doctor waits
+            seen = self.doctor(0, url)
+            return seen if any(one[1] == text for one in seen) else None
+        self.find(until(found, "it is found"), "warning", f"^{text}$", "^add it to the URL: ")
+
     def test_no_sentinel(self):
-        url = f"redis-sentinel://127.0.0.1:{free_port()},127.0.0.1:{free_port()}/the-master"
+        url = f"redis-sentinel://127.0.0.1:{free_port()},127.0.0.1:{free_port()}/{SERVICE}"
         self.find(self.doctor(69, url), "fails", "^no connection: no sentinel reported a usable master",
                   "^start the server, or correct")
 
     def test_another_service(self):
-        findings = self.doctor(77, self.watched.url.replace("the-master", "another"))
+        findings = self.doctor(77, self.watched.url.replace(SERVICE, "another"))
         self.find(findings, "fails", "^the server rejects the connection: no sentinel reported a usable master",
                   "compare the service's name")
 
