@@ -51,6 +51,8 @@
  * two later, when they hear of it. While a session waits for one all are asked this
  * often. */
 #define RESTLESS_US (250 * (int64_t)LW__MS)
+/* How long the listed sentinels may take to confirm a switch before that is a warning. */
+#define CONFIRM_US (5000 * (int64_t)LW__MS)
 #define STALE_ROUNDS 3
 #define QUERY_SKIPS_MAX 60       /* rounds */
 #define SUBSCRIBE_SKIPS_MAX 1000 /* rounds */
@@ -75,6 +77,7 @@ struct sentinel {
     bool logged; /* that it is not, since it was useful last */
     enum { NOT_NOTED, NOTED_USEFUL, NOTED_USELESS } noted; /* in the log, last */
     bool claim_logged; /* that is_claim() is true, since it was false last */
+    int64_t claim_us;  /* when that was found first; 0: it is false */
     bool discovered;
     unsigned number;   /* of a configured one: its place in the URL */
     unsigned named_by; /* of a discovered one: a bit for each configured one */
@@ -276,15 +279,22 @@ static void log_useless(const struct sentinel *sentinel, bool *logged, const cha
                  sentinel->endpoint.host, (unsigned)sentinel->endpoint.port, why);
 }
 
-/* The client may wait for a listed sentinel, or stay at a master that was replaced. */
+/* The client may wait for a listed sentinel, or stay at a master that was replaced. If
+ * most listed ones answer, they are given time to hear of the switch. */
 static void log_claims(struct lw__sentinels *set)
 {
+    int64_t now_us = lw__now_us();
+    bool wait = most_answered(set, false);
     char why[LW_WHY_SIZE];
 
     for (struct sentinel *one = set->all; one != NULL; one = one->next) {
         if (!is_claim(one)) {
             one->claim_logged = false;
-        } else if (!one->pending) {
+            one->claim_us = 0;
+            continue;
+        }
+        one->claim_us = one->claim_us != 0 ? one->claim_us : now_us;
+        if (!one->pending && (!wait || now_us - one->claim_us >= CONFIRM_US)) {
             useless_why(one, why);
             log_useless(one, &one->claim_logged, why);
         }

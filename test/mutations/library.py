@@ -28,6 +28,8 @@ SENTINEL_UNIT_MUTATIONS = [
       'if (any_useful(set) && find_best(set) != NULL && !all_ready(set)) {')),
     ('nobody is told that a listed sentinel has to confirm a master',
      ('src/redis', 'log_useless(one, &one->claim_logged, why);', '(void)why;')),
+    ('a switch is a warning until the listed sentinels have heard of it',
+     ('src/redis', '#define CONFIRM_US (5000 * (int64_t)LW__MS)', '#define CONFIRM_US 0')),
     ('a learnt sentinel replaces no listed one',
      ('src/redis', 'lw__master_is_at(&sentinel->set->master, &sentinel->answer.endpoint));',
       'false);')),
