@@ -111,10 +111,9 @@ static bool has_invalid_option(struct lw_client *client,
         lw__options_explain(client, "permits is set, but mode is not LW_SHARED");
     } else if (o->note != NULL && o->mode == LW_REDISSON) {
         lw__options_explain(client, "note is not supported with LW_REDISSON");
-    } else if (o->note != NULL && lw__check_note(o->note, why, sizeof(why)) != NULL) {
-        lw__options_explain(client, "%s", why);
-    } else if (o->owner != NULL &&
-               lw__check_word(o->owner, "owner", why, sizeof(why)) != NULL) {
+    } else if ((o->note != NULL && lw__check_note(o->note, why, sizeof(why)) != NULL) ||
+               (o->owner != NULL &&
+                lw__check_word(o->owner, "owner", why, sizeof(why)) != NULL)) {
         lw__options_explain(client, "%s", why);
     } else {
         return false;

@@ -284,7 +284,7 @@ static struct gift *gift_new(struct gateway *gateway, struct evhttp_request *htt
     gift->gateway = gateway;
     gift->http = http;
     gift->asked_ms = now_ms();
-    strcpy(gift->user, user);
+    (void)snprintf(gift->user, sizeof(gift->user), "%s", user);
     gift->next = gateway->gifts;
     gift->prev = &gateway->gifts;
     if (gift->next != NULL) {

@@ -61,10 +61,10 @@ void ledger_close(struct ledger *ledger)
 static int take_in(struct ledger *ledger, const char *line)
 {
     char user[USER_SIZE], end;
-    uint64_t fence;
+    int fence_at = 0;
     struct ledger_entry *entry;
 
-    if (sscanf(line, "%64s %" SCNu64 " %*d %*d.%*3d%c", user, &fence, &end) != 3 ||
+    if (sscanf(line, "%64s %n%*u %*d %*d.%*3d%c", user, &fence_at, &end) != 2 ||
         end != '\n') {
         return 0;
     }
@@ -76,8 +76,8 @@ static int take_in(struct ledger *ledger, const char *line)
     if (entry == NULL) {
         return -1;
     }
-    strcpy(entry->user, user);
-    entry->fence = fence;
+    (void)snprintf(entry->user, sizeof(entry->user), "%s", user);
+    entry->fence = strtoull(line + fence_at, NULL, 10);
     HASH_ADD_STR(ledger->entries, user, entry);
     return 0;
 }

@@ -263,7 +263,11 @@ static struct evhttp *new_http(struct gateway *gateway, const struct options *op
 
 static int listen_at(struct gateway *gateway, const struct options *options)
 {
-    struct sockaddr_storage address;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.v6 = {0}};
     socklen_t size = sizeof(address);
     int port;
 
@@ -273,16 +277,15 @@ static int listen_at(struct gateway *gateway, const struct options *options)
             evhttp_bind_socket_with_handle(gateway->http, options->host, options->port);
     }
     if (gateway->listener == NULL ||
-        getsockname(evhttp_bound_socket_get_fd(gateway->listener),
-                    (struct sockaddr *)&address, &size) < 0) {
+        getsockname(evhttp_bound_socket_get_fd(gateway->listener), &address.any, &size) <
+            0) {
         report("cannot listen at %s:%u: %s", options->host, options->port,
                strerror(errno));
         return -1;
     }
     evhttp_set_gencb(gateway->http, on_request, gateway);
-    port = ntohs(address.ss_family == AF_INET6
-                     ? ((struct sockaddr_in6 *)&address)->sin6_port
-                     : ((struct sockaddr_in *)&address)->sin_port);
+    port = ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port
+                                                   : address.v4.sin_port);
     if (options->port_file != NULL && write_port(options->port_file, port) < 0) {
         report("--port-file %s: %s", options->port_file, strerror(errno));
         return -1;
