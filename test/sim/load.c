@@ -588,6 +588,8 @@ static struct op *op_new(struct host *host)
 
 /* ---- several names at once ---- */
 
+#define SET_LEASE_MS 1000
+
 static void on_set_released(struct lw_all *all, int status, void *arg)
 {
     struct set *set = arg;
@@ -765,6 +767,10 @@ static struct set *set_new(struct op *first)
     first->options.at_risk = NULL;
     first->options.at_risk_ms = 0;
     set->count = (unsigned)rng_between(&world.rng, 2, world.plan.names);
+    /* A round trip for each name: without renewals a shorter lease may never do. */
+    if ((first->options.flags & LW_NO_RENEW) && first->options.lease_ms < SET_LEASE_MS) {
+        first->options.lease_ms = SET_LEASE_MS;
+    }
     for (unsigned i = 0; i < set->count; i++) {
         struct op *op = i == 0 ? first : must_alloc(sizeof(*op));
         unsigned at = (unsigned)rng_below(&world.rng, left);
