@@ -40,9 +40,7 @@ if lease < 0 then
     return 1
 end
 local alone = lock.rcount + lock.wcount == 1
-if alone then
-    redis.call('PEXPIRE', name, lease)
-else
+if not alone then
     extend_ttl(lease)
 end
 if not alone or ending > 0 or lock.soonest > 0 then
@@ -50,6 +48,9 @@ if not alone or ending > 0 or lock.soonest > 0 then
     lock.soonest = alone and 0 or math.min(lock.soonest, ending)
     change('h:' .. token, format('%.0f %s %s', ending, kind, owner))
     save()
+end
+if alone then -- after save(), which may be refused: no hold may outlast the key
+    redis.call('PEXPIRE', name, lease)
 end
 describe()
 -- inline: stand_by.lua

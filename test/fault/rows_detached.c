@@ -381,6 +381,7 @@ CELL(deleted__adoption_ENOTHELD)
 {
     struct hold *A, *B = wait_for_detached(&A, KEEP_MS);
 
+    stage.keys_may_stay = true; /* the description of A's hold, until its TTL */
     redis_ok("DEL x");
     expect_not_adopted(ask_to_adopt(client("d"), A, 0, 0), LW_ENOTHELD);
     expect_W1(B);

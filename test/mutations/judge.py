@@ -50,8 +50,10 @@ def failed_test(output):
 
 
 def failure_of_program(program, words):
-    _, output = output_of([program], {'LOCKWIRE_TEST': words[0]} if words else {})
+    code, output = output_of([program], {'LOCKWIRE_TEST': words[0]} if words else {})
     name = failed_test(output)
+    if not name and code == -signal.SIGABRT: # an assertion ended the whole program
+        name = re.findall(r'RUN      \] (\w+)', output)[-1]
     return name and (0, name)
 
 

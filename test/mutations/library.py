@@ -490,9 +490,8 @@ LIMIT_MUTATIONS = [
      ('src/lock', 'lock->mode->mutex && !lock->limited &&',
       'lock->mode->mutex &&'))),
     ('requests_before*', ('limit: it is sent only once',
-     ('src/hold', '    claim->sent_limit = args.max_waiting != 0;\n',
-      '    claim->sent_limit = args.max_waiting != 0;\n'
-      '    if (claim->sent_limit) {\n        claim->waiting->queue_limit = 0;\n    }\n'))),
+     ('src/hold', '.max_waiting = terms.queue_limit,',
+      '.max_waiting = claim->sent_limit ? 0 : terms.queue_limit,'))),
     ('a_waiter_that_rejoins*', ('limit: a waiter that had a place sends it again',
      ('src/lock', '    if (claim->asking.place > 0) {\n        lock->queue_limit = 0;\n    } else if',
       '    if'))),

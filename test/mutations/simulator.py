@@ -205,8 +205,8 @@ CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
      ('src/hold', 'static void name_acquired(struct',
       'uint64_t lw__early;\nstatic void name_acquired(struct'),
      ('src/hold', 'if (!lw__claim_terms(claim).fence) {',
-      'if (lw__early > 0) {\n        claim->fences_drawn = 1;\n'
-      '        lw__claim_granted(claim, lw__early, sent_us);\n'
+      'if (lw__early > 0) {\n'
+      '        lw__claim_granted(claim, lw__early, 1, sent_us);\n'
       '    } else if (!lw__claim_terms(claim).fence) {')),
     ('nobody listens to the channels of slots',
      ('src/redis', 'if (lw__listener_add(&node->listener, slot, channel, "") != NULL) {',

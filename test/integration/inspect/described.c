@@ -34,12 +34,13 @@ static long long server_ms(void)
  */
 static long long shown(const char *client, const char *user, const char *note)
 {
+    long long limit_ms = server_ms() + 30000;
     char name[64];
 
     do {
         look_at(c, "x");
         (void)snprintf(name, sizeof(name), "%s ", client);
-    } while (look.holder_count == 1 &&
+    } while (look.holder_count == 1 && server_ms() < limit_ms &&
              (look.holders[0].since_ms == 0 || strcmp(look.holders[0].note, note) != 0));
     assert_int_equal(look.holder_count, 1);
     assert_string_equal(look.holders[0].note, note);
