@@ -28,6 +28,7 @@ real clocks may miss a mutation, which is then tried again, and once more after 
 """
 import argparse
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import resource
@@ -215,6 +216,9 @@ def main():
     if options.report:
         record.report(options.report)
         return
+    if os.getsid(0) == os.getpid(): # as a test: what computes leaves the processors to what waits
+        with contextlib.suppress(OSError):
+            pathlib.Path('/proc/self/autogroup').write_text('19')
     if options.check:
         sys.exit(0 if lists.check(options.source) else 1)
     words = options.only or ['']
