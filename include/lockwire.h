@@ -364,7 +364,7 @@ struct lw_client_options {
      * rediss-sentinel:// only. A user name needs the password. Default: none; the user
      * name and password above, and `credentials`, are for the servers. A sentinel that
      * the URL does not list is sent the password only after it has proved its id, unless
-     * it requires the password first (lockwire(7) describes the risk). */
+     * it requires the password first (lockwire-sentinel(7) describes the risk). */
     const char *sentinel_username, *sentinel_password;
     /* libevent's priority of all the client's events, and so of its callbacks. The
      * default 0 is the most urgent. The largest is one less than the number of priorities
@@ -377,7 +377,7 @@ struct lw_client_options {
      * restarted, promoted from a replica, or exchanged for another one at its address,
      * this client is granted no locks there for so long, because the server may have lost
      * writes that granted some. Then two owners never both rely on a lock, even if such
-     * writes were lost (lockwire(7), GUARD, has the conditions). A server that has no
+     * writes were lost (lockwire-guard(7) has the conditions). A server that has no
      * record of the guard counts as one of these, so the first client of all waits as
      * well. Holders release as always, and renew as well. But a lease that would end
      * within 12000 ms of a failover is not extended, because the old master may still
@@ -626,18 +626,18 @@ struct lw_master {
  * redis-sentinel:// lists 1 to 16 sentinels (default port 26379): list all. The client
  * follows the master that they report for this service, if that server also reports
  * itself as master. It discovers further sentinels through the listed ones, and asks them
- * as well, but follows a new master only if a listed sentinel names it (lockwire(7)). If
- * only discovered ones name it, `why` of the link callback says so. When the sentinels
- * report another master, both connections move there at once, every hold is verified, and
- * every waiter requests again with its old place. A hold that the new master does not
- * know is lost with LW_ENOTHELD when it is verified. Until then, at most until its
- * deadline, there may be two holders. There may also be two holders while two servers
- * both report that they are master. Fencing tokens distinguish such holders, and still
- * grow unless the new master's clock is behind the old one's. If the link is up when the
- * client changes its master, it goes down, and `why` of the link callback names the old
- * and the new master. While there is no master, `why` has what each sentinel answered,
- * cut so that all of them fit; the log has the whole answers. While no sentinel answers,
- * both connections to the master stay.
+ * as well, but follows a new master only if a listed sentinel names it
+ * (lockwire-sentinel(7)). If only discovered ones name it, `why` of the link callback
+ * says so. When the sentinels report another master, both connections move there at once,
+ * every hold is verified, and every waiter requests again with its old place. A hold that
+ * the new master does not know is lost with LW_ENOTHELD when it is verified. Until then,
+ * at most until its deadline, there may be two holders. There may also be two holders
+ * while two servers both report that they are master. Fencing tokens distinguish such
+ * holders, and still grow unless the new master's clock is behind the old one's. If the
+ * link is up when the client changes its master, it goes down, and `why` of the link
+ * callback names the old and the new master. While there is no master, `why` has what
+ * each sentinel answered, cut so that all of them fit; the log has the whole answers.
+ * While no sentinel answers, both connections to the master stay.
  *
  * redis-cluster:// lists 1 to 16 nodes (default port 6379) of a cluster. Each name is
  * stored at the master that has its slot, and each slot has a fence counter. The client
@@ -664,7 +664,7 @@ struct lw_master {
  * and at_least_ms, and neither lw_acquire_all, lw_detach and lw_adopt nor lw_inspect,
  * lw_break and lw_list: they return LW_EINVAL. A fencing token is always drawn.
  * lw_lock_owner is a text of this client that no server stores. lw_stats counts the
- * commands and renewals of all servers. lockwire(7), QUORUM, has the guarantees.
+ * commands and renewals of all servers. lockwire-quorum(7) has the guarantees.
  *
  * Returns 0, LW_EINVAL (the URL or an option is invalid: errbuf says which) or LW_ENOMEM.
  */

@@ -95,7 +95,8 @@ The exit status of the command, the ways to wait (*-n*, *-w*), one holder or man
 
 # SEE ALSO
 
-*lockwire*(7), *lockwire.h*(3), *flock*(1)
+*lockwire*(7), *lockwire-sentinel*(7), *lockwire-cluster*(7), *lockwire-quorum*(7), *lockwire-guard*(7),
+*lockwire-redisson*(7), *lockwire.h*(3), *flock*(1)
 """
 
 

@@ -395,7 +395,7 @@ static const char server[] =
     "                 a grant that was lost has no second holder;\n"
     "                 45s fits the default lease. All users of the server need the\n"
     "                 same TIME, as ?guard=TIME in the URL gives it to all of them;\n"
-    "                 see GUARD in lockwire(7). \"none\" is no guard, also where others\n"
+    "                 see lockwire-guard(7). \"none\" is no guard, also where others\n"
     "                 use one. With redis-quorum:// it is 45s unless TIME is given. A\n"
     "                 wait that ends earlier exits with 69\n"
     "  -h, --help     show this text\n"

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Keeps the manual consistent with the program: each public function has a page, lockwire(1) has
-exactly the options of `--help` and all its subcommands and exit codes, and the formatter has no
-warnings.
+exactly the options of `--help` and all its subcommands and exit codes, each page of ours that a page
+names exists, and the formatter has no warnings.
 
 Each missing or surplus item is reported; the exit code is 1 then.
 
@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+REFERENCE = re.compile(r"(?<![\w-])(?:lockwire[\w.-]*|lw_\w+)\([137]\)")
 CODE = re.compile(r"^ +(\d+) {2}|  (\d+) {2}", re.M)
 # Options of other programs, in examples and comparisons.
 FOREIGN = {"--user", "--system"}
@@ -59,6 +60,17 @@ def check_forms(pages):
                 yield f"{name}: {said.strip() or 'the formatter makes nothing of it'}"
 
 
+def check_references(pages):
+    there = {f"{name[:-2]}({name[-1]})" for name in os.listdir(pages)
+             if re.search(r"\.[137]$", name)}
+    for name in sorted(os.listdir(pages)):
+        page = os.path.join(pages, name)
+        if re.search(r"\.[137]$", name) and not read(page).startswith(".so "):
+            text, _ = formatted(page)
+            for other in sorted(set(REFERENCE.findall(text)) - there):
+                yield f"{name} names {other}, which is no page"
+
+
 def helps(command):
     """Returns the help texts of the command, by subcommand."""
     def ask(*words):
@@ -90,6 +102,7 @@ def self_test():
             with open(os.path.join(folder, "map"), "w", encoding="utf-8") as file:
                 file.write("lw_a;\n")
             return [*check_functions(folder, os.path.join(folder, "map")), *check_forms(folder),
+                    *check_references(folder),
                     *check_command(os.path.join(folder, "lockwire.1"), said)]
 
     good = (".TH a 3\n.SH NAME\nlw_a - a\n.SH SYNOPSIS\nlockwire run NAME\n.PP\n\\-\\-wait\n"
@@ -102,6 +115,7 @@ def self_test():
         "an option too much": (good.replace("wait", "weight"), {"": "", "run": " 64  x"}, {}),
         "a subcommand that is missing": (good, {**said, "hold": ""}, {}),
         "an exit code that is missing": (good, {"": "", "run": "--wait\n   65  data\n"}, {}),
+        "a page that another one names and is not there": (good + "lockwire\\-gone(7)\n", said, {}),
         "a warning of the formatter": (good + ".hy no\n.nosuchmacro\n", said, {}),
     }
     wrong = broken(good, said)
@@ -118,7 +132,7 @@ def main():
         sys.exit("usage: manual.py --self-test | PAGES MAP LOCKWIRE")
     pages, symbols, command = sys.argv[1:]
     wrong = [*check_functions(pages, symbols), *check_forms(pages),
-             *check_command(os.path.join(pages, "lockwire.1"), helps(command))]
+             *check_references(pages), *check_command(os.path.join(pages, "lockwire.1"), helps(command))]
     for line in wrong:
         print(f"manual.py: {line}")
     sys.exit(1 if wrong else 0)

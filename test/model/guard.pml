@@ -8,7 +8,7 @@
  *
  *   when a client is granted the lock, no other client relies on it.
  *
- * Without CHANGE all clients run at any time. Assumed then, as lockwire(7) says: if a holder with the
+ * Without CHANGE all clients run at any time. Assumed then, as lockwire-guard(7) says: if a holder with the
  * longer time may still rely on the lock, a client with the longer time reaches the server before a
  * wait for the shorter time ends. With CHANGE the clients with the longer time run first. Then the time
  * is lowered: they are stopped, except for a holder that cannot be reached; the longer time passes; the

@@ -30,7 +30,7 @@ static const char usage[] =
     "  --work MS           how long giving a gift takes (20)\n"
     "  --lease MS          of the locks (30000)\n"
     "  --guard MS          after the server was restarted or promoted, no gift is given\n"
-    "                      for this time (a quorum: 45000); see GUARD in lockwire(7)\n"
+    "                      for this time (a quorum: 45000); see lockwire-guard(7)\n"
     "  --idle MS           after which a connection without a request ends (60000)\n"
     "  --unlocked          without any lock, to measure what the lock costs: gifts are\n"
     "                      given twice then\n";
