@@ -178,7 +178,7 @@ def main():
     lines = [HEAD.format(version=sys.argv[2])]
     for synopsis, _ in helps.values():
         lines += ["*" + plain(synopsis) + "*", ""]
-    lines += ["*lockwire --help* | *--version*", ""]
+    lines += ["*lockwire help* \\[SUBCOMMAND\\] | *lockwire --version*", ""]
     seen = [] # (group, the subcommand that has it first)
     for name, (synopsis, groups) in helps.items():
         lines += ["# LOCKWIRE " + name.upper(), "", "*" + plain(synopsis) + "*", ""]

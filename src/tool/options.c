@@ -685,7 +685,6 @@ static int help(const char *text, struct options *options)
     return report_flush() ? EXIT_SUCCESS : EXIT_SYSTEM;
 }
 
-#define IN(subcommand) (1U << (subcommand))
 #define ALL (IN(SUBCOMMANDS) - 1)
 #define HOLDERS (IN(RUN) | IN(LEAD) | IN(HOLD))
 #define TAKERS (HOLDERS | IN(TAKE))
@@ -762,7 +761,7 @@ static const struct spec {
     {"sni", 'S', ALL, TEXT(tls_server_name)},
     {"map", 'T', ALL, PARSED(parse_map)},
     {"guard", 'G', ALL, PARSED(parse_guard)},
-    {"help", 'h', ALL, CALL(help)},
+    {"help", 'H', ALL, CALL(help)},
 };
 /* clang-format on */
 #define SPECS (sizeof(specs) / sizeof(*specs))
@@ -792,28 +791,81 @@ static bool is_abbreviation(const struct spec *spec)
     return false;
 }
 
+struct nearest {
+    const char *name; /* "" if no name is near */
+    size_t distance;
+};
+
+/* Counts the letters to insert, delete, replace or swap with the next one until `word` is
+ * `name`. Names of 32 letters and more are far away. */
+static size_t count_typos(const char *word, size_t length, const char *name)
+{
+    size_t costs[33][33], size = strlen(name);
+
+    if (length > 32 || size > 32) {
+        return 32;
+    }
+    for (size_t i = 0; i <= length; i++) {
+        for (size_t j = 0; j <= size; j++) {
+            size_t cost = i > j ? i : j;
+
+            if (i > 0 && j > 0) {
+                size_t kept = costs[i - 1][j - 1] + (word[i - 1] != name[j - 1]);
+                size_t other = costs[i - 1][j] < costs[i][j - 1] ? costs[i - 1][j]
+                                                                 : costs[i][j - 1];
+
+                cost = kept < other + 1 ? kept : other + 1;
+            }
+            if (i > 1 && j > 1 && word[i - 1] == name[j - 2] &&
+                word[i - 2] == name[j - 1] && costs[i - 2][j - 2] + 1 < cost) {
+                cost = costs[i - 2][j - 2] + 1;
+            }
+            costs[i][j] = cost;
+        }
+    }
+    return costs[length][size];
+}
+
+/* Up to two typos are near, in words that are more than twice as long. */
+static void compare(const char *word, size_t length, const char *name,
+                    struct nearest *best)
+{
+    size_t distance = count_typos(word, length, name);
+
+    if (distance <= 2 && 2 * distance < length &&
+        (*best->name == '\0' || distance < best->distance)) {
+        *best = (struct nearest){name, distance};
+    }
+}
+
 /* Refuses an option that is unknown, or begins the names of several. */
 static int refuse_option(enum subcommand subcommand, const char *word)
 {
     size_t length = strncmp(word, "--", 2) == 0 ? strcspn(word + 2, "=") : 0;
+    struct nearest nearest = {"", 0};
     char names[200] = "";
 
     for (size_t i = 0; length > 0 && i < SPECS; i++) {
         size_t used = strlen(names);
 
-        if ((specs[i].subcommands & IN(subcommand)) != 0 &&
-            strlen(specs[i].name) > length &&
-            strncmp(specs[i].name, word + 2, length) == 0 &&
-            !is_abbreviation(&specs[i])) {
+        if ((specs[i].subcommands & IN(subcommand)) == 0 || is_abbreviation(&specs[i])) {
+            continue;
+        }
+        compare(word + 2, length, specs[i].name, &nearest);
+        if (strlen(specs[i].name) > length &&
+            strncmp(specs[i].name, word + 2, length) == 0) {
             (void)snprintf(names + used, sizeof(names) - used, "%s--%s",
                            used > 0 ? " or " : "", specs[i].name);
         }
     }
-    return *names ? refuse(subcommand, "%s: ambiguous option %s: %s",
-                           usage_names[subcommand], word, names)
-                  : refuse(subcommand,
-                           "%s: unknown option %s (`lockwire %s --help` has a list)",
-                           usage_names[subcommand], word, usage_names[subcommand]);
+    return *names
+               ? refuse(subcommand, "%s: ambiguous option %s: %s",
+                        usage_names[subcommand], word, names)
+               : refuse(subcommand,
+                        "%s: unknown option %s%s%s%s (`lockwire %s --help` has a list)",
+                        usage_names[subcommand], word,
+                        *nearest.name ? "; did you mean --" : "", nearest.name,
+                        *nearest.name ? "?" : "", usage_names[subcommand]);
 }
 
 /* `option` is as getopt_long has returned it, `word` as it was typed. */
@@ -825,6 +877,10 @@ static int parse_option(int option, const char *word, struct options *options)
     if (option == '?' && strncmp(word, "--", 2) == 0 && optopt != 0) {
         return refuse(options->subcommand, "%.*s takes no value", (int)strcspn(word, "="),
                       word);
+    }
+    if (option == 'h') {
+        usage_short_help(stdout, options->subcommand);
+        return report_flush() ? EXIT_SUCCESS : EXIT_SYSTEM;
     }
     for (size_t i = 0; i < SPECS; i++) {
         void *field = (char *)options + specs[i].field;
@@ -927,15 +983,16 @@ static int parse(int argc, char **argv, struct options *options)
         }
         at = optind;
     }
-    while (optind < argc && wants_word(options)) { /* behind "--" */
+    while (optind < argc && wants_word(options) &&
+           !has_command(subcommand)) { /* after "--" */
         result = take_word(argv[optind++], options);
         if (result != CONTINUE) {
             return result;
         }
     }
     if (options->name == NULL && subcommand != LIST && subcommand != DOCTOR) {
-        return refuse(subcommand, "%s: the lock's NAME is missing",
-                      usage_names[subcommand]);
+        return refuse(subcommand, "%s: the lock's NAME is missing%s",
+                      usage_names[subcommand], optind < argc ? " before \"--\"" : "");
     }
     return check_arguments(argv + optind, argc - optind, options);
 }
@@ -1063,28 +1120,54 @@ void options_explain_timeout(const struct options *options, const char *why, cha
         seconds ? options->connect_ms / 1000 : options->connect_ms, seconds ? "s" : "ms");
 }
 
+/* Returns the subcommand of this name, or SUBCOMMANDS. */
+static enum subcommand find_subcommand(const char *word)
+{
+    int ret = 0;
+
+    while (ret < SUBCOMMANDS && strcmp(word, usage_names[ret]) != 0) {
+        ret++;
+    }
+    return (enum subcommand)ret;
+}
+
+static int refuse_subcommand(const char *word)
+{
+    struct nearest nearest = {"", 0};
+
+    for (int i = 0; i < SUBCOMMANDS; i++) {
+        compare(word, strlen(word), usage_names[i], &nearest);
+    }
+    return refuse(SUBCOMMANDS, "unknown subcommand '%s'%s%s%s", word,
+                  *nearest.name ? "; did you mean " : "", nearest.name,
+                  *nearest.name ? "?" : "");
+}
+
 int options_parse(int argc, char **argv, struct options *options)
 {
     const char *word = argc > 1 ? argv[1] : "";
+    bool asks_help = strcmp(word, "help") == 0;
 
     *options = (struct options){.lease_ms = DEFAULT_LEASE_MS,
                                 .busy_code = EXIT_BUSY,
                                 .wait_ms = -1,
                                 .grace_ms = -1,
                                 .interval_ms = DEFAULT_INTERVAL_MS};
-    for (int i = 0; i < SUBCOMMANDS; i++) {
-        options->subcommand = (enum subcommand)i;
-        options->connect_ms = i == LEAD || i == WATCH ? 0 : DEFAULT_CONNECT_MS;
-        if (strcmp(word, usage_names[i]) == 0) {
-            return parse(argc - 1, argv + 1, options);
-        }
+    options->subcommand = find_subcommand(asks_help && argc > 2 ? argv[2] : word);
+    options->connect_ms = options->subcommand == LEAD || options->subcommand == WATCH
+                              ? 0
+                              : DEFAULT_CONNECT_MS;
+    if (asks_help && argc > 2 && options->subcommand == SUBCOMMANDS) {
+        return refuse_subcommand(argv[2]);
     }
-    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
-        options->subcommand = SUBCOMMANDS;
+    if (asks_help || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
         return help(NULL, options);
     }
+    if (options->subcommand != SUBCOMMANDS) {
+        return parse(argc - 1, argv + 1, options);
+    }
     if (strcmp(word, "--version") != 0 && strcmp(word, "-V") != 0) {
-        return *word ? refuse(SUBCOMMANDS, "unknown subcommand '%s'", word)
+        return *word ? refuse_subcommand(word)
                      : refuse(SUBCOMMANDS, "the subcommand is missing");
     }
     (void)printf("lockwire %s (library %s)\n", LW_VERSION, lw_version());

@@ -26,6 +26,9 @@ enum subcommand {
     SUBCOMMANDS
 };
 
+/* A subcommand in a set of them. */
+#define IN(subcommand) (1U << (subcommand))
+
 #define MAX_MORE_NAMES 15 /* --and */
 #define MAX_MAPS 256      /* --map */
 
@@ -108,7 +111,9 @@ extern const char *const usage_names[SUBCOMMANDS];
 
 /* Writes the synopsis of this subcommand, or of all if it is SUBCOMMANDS. */
 void usage_brief(FILE *out, enum subcommand subcommand);
-/* Writes the text of --help. */
+/* Writes the text of --help, for SUBCOMMANDS that of the command itself. */
 void usage_help(FILE *out, enum subcommand subcommand);
+/* Writes the text of -h: at most 24 lines. */
+void usage_short_help(FILE *out, enum subcommand subcommand);
 
 #endif

@@ -6,8 +6,11 @@
  *  - An option is indented by two blanks; its text begins on the same line, at least two
  *    blanks later, or on the next one, and goes on on lines indented by 17 blanks.
  *  - A line of exit codes has one or two columns, each a code and its meaning.
- *  - A line indented by four blanks is an example; other lines are prose. */
+ *  - A line indented by four blanks is an example; other lines are prose.
+ * The text of -h is the first paragraph of the introduction, and lines of a table. */
 #include "options.h"
+
+#include <string.h>
 
 const char *const usage_names[SUBCOMMANDS] = {
     [RUN] = "run",   [LEAD] = "lead",       [HOLD] = "hold",   [STATUS] = "status",
@@ -45,7 +48,8 @@ static const char about[] =
     "             locks\n"
     "\n"
     "Options:\n"
-    "  -h, --help     show this text; `lockwire SUBCOMMAND --help` has the options\n"
+    "  -h, --help     show this text. `lockwire help SUBCOMMAND` shows all about one,\n"
+    "                 `lockwire SUBCOMMAND -h` the options that are needed most\n"
     "  -V, --version  show the versions of the command and of the library\n";
 
 static const char run_intro[] =
@@ -66,7 +70,9 @@ static const char hold_intro[] =
     "writes a line with the fencing token (with --redisson: -) to the standard\n"
     "output. When the standard input ends, or on a signal, it releases the lock and\n"
     "exits with 0. If the lock is lost, it reports that and exits at once with 70:\n"
-    "the script must stop its work under the lock, see --grace. In bash:\n"
+    "the script must stop its work under the lock, see --grace.\n"
+    "\n"
+    "For example, in bash:\n"
     "\n"
     "    coproc lock { lockwire hold nightly -w 10m; }\n"
     "    pid=$lock_PID out=${lock[1]} in=${lock[0]}\n"
@@ -85,7 +91,9 @@ static const char take_intro[] =
     "Waits for the lock NAME, and exits with 0 while it stays held: for the time of\n"
     "--lease, without renewal. Its token is written to the standard output. Whoever\n"
     "has the token can release the lock, prolong it or run a command under it, from\n"
-    "any host; nothing else is needed, so keep it secret. For example:\n"
+    "any host; nothing else is needed, so keep it secret.\n"
+    "\n"
+    "For example, with a lock of an hour:\n"
     "\n"
     "    token=$(lockwire take deploy --lease 1h) || exit\n"
     "    token=$(lockwire take deploy --lease 1h --token \"$token\")    # prolong\n"
@@ -398,7 +406,7 @@ static const char server[] =
     "                 see lockwire-guard(7). \"none\" is no guard, also where others\n"
     "                 use one. With redis-quorum:// it is 45s unless TIME is given. A\n"
     "                 wait that ends earlier exits with 69\n"
-    "  -h, --help     show this text\n"
+    "  -h, --help     -h: show the options that are needed most; --help: this text\n"
     "\n"
     "  A password in the URL is visible in the process list, and one in LOCKWIRE_URL\n"
     "  in the environment of the COMMAND that run and lead start. That COMMAND also\n"
@@ -572,7 +580,69 @@ void usage_brief(FILE *out, enum subcommand subcommand)
         before = "       ";
     }
     if (subcommand == SUBCOMMANDS) {
-        (void)fputs("       lockwire SUBCOMMAND --help | --help | --version\n", out);
+        (void)fputs("       lockwire help [SUBCOMMAND] | --version\n", out);
+    }
+}
+
+#define ALL (IN(SUBCOMMANDS) - 1)
+#define RUNNERS (IN(RUN) | IN(LEAD))
+#define HOLDERS (RUNNERS | IN(HOLD))
+#define TAKERS (HOLDERS | IN(TAKE))
+#define WAITERS (IN(RUN) | IN(HOLD) | IN(TAKE))
+
+/* clang-format off */
+static const struct {
+    unsigned subcommands; /* bits */
+    const char *text;
+} short_help[] = {
+    {WAITERS, "  -w, --wait TIME       how long to wait for the lock (default: forever)\n"},
+    {WAITERS, "  -n, --nonblock        do not wait\n"},
+    {HOLDERS, "  --lease TIME          how long the lock stays held if lockwire dies (30s)\n"},
+    {IN(TAKE), "  --lease TIME          how long the lock stays held (30s)\n"},
+    {RUNNERS, "  --max-hold TIME       after this time the lock counts as lost\n"},
+    {HOLDERS, "  --grace TIME          if the lock is lost: time to stop (5s)\n"},
+    {RUNNERS, "  --at-least TIME       minimum time to hold the lock, for short jobs of cron\n"},
+    {HOLDERS, "  --on-lost CMD         run CMD if the lock is lost or at risk\n"},
+    {IN(RUN), "  --and NAME            another lock that must be held, too\n"},
+    {TAKERS, "  -s, --shared          read side of a read-write lock; with --permits N a\n"
+             "                        semaphore; -x, --exclusive: the write side\n"},
+    {TAKERS, "  --note TEXT           shown by `lockwire status` while the lock is held\n"},
+    {IN(TAKE), "  --token TOKEN         prolong the lock that TOKEN holds\n"},
+    {IN(BREAK), "  --token TOKEN         break the lock only if TOKEN holds it\n"
+                "  --foreign             also break a key that is not one of lockwire's\n"},
+    {IN(WATCH), "  --interval TIME       time between two looks (1s)\n"},
+    {IN(STATUS) | IN(LIST), "  --wide                cut nothing and leave nothing out\n"},
+    {IN(TAKE) | IN(STATUS) | IN(WATCH) | IN(LIST) | IN(DOCTOR),
+     "  --json                output for programs\n"},
+    {ALL, "  --redis URL           redis://HOST, redis-sentinel://HOST,.../SERVICE,\n"
+          "                        redis-cluster://HOST,..., redis-quorum://HOST,...\n"
+          "                        (default: LOCKWIRE_URL, else " DEFAULT_URL ")\n"
+          "  --password-file FILE  read the server's password from FILE\n"
+          "  --help                show all options, exit codes and rules\n"
+          "\n"},
+    {RUNNERS, "Exit codes: COMMAND's own, or "},
+    {ALL & ~RUNNERS, "Exit codes: 0, or "},
+    {IN(STATUS), "1 free, "},
+    {IN(BREAK), "1 not held, "},
+    {ALL, "64 usage error, 69 no server can do it now,\n"},
+    {HOLDERS, "70 the lock was lost, "},
+    {IN(TAKE) | IN(RELEASE), "70 TOKEN does not hold, "},
+    {WAITERS, "75 busy or timed out, "},
+    {ALL, "77 refused by the server\n"},
+};
+/* clang-format on */
+
+void usage_short_help(FILE *out, enum subcommand subcommand)
+{
+    const char *intro = sections[subcommand][0], *end = strstr(intro, "\n\n");
+
+    usage_brief(out, subcommand);
+    (void)fprintf(out, "\n%.*s\n",
+                  (int)(end != NULL ? (size_t)(end - intro) + 1 : strlen(intro)), intro);
+    for (size_t i = 0; i < sizeof(short_help) / sizeof(*short_help); i++) {
+        if (short_help[i].subcommands & IN(subcommand)) {
+            (void)fputs(short_help[i].text, out);
+        }
     }
 }
 

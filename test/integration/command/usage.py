@@ -14,6 +14,8 @@ from support import COMMAND, ToolTest
 NOWHERE = ("--redis", "unix:///nonexistent/socket")
 
 
+SUBCOMMANDS = ("run", "lead", "hold", "take", "release", "status", "watch", "list", "break", "doctor")
+
 # What is typed, and the first line of the reply. Where something else can be typed, it says what.
 BEGIN = ("the URL must begin with redis://, redis-sentinel://, redis-cluster:// or redis-quorum:// "
          "(rediss for TLS, the same with valkey), or unix://")
@@ -24,9 +26,14 @@ NO_TOKEN = ("token is no lock token of lockwire (lw_lock_token, LOCKWIRE_TOKEN, 
 WRONG = (
     # subcommands, NAME and COMMAND
     ("", "the subcommand is missing"),
-    ("tkae x", "unknown subcommand 'tkae'"),
+    ("tkae x", "unknown subcommand 'tkae'; did you mean take?"),
+    ("walk x", "unknown subcommand 'walk'"),
+    ("help walk", "unknown subcommand 'walk'"),
+    ("help stats", "unknown subcommand 'stats'; did you mean status?"),
     ("run --wait 5s", "run: the lock's NAME is missing"),
-    ("run -- true", "run: the COMMAND to run is missing; the NAME is 'true'"),
+    ("run -- ls", 'run: the lock\'s NAME is missing before "--"'),
+    ("lead -n 3 -- ls -l", "lead: unknown option -n (`lockwire lead --help` has a list)"),
+    ("lead --lease 3s -- ls -l", 'lead: the lock\'s NAME is missing before "--"'),
     ("lead make", "lead: the COMMAND to run is missing; the NAME is 'make'"),
     ("status x y", "status: unexpected argument 'y' after NAME"),
     ("list a b", "list: unexpected argument 'b' after PATTERN"),
@@ -34,6 +41,12 @@ WRONG = (
     # options
     ("run x --colour true", "run: unknown option --colour (`lockwire run --help` has a list)"),
     ("run x --colour=3 true", "run: unknown option --colour=3 (`lockwire run --help` has a list)"),
+    ("run x --lesae 3s true", "run: unknown option --lesae; did you mean --lease? "
+     "(`lockwire run --help` has a list)"),
+    ("run x --maxwaiting=3 true", "run: unknown option --maxwaiting=3; did you mean --max-waiting? "
+     "(`lockwire run --help` has a list)"),
+    ("run x --jsn true", "run: unknown option --jsn (`lockwire run --help` has a list)"),
+    ("list --jsn", "list: unknown option --jsn; did you mean --json? (`lockwire list --help` has a list)"),
     ("hold x -q", "hold: unknown option -q (`lockwire hold --help` has a list)"),
     ("lead x --wait 5s true", "lead: unknown option --wait (`lockwire lead --help` has a list)"),
     ("status x --se y", "status: ambiguous option --se: --sentinel-user or --sentinel-password-file"),
@@ -121,8 +134,7 @@ class Usage(ToolTest):
         self.assertIn("--direct", self.check(64, "hold", "x", "--direct"))
 
     def test_a_second_pair_of_dashes_is_no_command(self):
-        for words in (("--", "x", "--", "true"), ("x", "--", "--", "true"), ("x", "--", "--"),
-                      ("--wait", "0", "--", "x", "--")):
+        for words in (("x", "--", "--", "true"), ("x", "--", "--"), ("--wait", "0", "x", "--", "--")):
             self.assertIn('run: unexpected second "--" in place of COMMAND\n',
                           self.check(64, "run", *words))
 
@@ -184,7 +196,8 @@ class Usage(ToolTest):
 
     def test_bad_names(self):
         for name in ("", "a\x01b", "x" * 513, "lockwire:2:queue:{x}", "a}b"):
-            self.check(64, "run", *NOWHERE, "--wait", "0", "--", name, "true")
+            self.check(64, "run", *NOWHERE, "--wait", "0", name, "true")
+        self.assertIn("reserved", self.check(64, "status", *NOWHERE, "--", "lockwire:-"))
 
     def test_modes_that_do_not_go_together(self):
         for words, named in ((("--owner", "anna"), "--owner"),
@@ -401,11 +414,26 @@ class Usage(ToolTest):
             self.assertEqual(re.findall(r"\n\n\n| \n", said), [])
 
     def test_help_fits_80_columns(self):
-        for words in (("--help",), ("run", "-h"), ("lead", "-h"), ("hold", "-h"), ("take", "-h"),
-                      ("release", "-h"), ("status", "-h"), ("break", "-h"), ("watch", "-h"),
-                      ("list", "-h")):
-            for line in self.check(0, *words).splitlines():
-                self.assertLessEqual(len(line), 80, line)
+        for words in ((), *((name,) for name in SUBCOMMANDS)):
+            for option in ("-h", "--help"):
+                for line in self.check(0, *words, option).splitlines():
+                    self.assertLessEqual(len(line), 80, line)
+
+    def test_the_short_help_is_one_screen_of_what_the_long_one_has(self):
+        for name in SUBCOMMANDS:
+            short, long = self.check(0, name, "-h"), self.check(0, name, "--help")
+            self.assertLessEqual(short.count("\n"), 24, short)
+            self.assertEqual(short.splitlines()[0], long.splitlines()[0])
+            options, codes = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", short), re.findall(r"\b\d\d\b ", short)
+            self.assertIn("--help", options)
+            for word in options + codes:
+                self.assertRegex(long, rf"(?<![\w-]){word}(?![a-z-])")
+
+    def test_help_of_a_subcommand(self):
+        self.assertEqual(self.check(0, "help"), self.check(0, "--help"))
+        self.assertEqual(self.check(0, "-h"), self.check(0, "--help"))
+        for name in SUBCOMMANDS:
+            self.assertEqual(self.check(0, "help", name), self.check(0, name, "--help"))
 
     def test_version(self):
         for word in ("--version", "-V"):
