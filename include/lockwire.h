@@ -190,7 +190,154 @@ enum lw_error {
 #define LW_INT_WIDE
 #endif
 
+#if defined(__GNUC__) && !defined(LW_PUBLIC)
+#define LW_PUBLIC __attribute__((visibility("default")))
+#elif !defined(LW_PUBLIC)
+#define LW_PUBLIC
+#endif
+
+/* == lw_client_new(3): a client of a Redis server, a master, a cluster == */
+struct lw_client_options; /* below */
+/*
+ * Creates a client of the Redis at `url`. Returns at once; the client connects in the
+ * event loop, and reconnects after every loss of the connection, with exponential
+ * backoff. `base` and options->errbuf must outlive the client. Reserved characters in
+ * user, password and path are written as %XX. A URL with a user but without a password
+ * needs options->password. The URL is one of:
+ *
+ *   redis://[[user][:password]@]host[:port][/db]
+ *   unix:///path[?db=N]
+ *   redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db]
+ *   redis-cluster://[[user][:password]@]host[:port][,host[:port]...][/db]
+ *   redis-quorum://[[user][:password]@]host[:port],host[:port],host[:port]...[/db]
+ *   ...?guard=TIME      (behind ?db=N: &guard=TIME)
+ *   rediss://, rediss-sentinel://, rediss-cluster://, rediss-quorum://   (with TLS)
+ *   valkey://, valkeys://, valkey-sentinel:// ...      (the same as with redis)
+ *
+ * guard=TIME is guard_ms as a text: 15s to 10m with a unit (ms, s, m, h; without one
+ * seconds), or none for LW_GUARD_NONE. All programs that use a URL then agree. A
+ * cluster takes only none, a quorum only a time. If guard_ms is not 0 as well, both must
+ * be the same; else lw_client_new returns LW_EINVAL.
+ *
+ * redis-sentinel:// lists 1 to 16 sentinels (default port 26379): list all. The client
+ * follows the master that they report for this service, if that server also reports
+ * itself as master. It discovers further sentinels through the listed ones, and asks them
+ * as well, but follows a new master only if a listed sentinel names it
+ * (lockwire-sentinel(7)). If only discovered ones name it, `why` of the link callback
+ * says so. When the sentinels report another master, both connections move there at once,
+ * every hold is verified, and every waiter requests again with its old place. A hold that
+ * the new master does not know is lost with LW_ENOTHELD when it is verified. Until then,
+ * at most until its deadline, there may be two holders. There may also be two holders
+ * while two servers both report that they are master. Fencing tokens distinguish such
+ * holders, and still grow unless the new master's clock is behind the old one's. If the
+ * link is up when the client changes its master, it goes down, and `why` of the link
+ * callback names the old and the new master. While there is no master, `why` has what
+ * each sentinel answered, cut so that all of them fit; the log has the whole answers.
+ * While no sentinel answers, both connections to the master stay.
+ *
+ * redis-cluster:// lists 1 to 16 nodes (default port 6379) of a cluster. Each name is
+ * stored at the master that has its slot, and each slot has a fence counter. The client
+ * connects to a master when a name first needs it. The link is up while the slot map is
+ * known and gives at least one slot to a master. It goes down if all slots lose their
+ * masters, or if no master is connected and no node reports the map. It stays up while a
+ * single node is down: handles of names at that node have the reason in lw_lock_errstr,
+ * and end with LW_ECONN if wait_ms is 0. While a slot moves to another node, its locks
+ * are renewed and released, and mutexes are acquired in no order; waiters keep their
+ * places, and poll. After a failover the same guarantees apply as with Sentinel.
+ * Databases other than 0 need Valkey 9 with cluster-databases; a node without
+ * them refuses SELECT, and counts as down. LW_REDISSON returns LW_EINVAL. Waiters are
+ * served by hand-over if the servers have sharded channels (Redis 7, Valkey) and this
+ * account may use them; otherwise they poll.
+ *
+ * redis-quorum:// lists 3, 5 or 7 independent masters (default port 6379), each with the
+ * same user, password and database. A mutex is held while a majority of them grants it.
+ * The client connects to each of them, with two connections. The link is up while a
+ * majority is connected. Holders and waiters do not notice that a minority is down, slow
+ * or restarted. The guard is always on, with guard_ms 45000 by default. A server that has
+ * replicas, that is a cluster's node, or that is the same as another one of the list,
+ * counts as down; the log has the reason of each server, and so have `why` and
+ * lw_lock_errstr if no majority is left. Only LW_MUTEX is supported, without max_waiting
+ * and at_least_ms, and neither lw_acquire_all, lw_detach and lw_adopt nor lw_inspect,
+ * lw_break and lw_list: they return LW_EINVAL. A fencing token is always drawn.
+ * lw_lock_owner is a text of this client that no server stores. lw_stats counts the
+ * commands and renewals of all servers. lockwire-quorum(7) has the guarantees.
+ *
+ * Returns 0, LW_EINVAL (the URL or an option is invalid: errbuf says which) or LW_ENOMEM.
+ */
+LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
+                            const struct lw_client_options *options,
+                            struct lw_client **ret);
+/* lw_client_close is finished. The client may be freed here. */
+typedef void lw_close_cb(struct lw_client *client, void *arg);
+/*
+ * Closes the client gracefully: rule 7. `done` (may be NULL) is called once, within
+ * close_timeout_ms if the event loop runs. The caller must still free the client. Returns
+ * 0, or LW_ECLOSED on a second call and in a forked child.
+ */
+LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg);
+/* Frees the client at once; no callback of the client or its locks runs any more. Held
+ * locks expire with their leases. */
+LW_PUBLIC void lw_client_free(struct lw_client *client);
+
 /* == lw_acquire(3): acquiring, renewing and releasing a lock == */
+struct lw_acquire_options; /* below */
+/* An event of a lock. `status` is an lw_error (see each call). `arg` is the one given to
+ * that call. */
+typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
+/*
+ * Requests the lock `name`. A name has 1 to 512 bytes without control characters (0x00 to
+ * 0x1f, 0x7f), and does not begin with "lockwire:". A '}' is allowed only once, as the
+ * end of a hash tag of Redis Cluster, "{tag}", that is not empty. `options` may be NULL
+ * (a mutex, try once). `done` is called once, with:
+ *   LW_OK         the lock is held; see lw_lock_fence and lw_lock_remaining_ms
+ *   LW_EBUSY      wait_ms is 0, and the lock is held by another; or max_waiting others
+ *                 already wait for it, as lw_lock_errstr then says; see lw_lock_retry_ms
+ *   LW_ETIMEOUT   wait_ms has passed; lw_lock_errstr is "" if the lock was busy until
+ *                 then
+ *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
+ *   LW_ECONN      wait_ms is 0, and there is no connection (lw_lock_error is LW_EREDIS if
+ *                 the server refuses it), no reply, or no server that can grant the lock
+ *                 now (memory, too few replicas, a slot without a master, guard_ms ...);
+ * see lw_lock_errstr. With another wait_ms this is waited out. LW_EREDIS     the server
+ * refuses (permissions); see lw_lock_errstr LW_ENOMEM, LW_ECLOSED The caller owns *ret,
+ * and frees it with lw_lock_free. Neither `done` nor `ret` may be NULL. Returns 0,
+ * LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
+ */
+LW_PUBLIC int lw_acquire(struct lw_client *client, const char *name,
+                         const struct lw_acquire_options *options, lw_lock_cb *done,
+                         void *arg, struct lw_lock **ret);
+/*
+ * Releases the lock. From this call on lw_lock_remaining_ms is 0. `done` (may be NULL) is
+ * called once, with:
+ *   LW_OK         the lock is released
+ *   LW_STILLHELD  released, but this owner has further holds
+ *   LW_ENOTHELD   the lock was no longer held
+ *   LW_ECONN      not released within request_timeout_ms: no server could do it
+ *                 (lw_lock_errstr says why), and each attempt that was sent was answered
+ *   LW_EREDIS     the server refuses the release, or the connection (lw_lock_errstr has
+ *                 its error)
+ *   LW_EUNKNOWN   an attempt that was sent had no reply within request_timeout_ms
+ * After LW_ECONN and LW_EUNKNOWN the release is retried in the background. After these
+ * three the lock expires with its lease at the latest. Returns 0, or the value in the
+ * table of states.
+ */
+LW_PUBLIC int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg);
+/* Frees the handle: rule 3. */
+LW_PUBLIC void lw_lock_free(struct lw_lock *lock);
+/*
+ * Extends the lease now, with a command of its own. `lease_ms` is the new lease, also for
+ * later renewals: 100 to 2^31 - 1, and more than twice margin_ms; or 0, which keeps the
+ * present lease. A shorter lease takes effect locally at once. If at_risk_ms is more than
+ * half of it, the warning comes when half of it is left. A renewal never extends the hold
+ * beyond max_hold_ms. Several renewals may be pending, each with its `done` (may be
+ * NULL). A call is sent once: it ends with LW_ECONN also if there is no reply, or if the
+ * server refuses the connection. After LW_ECONN or LW_EREDIS the lock is still held until
+ * its deadline. Returns 0, LW_EINVAL, LW_ENOMEM or the value in the table of states.
+ */
+LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
+                       void *arg);
+
+/* == lw_acquire(3) == */
 enum lw_mode {
     LW_MUTEX = 0,     /* one holder, not re-entrant; the key is a plain string, as written
                          by every `SET name token NX PX` client */
@@ -238,9 +385,6 @@ enum lw_state {
 } LW_INT_WIDE;
 
 /* == lw_acquire(3) == */
-/* An event of a lock. `status` is an lw_error (see each call). `arg` is the one given to
- * that call. */
-typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
 /* The early warning for a held lock. `at_risk` is 1 if no more than at_risk_ms of the
  * lease are left: renewals fail or are not answered or, with LW_NO_RENEW, lw_renew was
  * not called. It is 0 if a renewal has ended the risk. Calls with 1 and with 0 alternate,
@@ -254,9 +398,7 @@ typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
 /* == lw_keep_new(3) == */
 /* A keep gained or lost its lock: see lw_keep_new. */
 typedef void lw_keep_cb(struct lw_keep *keep, int status, void *arg);
-/* == lw_client_new(3): a client of a Redis server, a master, a cluster == */
-/* lw_client_close is finished. The client may be freed here. */
-typedef void lw_close_cb(struct lw_client *client, void *arg);
+/* == lw_client_new(3) == */
 /* The link came up (`up` is 1) or went down (0); `why` is the reason, or "". Called at
  * each change and, while the link is down, at each failed attempt (in a cluster only
  * until a slot map is known). A server that cannot serve locks (a replica, one that is
@@ -595,91 +737,7 @@ struct lw_master {
         sizeof(struct lw_master), "", "", 0, 0                                           \
     }
 
-#if defined(__GNUC__) && !defined(LW_PUBLIC)
-#define LW_PUBLIC __attribute__((visibility("default")))
-#elif !defined(LW_PUBLIC)
-#define LW_PUBLIC
-#endif
-
 /* == lw_client_new(3) == */
-/*
- * Creates a client of the Redis at `url`. Returns at once; the client connects in the
- * event loop, and reconnects after every loss of the connection, with exponential
- * backoff. `base` and options->errbuf must outlive the client. Reserved characters in
- * user, password and path are written as %XX. A URL with a user but without a password
- * needs options->password. The URL is one of:
- *
- *   redis://[[user][:password]@]host[:port][/db]
- *   unix:///path[?db=N]
- *   redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db]
- *   redis-cluster://[[user][:password]@]host[:port][,host[:port]...][/db]
- *   redis-quorum://[[user][:password]@]host[:port],host[:port],host[:port]...[/db]
- *   ...?guard=TIME      (behind ?db=N: &guard=TIME)
- *   rediss://, rediss-sentinel://, rediss-cluster://, rediss-quorum://   (with TLS)
- *   valkey://, valkeys://, valkey-sentinel:// ...      (the same as with redis)
- *
- * guard=TIME is guard_ms as a text: 15s to 10m with a unit (ms, s, m, h; without one
- * seconds), or none for LW_GUARD_NONE. All programs that use a URL then agree. A
- * cluster takes only none, a quorum only a time. If guard_ms is not 0 as well, both must
- * be the same; else lw_client_new returns LW_EINVAL.
- *
- * redis-sentinel:// lists 1 to 16 sentinels (default port 26379): list all. The client
- * follows the master that they report for this service, if that server also reports
- * itself as master. It discovers further sentinels through the listed ones, and asks them
- * as well, but follows a new master only if a listed sentinel names it
- * (lockwire-sentinel(7)). If only discovered ones name it, `why` of the link callback
- * says so. When the sentinels report another master, both connections move there at once,
- * every hold is verified, and every waiter requests again with its old place. A hold that
- * the new master does not know is lost with LW_ENOTHELD when it is verified. Until then,
- * at most until its deadline, there may be two holders. There may also be two holders
- * while two servers both report that they are master. Fencing tokens distinguish such
- * holders, and still grow unless the new master's clock is behind the old one's. If the
- * link is up when the client changes its master, it goes down, and `why` of the link
- * callback names the old and the new master. While there is no master, `why` has what
- * each sentinel answered, cut so that all of them fit; the log has the whole answers.
- * While no sentinel answers, both connections to the master stay.
- *
- * redis-cluster:// lists 1 to 16 nodes (default port 6379) of a cluster. Each name is
- * stored at the master that has its slot, and each slot has a fence counter. The client
- * connects to a master when a name first needs it. The link is up while the slot map is
- * known and gives at least one slot to a master. It goes down if all slots lose their
- * masters, or if no master is connected and no node reports the map. It stays up while a
- * single node is down: handles of names at that node have the reason in lw_lock_errstr,
- * and end with LW_ECONN if wait_ms is 0. While a slot moves to another node, its locks
- * are renewed and released, and mutexes are acquired in no order; waiters keep their
- * places, and poll. After a failover the same guarantees apply as with Sentinel.
- * Databases other than 0 need Valkey 9 with cluster-databases; a node without
- * them refuses SELECT, and counts as down. LW_REDISSON returns LW_EINVAL. Waiters are
- * served by hand-over if the servers have sharded channels (Redis 7, Valkey) and this
- * account may use them; otherwise they poll.
- *
- * redis-quorum:// lists 3, 5 or 7 independent masters (default port 6379), each with the
- * same user, password and database. A mutex is held while a majority of them grants it.
- * The client connects to each of them, with two connections. The link is up while a
- * majority is connected. Holders and waiters do not notice that a minority is down, slow
- * or restarted. The guard is always on, with guard_ms 45000 by default. A server that has
- * replicas, that is a cluster's node, or that is the same as another one of the list,
- * counts as down; the log has the reason of each server, and so have `why` and
- * lw_lock_errstr if no majority is left. Only LW_MUTEX is supported, without max_waiting
- * and at_least_ms, and neither lw_acquire_all, lw_detach and lw_adopt nor lw_inspect,
- * lw_break and lw_list: they return LW_EINVAL. A fencing token is always drawn.
- * lw_lock_owner is a text of this client that no server stores. lw_stats counts the
- * commands and renewals of all servers. lockwire-quorum(7) has the guarantees.
- *
- * Returns 0, LW_EINVAL (the URL or an option is invalid: errbuf says which) or LW_ENOMEM.
- */
-LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
-                            const struct lw_client_options *options,
-                            struct lw_client **ret);
-/*
- * Closes the client gracefully: rule 7. `done` (may be NULL) is called once, within
- * close_timeout_ms if the event loop runs. The caller must still free the client. Returns
- * 0, or LW_ECLOSED on a second call and in a forked child.
- */
-LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg);
-/* Frees the client at once; no callback of the client or its locks runs any more. Held
- * locks expire with their leases. */
-LW_PUBLIC void lw_client_free(struct lw_client *client);
 /* Returns 1 if the link is up (see lw_client_new), else 0, as in a forked child (rule 8).
  * A change is visible here before the link callback is called. If `why` is not NULL, sets
  * `*why` to the reason that the link callback got last, or, if calls are pending, will
@@ -734,56 +792,6 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
 
 /* == lw_acquire(3) == */
 /*
- * Requests the lock `name`. A name has 1 to 512 bytes without control characters (0x00 to
- * 0x1f, 0x7f), and does not begin with "lockwire:". A '}' is allowed only once, as the
- * end of a hash tag of Redis Cluster, "{tag}", that is not empty. `options` may be NULL
- * (a mutex, try once). `done` is called once, with:
- *   LW_OK         the lock is held; see lw_lock_fence and lw_lock_remaining_ms
- *   LW_EBUSY      wait_ms is 0, and the lock is held by another; or max_waiting others
- *                 already wait for it, as lw_lock_errstr then says; see lw_lock_retry_ms
- *   LW_ETIMEOUT   wait_ms has passed; lw_lock_errstr is "" if the lock was busy until
- *                 then
- *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
- *   LW_ECONN      wait_ms is 0, and there is no connection (lw_lock_error is LW_EREDIS if
- *                 the server refuses it), no reply, or no server that can grant the lock
- *                 now (memory, too few replicas, a slot without a master, guard_ms ...);
- * see lw_lock_errstr. With another wait_ms this is waited out. LW_EREDIS     the server
- * refuses (permissions); see lw_lock_errstr LW_ENOMEM, LW_ECLOSED The caller owns *ret,
- * and frees it with lw_lock_free. Neither `done` nor `ret` may be NULL. Returns 0,
- * LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
- */
-LW_PUBLIC int lw_acquire(struct lw_client *client, const char *name,
-                         const struct lw_acquire_options *options, lw_lock_cb *done,
-                         void *arg, struct lw_lock **ret);
-/*
- * Releases the lock. From this call on lw_lock_remaining_ms is 0. `done` (may be NULL) is
- * called once, with:
- *   LW_OK         the lock is released
- *   LW_STILLHELD  released, but this owner has further holds
- *   LW_ENOTHELD   the lock was no longer held
- *   LW_ECONN      not released within request_timeout_ms: no server could do it
- *                 (lw_lock_errstr says why), and each attempt that was sent was answered
- *   LW_EREDIS     the server refuses the release, or the connection (lw_lock_errstr has
- *                 its error)
- *   LW_EUNKNOWN   an attempt that was sent had no reply within request_timeout_ms
- * After LW_ECONN and LW_EUNKNOWN the release is retried in the background. After these
- * three the lock expires with its lease at the latest. Returns 0, or the value in the
- * table of states.
- */
-LW_PUBLIC int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg);
-/*
- * Extends the lease now, with a command of its own. `lease_ms` is the new lease, also for
- * later renewals: 100 to 2^31 - 1, and more than twice margin_ms; or 0, which keeps the
- * present lease. A shorter lease takes effect locally at once. If at_risk_ms is more than
- * half of it, the warning comes when half of it is left. A renewal never extends the hold
- * beyond max_hold_ms. Several renewals may be pending, each with its `done` (may be
- * NULL). A call is sent once: it ends with LW_ECONN also if there is no reply, or if the
- * server refuses the connection. After LW_ECONN or LW_EREDIS the lock is still held until
- * its deadline. Returns 0, LW_EINVAL, LW_ENOMEM or the value in the table of states.
- */
-LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
-                       void *arg);
-/*
  * Gives up the hold, and leaves the lock in Redis under its token (lw_lock_token), for
  * another process or a later run of this one: it stays held for `keep_ms` from this call
  * on, without renewal. That may be more or less than the lease; it is 1 to 2^31 - 1, and
@@ -836,9 +844,6 @@ LW_PUBLIC int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done,
 LW_PUBLIC int lw_adopt(struct lw_client *client, const char *name, const char *token,
                        const struct lw_acquire_options *options, lw_lock_cb *done,
                        void *arg, struct lw_lock **ret);
-/* Frees the handle: rule 3. */
-LW_PUBLIC void lw_lock_free(struct lw_lock *lock);
-
 /* == lw_lock_state(3) == */
 LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
 /* Returns how long, in ms, the lock is certain to be held without another renewal. 0: do
