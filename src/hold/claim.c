@@ -2,8 +2,8 @@
 /* A claim: one token in Redis. This file feeds the claim's machine with replies, messages
  * and due times, and executes the machine's actions: it sends commands, and reports
  * events (struct lw__claim_events). It is independent of how handles share a claim
- * (turns.c). machine.c decides when the lock is held and what is sent; this file decides
- * which form a release has (release_type_of).
+ * (turns.c). machine.c decides when the lock is held and what is sent, release.c which
+ * form a release has.
  *
  * Usual course: START sends a try; its two replies grant, and `granted` is called.
  * RELEASE sends a release; its reply calls `released` and `ended`. A command is encoded
@@ -38,8 +38,6 @@
 
 #define LINGER_TIMEOUTS 2 /* request time-outs of a round: a silent subscription ends */
 #define LINGER_ROUNDS 2   /* one of them follows, if the process was stopped in another */
-#define FAST_RELEASE_US (20 * LW__MS) /* for a short release, too */
-#define SLOW_RELEASE_ONE_IN 32
 #define SENDS ((unsigned)(LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE))
 
 /* ---- creation ---- */
@@ -208,17 +206,6 @@ void lw__claim_free(struct lw__claim *claim)
     dispose(holds, claim);
 }
 
-struct lw__token lw__claim_token(const struct lw__claim *claim)
-{
-    return (struct lw__token){claim->holds->uuid, claim->n, claim->window_ms};
-}
-
-bool lw__claim_stays(const struct lw__claim *claim)
-{
-    return !lw__machine_asks(claim->machine.phase) && claim->held.stays_until_us != 0 &&
-           claim->held.stays_until_us > lw__now_us();
-}
-
 bool lw__claim_linger(struct lw__claim *claim)
 {
     struct lw__holds *holds = claim->holds;
@@ -288,14 +275,6 @@ static bool may_join(const struct lw__claim *claim, const struct lw__terms *term
     return lw__node_is_bound(node, claim->name->slot);
 }
 
-/* Fills in `ret` and returns it, or NULL if the mode is no read-write lock. */
-static const struct lw__rw *rw_of(const struct lw__claim *claim, struct lw__rw *ret)
-{
-    *ret =
-        (struct lw__rw){claim->mode->write, claim->extras->permits, claim->extras->owner};
-    return claim->mode->rw ? ret : NULL;
-}
-
 uint32_t lw__claim_lease_ms(struct lw__claim *claim, int64_t lease_us)
 {
     if (lease_us != claim->machine.lease_us || claim->machine.handed_us != 0) {
@@ -356,7 +335,7 @@ static void encode_acquire(struct lw__command *command, struct lw__buffer *out)
     struct lw__rw rw;
     struct lw__acquire_args args = {
         .name = claim->name->text,
-        .rw = rw_of(claim, &rw),
+        .rw = lw__claim_rw(claim, &rw),
         .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
         .ticket = claim->machine.ticket,
         .max_waiting = terms.queue_limit,
@@ -385,7 +364,7 @@ static void encode_adopt(struct lw__command *command, struct lw__buffer *out)
         .name = claim->name->text,
         .previous = claim->extras->adopts,
         .token = lw__claim_token(claim),
-        .rw = rw_of(claim, &rw),
+        .rw = lw__claim_rw(claim, &rw),
         .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
         .fence = terms.fence,
         .about = about,
@@ -396,78 +375,6 @@ static void encode_adopt(struct lw__command *command, struct lw__buffer *out)
     args.lease_ms = lw__claim_lease_ms(claim, terms.lease_us);
     claim->fences_drawn = args.fence ? 16 : 0;
     lw__encode_adopt(out, lw__command_evals(command), &args);
-}
-
-static void encode_fast_release(struct lw__command *command, struct lw__buffer *out)
-{
-    struct lw__claim *claim = lw__claim_of(command);
-    struct lw__token token = lw__claim_token(claim);
-
-    claim->fast_release = lw__node_fast_release(lw__node_of_command(command));
-    lw__encode_fast_release(out, lw__command_evals(command), claim->fast_release,
-                            claim->name->text, &token);
-}
-
-/* The slot is migrating: releases by the name's key alone, without regard to waiters. */
-static void put_release_one_key(struct lw__command *command, struct lw__buffer *out)
-{
-    struct lw__claim *claim = lw__claim_of(command);
-    struct lw__token token = lw__claim_token(claim);
-    char text[LW__TOKEN_SIZE];
-
-    (void)lw__format_token(&token, text);
-    lw__encode_release_one_key(out, lw__command_evals(command), claim->name->text, text,
-                               claim->mode->rw);
-}
-
-static const struct lw__command_type detach_type, release_type, short_release_type;
-
-static void encode_release(struct lw__command *command, struct lw__buffer *out)
-{
-    struct lw__claim *claim = lw__claim_of(command);
-    struct lw__rw rw;
-    struct lw__release_args args = {
-        .name = claim->name->text,
-        .token = lw__claim_token(claim),
-        .rw = rw_of(claim, &rw),
-        .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
-        .in_short = command->type == &short_release_type,
-        .described = claim->extras->description != NULL,
-    };
-
-    if (command->request.one_key) {
-        put_release_one_key(command, out);
-        return;
-    }
-    claim->mode->encode_release(out, lw__command_evals(command), &args);
-}
-
-/* A detach that is sent again sets the rest of its time. While the slot is migrating it
- * uses the name's key alone, so that no waiter learns of the lease. */
-static void encode_detach(struct lw__command *command, struct lw__buffer *out)
-{
-    struct lw__claim *claim = lw__claim_of(command);
-    int64_t left_us = claim->held.stays_until_us - lw__now_us();
-    char about[LW__ABOUT_SIZE];
-    struct lw__detach_args args = {
-        .name = claim->name->text,
-        .token = lw__claim_token(claim),
-        .rw = claim->mode->rw,
-        .fence =
-            command->request.one_key
-                ? NULL
-                : lw__node_script_env(lw__node_of_command(command), claim->name->slot)
-                      .fence,
-        .lease_ms = (left_us + LW__MS - 1) / LW__MS,
-        .about = lw__description_about(claim, about) ? about : NULL,
-    };
-
-    if (claim->held.stays_until_us == LW__NEVER) {
-        args.lease_ms = -(claim->machine.lease_us / LW__MS);
-    } else if (args.lease_ms < 1) {
-        args.lease_ms = 1; /* it had to wait for room */
-    }
-    lw__encode_detach(out, lw__command_evals(command), &args);
 }
 
 /* ---- errors, and replies that do not come ---- */
@@ -872,17 +779,19 @@ static bool adopt_replied(struct lw__command *command, const struct lw__reply *r
 
 /* ---- releases ---- */
 
+static const struct lw__command_type
+    release_types[LW__RELEASE_WAYS]; /* by enum lw__release */
+
 /* Handles an error in reply to a release or detach. If it says that the slot is
  * migrating, sends another one for the name's key alone. */
 static void release_failed(struct lw__claim *claim, const struct lw__reply *reply)
 {
-    const struct lw__command_type *type = lw__claim_stays(claim) ? &detach_type
-                                                                 : &release_type;
+    enum lw__release way = lw__claim_stays(claim) ? LW__RELEASE_DETACH : LW__RELEASE_FULL;
 
     if (claim->command.request.one_key || claim->mode->polls ||
         !lw__classify_moving(lw__reply_text(reply, NULL)) ||
-        !lw__node_send(claim->name->node, &claim->command, type, LW__PRIORITY_RENEW,
-                       true)) {
+        !lw__node_send(claim->name->node, &claim->command, &release_types[way],
+                       LW__PRIORITY_RENEW, true)) {
         lw__claim_error_reply(claim, reply);
     }
 }
@@ -972,14 +881,16 @@ static const struct lw__command_type acquire_type = {encode_acquire, acquire_rep
                                                      .failed = lw__claim_no_reply};
 static const struct lw__command_type adopt_type = {encode_adopt, adopt_replied,
                                                    .failed = lw__claim_no_reply};
-static const struct lw__command_type fast_release_type = {
-    encode_fast_release, fast_release_replied, .failed = lw__claim_no_reply};
-static const struct lw__command_type detach_type = {encode_detach, detach_replied,
-                                                    .failed = lw__claim_no_reply};
-static const struct lw__command_type release_type = {encode_release, release_replied,
-                                                     .failed = lw__claim_no_reply};
-static const struct lw__command_type short_release_type = {
-    encode_release, release_replied, .failed = lw__claim_no_reply};
+static const struct lw__command_type release_types[LW__RELEASE_WAYS] = {
+    [LW__RELEASE_DETACH] = {lw__release_encode_detach, detach_replied,
+                            .failed = lw__claim_no_reply},
+    [LW__RELEASE_SHORT] = {lw__release_encode_short, release_replied,
+                           .failed = lw__claim_no_reply},
+    [LW__RELEASE_FAST] = {lw__release_encode_fast, fast_release_replied,
+                          .failed = lw__claim_no_reply},
+    [LW__RELEASE_FULL] = {lw__release_encode, release_replied,
+                          .failed = lw__claim_no_reply},
+};
 
 /* The lease of a hold that is adopted is running, so that it is as urgent as a renewal.
  */
@@ -993,64 +904,6 @@ static enum lw__priority priority_of(const struct lw__claim *claim,
         return LW__PRIORITY_RENEW;
     }
     return claim->machine.ticket >= 0 ? LW__PRIORITY_RETRY : LW__PRIORITY_NEW;
-}
-
-/* The ways to release. SEND_RELEASE sends the first one whose condition is true.
- *
- *   name     command                    when                       if others wait
- *   detach   mutex_detach, rw_detach    the token has to stay      the first stands by
- *   short    rw_release, 2 keys         a read-write lock; once;   no effect
- *                                       a short hold
- *   fast     mutex_release_fast,        a mutex granted by a try;  no effect
- *            DELIFEQ or DELEX           a short hold; not each
- *   release  mutex_release, rw_release  otherwise                  the first gets it
- *            redisson_release                                      they retry
- *
- * A short hold lasted up to FAST_RELEASE_US, this client has no other claim for the name,
- * and nothing shows that the name is contended.
- *
- * Each reply tells whether the token had the lock (`released`). Without an effect it also
- * has `again`, and the machine sends the next release, which is a full one. If a script
- * fails since the slot is migrating, a detach or a release of the name alone follows
- * (release_failed), and the waiters poll. */
-
-/* The try was granted, so there were no waiters then as far as is known, and the value
- * would be marked if one had joined since. That is wrong if an earlier holder's lease
- * expired while others waited. So a full release, which serves them, ends each hold that
- * lasted a while and some of the others. Only the length of a wait depends on it. */
-static bool may_release_fast(struct lw__claim *claim, int64_t now_us)
-{
-    struct lw__holds *holds = claim->holds;
-
-    return claim->try == LW__TRY_WON && !claim->machine.unconfirmed &&
-           claim->extras->description == NULL && claim->name->claims == claim &&
-           claim->next == NULL && !lw__name_is_contended(holds, claim->name) &&
-           now_us - sent_us_of(claim) <= FAST_RELEASE_US &&
-           lw__random_between(&holds->random, 1, SLOW_RELEASE_ONE_IN) != 1;
-}
-
-/* The short form is cheaper, but if there are waiters, or if the owner has other holds,
- * the full one follows a round trip later. */
-static bool may_release_in_short(const struct lw__claim *claim, int64_t now_us)
-{
-    return claim->mode->rw && claim->machine.held_until_us != 0 &&
-           !claim->short_release_sent && claim->name->claims == claim &&
-           claim->next == NULL && !lw__name_is_contended(claim->holds, claim->name) &&
-           now_us <= sent_us_of(claim) + FAST_RELEASE_US;
-}
-
-static const struct lw__command_type *release_type_of(struct lw__claim *claim,
-                                                      int64_t now_us)
-{
-    LW__ASSERT(lw__machine_releases(claim->machine.phase));
-    if (lw__claim_stays(claim)) {
-        return &detach_type;
-    }
-    if (may_release_in_short(claim, now_us)) {
-        claim->short_release_sent = true;
-        return &short_release_type;
-    }
-    return may_release_fast(claim, now_us) ? &fast_release_type : &release_type;
 }
 
 /* The caller of lw_detach relies on the lease, as on one that is renewed. */
@@ -1077,7 +930,7 @@ static void send_wanted(struct lw__claim *claim, unsigned actions, int64_t now_u
         return;
     }
     if (actions & LW__SEND_RELEASE) {
-        type = release_type_of(claim, now_us);
+        type = &release_types[lw__release_choose(claim, now_us)];
     } else if ((fault = lw__node_guard_fault(node)) != NULL) {
         claim->holds->stats->guarded++;
         fail(claim, fault->class, fault->status, fault->why, false);
@@ -1099,7 +952,7 @@ static void send_wanted(struct lw__claim *claim, unsigned actions, int64_t now_u
         claim->try = LW__TRY_OVER;
     }
     if (!lw__node_send(node, &claim->command, type, priority_of(claim, type),
-                       type == &fast_release_type)) {
+                       type == &release_types[LW__RELEASE_FAST])) {
         claim->try = claim->try == LW__TRY_IN_FLIGHT ? LW__TRY_NONE : claim->try;
         outcome_unknown(claim, LW_ECONN, "", false);
     }

@@ -252,8 +252,8 @@ struct lw__claim {
     bool full : 1;          /* the last reply: so many others are queued */
     bool token_sent : 1;    /* its token was sent, and may be in Redis with that text */
     enum lw__try try : 4;
-    enum lw__fast_release fast_release : 2; /* how the fast release was sent */
-    bool short_release_sent : 1;            /* the release is sent in full from now on */
+    enum lw__fast_release fast_release : 2; /* release.c: how the fast one was sent */
+    bool short_release_sent : 1; /* release.c: it is sent in full from now on */
     bool verify : 1; /* renewal.c: a message reports that its token was broken */
     uint8_t linger_rounds : 2; /* claim.c: how often lw__claim_linger has kept it */
 
@@ -405,9 +405,27 @@ int lw__claim_release_status(const struct lw__claim *claim);
 void lw__claim_start(struct lw__claim *claim, int64_t rest_us, int64_t ticket);
 /* A claim that sleeps retries after `window_us` at the latest. */
 void lw__claim_stand_by(struct lw__claim *claim, int64_t window_us);
-struct lw__token lw__claim_token(const struct lw__claim *claim);
+static inline struct lw__token lw__claim_token(const struct lw__claim *claim)
+{
+    return (struct lw__token){claim->holds->uuid, claim->n, claim->window_ms};
+}
+
 /* Returns true if the claim's token has to stay in Redis after its release. */
-bool lw__claim_stays(const struct lw__claim *claim);
+static inline bool lw__claim_stays(const struct lw__claim *claim)
+{
+    return !lw__machine_asks(claim->machine.phase) && claim->held.stays_until_us != 0 &&
+           claim->held.stays_until_us > lw__now_us();
+}
+
+/* Fills in `ret` and returns it, or NULL if the mode is no read-write lock. */
+static inline const struct lw__rw *lw__claim_rw(const struct lw__claim *claim,
+                                                struct lw__rw *ret)
+{
+    *ret =
+        (struct lw__rw){claim->mode->write, claim->extras->permits, claim->extras->owner};
+    return claim->mode->rw ? ret : NULL;
+}
+
 /* Keeps a claim that has ended, and whose token stays in Redis: a late message about the
  * token must not release it as an unknown one. It is moved from its name's claims to
  * holds->lingering, until the token's time has passed, or until a message that was sent
@@ -464,6 +482,26 @@ void lw__claim_put_set(struct lw__command *command, struct lw__buffer *out,
 void lw__claim_note_set(struct lw__claim *claim, int64_t sent_us);
 /* Returns the lease to request, in ms, and has the machine count the reply by it. */
 uint32_t lw__claim_lease_ms(struct lw__claim *claim, int64_t lease_us);
+
+/* ---- release.c ---- */
+
+/* The ways to release: see the table in release.c. */
+enum lw__release {
+    LW__RELEASE_DETACH,
+    LW__RELEASE_SHORT,
+    LW__RELEASE_FAST,
+    LW__RELEASE_FULL,
+    LW__RELEASE_WAYS /* how many there are */
+};
+
+/* Called by claim.c when the machine wants a release to be sent. Returns the way, and
+ * notes that the short one is chosen once only. */
+enum lw__release lw__release_choose(struct lw__claim *claim, int64_t now_us);
+/* For the types of the commands that claim.c sends, one for each way. */
+void lw__release_encode(struct lw__command *command, struct lw__buffer *out);
+void lw__release_encode_short(struct lw__command *command, struct lw__buffer *out);
+void lw__release_encode_fast(struct lw__command *command, struct lw__buffer *out);
+void lw__release_encode_detach(struct lw__command *command, struct lw__buffer *out);
 
 /* ---- description.c ---- */
 
