@@ -7,7 +7,8 @@
  * A detach has it as an argument, because the client may be gone right after. A claim
  * with a note, or that has adopted its hold, sends describe.lua after its grant and after
  * each renewal, which sets the description's TTL to the new lease. Any other hold is not
- * described: its client's identity (identity.c) is in Redis as long as it is held. */
+ * described: its token names its client, whose identity (identity.c) is in Redis while
+ * the client is open and has published one. */
 #include "hold/hold.h"
 
 #include "base/container_of.h"
