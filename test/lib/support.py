@@ -103,6 +103,12 @@ class Redis:
         with Link(self.socket, LIMIT) as link:
             return link(*words)
 
+    def take_away(self, *words):
+        """Sends a command that takes locks away, and closes the connections: each client connects
+        again and then finds out, however long its lease is."""
+        self(*words)
+        self("CLIENT", "KILL", "TYPE", "normal")
+
 
 class ToolTest(unittest.TestCase):
     """A test that ends everything it has started."""
@@ -157,11 +163,25 @@ class ToolTest(unittest.TestCase):
             line += byte
         return line.decode()
 
-    def wait_for_file(self, name):
+    def wait_for_file(self, name, process=None):
+        """Returns the file's content as soon as it has some. Fails when `process`, which shall write
+        it, ends without that."""
         path = self.path(name)
-        until(lambda: os.path.exists(path) and os.path.getsize(path) > 0, f"file {name}")
+
+        def written():
+            return os.path.exists(path) and os.path.getsize(path) > 0
+
+        until(lambda: written() or process and process.poll() is not None, f"file {name}")
+        if not written():
+            self.fail(f"no file {name}: exit code {process.returncode}, {self.rest_of(process)}")
         with open(path, encoding="utf-8") as file:
             return file.read()
+
+    @staticmethod
+    def rest_of(process):
+        """Returns the messages of a process that has ended, though another may have them open."""
+        os.set_blocking(process.stderr.fileno(), False)
+        return process.stderr.read() or ""
 
 
 def status_of(pid, field):

@@ -514,7 +514,7 @@ class Later(CauseTest):
         process = self.spawn(COMMAND, "run", "x", *options, "--", "sh", "-c",
                              "echo > held; while [ ! -e stop ]; do sleep 0.02; done",
                              cwd=self.folder)
-        until(lambda: os.path.exists(self.path("held")), "it is held")
+        self.wait_for_file("held", process)
         return process
 
     def stop(self):

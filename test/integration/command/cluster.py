@@ -88,7 +88,7 @@ class Names(ClusterTest):
 
     def test_who_waits_is_handed_the_lock(self):
         first = self.holder("first")
-        self.wait_for_file("first")
+        self.wait_for_file("first", first)
         second = self.waits(self.spawn(COMMAND, "run", "job", "--wait", "1m", "--", "true"))
         seen = self.status()
         self.assertEqual((len(seen["holders"]), len(seen["waiters"])), (1, 1))
@@ -132,7 +132,7 @@ class Moving(ClusterTest):
 
     def test_a_slot_moves_below_all_of_them(self):
         first = self.holder("first")
-        self.wait_for_file("first")
+        self.wait_for_file("first", first)
         second = self.waits(self.spawn(COMMAND, "run", "job", "--wait", "1m", "--", "true"))
         watch = self.spawn(COMMAND, "watch", "job", "--interval", "20ms")
         self.assertRegex(watch.stdout.readline(), "holds ")
@@ -154,7 +154,7 @@ class Moving(ClusterTest):
     def test_looked_at_and_broken_while_it_moves(self):
         """A request for one key is answered by whichever node has the key."""
         first = self.holder("first", "--wait", "0")
-        self.wait_for_file("first")
+        self.wait_for_file("first", first)
         to = self.other()
         self.cluster.begin(self.slot, to)
         second = self.spawn(COMMAND, "run", "job", "--wait", "1m", "--", "true")
@@ -169,7 +169,7 @@ class Moving(ClusterTest):
 
     def test_its_master_is_replaced(self):
         first = self.holder("first")
-        self.wait_for_file("first")
+        self.wait_for_file("first", first)
         old = self.owner()
         self.cluster.fail_over(self.cluster.replicas[self.cluster.masters.index(old)])
         self.assertIsNot(self.owner(), old)

@@ -49,7 +49,7 @@ class EmbeddedTest(ToolTest):
     def holder(self, url, mark):
         process = self.run_(url, mark, "--", "sh", "-c",
                             f"echo $$ > {mark}; exec sleep 1000")
-        return process, int(self.wait_for_file(mark))
+        return process, int(self.wait_for_file(mark, process))
 
 
     @staticmethod
@@ -125,7 +125,7 @@ class Embedded(EmbeddedTest):
             COMMAND, "run", "--redis", "embedded:", "job", "--", "sh", "-c",
             'trap "exit 5" INT; echo $$ > held; while :; do sleep 0.02; done',
             cwd=self.folder, start_new_session=True)
-        self.wait_for_file("held")
+        self.wait_for_file("held", process)
         os.killpg(process.pid, signal.SIGINT)
         code, _, err = self.end_of(process)
         self.assertEqual((code, err), (5, ""), "released at a server that is still there")

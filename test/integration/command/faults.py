@@ -29,7 +29,7 @@ class FaultTest(ToolTest):
     def holder(self, *options, script="echo $$ > held; exec sleep 1000"):
         process = self.spawn(COMMAND, "run", "job", *options, "--", "sh", "-c", script,
                              cwd=self.folder)
-        return process, int(self.wait_for_file("held"))
+        return process, int(self.wait_for_file("held", process))
 
 
     def end_of(self, process):

@@ -212,8 +212,8 @@ class Ends(HoldTest):
         return err
 
     def test_a_stolen_lock(self):
-        process, _ = self.holds("--lease", "500ms")
-        self.server("SET", "job", "somebody else")
+        process, _ = self.holds()
+        self.server.take_away("SET", "job", "somebody else")
         self.ends_lost(process)
         self.assertEqual(self.server("GET", "job"), "somebody else")
 
@@ -230,11 +230,11 @@ class Ends(HoldTest):
                              stdin=subprocess.PIPE, pass_fds=(writer,))
         self.addCleanup(process.stdin.close)
         self.line_of(process.stdout)
-        self.server("DEL", "job")
+        self.server.take_away("DEL", "job")
         self.assertEqual(process.wait(timeout=LIMIT), 70)
 
     def test_a_silent_server(self):
-        process, _ = self.holds("--lease", "700ms")
+        process, _ = self.holds("--lease", "3s")
         self.server.pause()
         self.ends_lost(process)
 

@@ -62,10 +62,10 @@ class Alone(LeadTest):
         self.assertEqual(self.end_of(self.spawn(COMMAND, "lead", "job", "/no/such"))[0], 127)
 
     def test_a_loss_ends_the_command_and_it_is_started_again(self):
-        process = self.lead("--lease", "2s")
+        process = self.lead()
         for count in (1, 2, 3):
             _, _, pid = self.worked(count)[-1]
-            self.server("DEL", "job")
+            self.server.take_away("DEL", "job")
             until(lambda: not alive(pid), "the command is ended")
         self.worked(4)
         process.terminate()
@@ -76,11 +76,11 @@ class Alone(LeadTest):
         self.check()
 
     def test_all_of_the_command_is_gone_before_it_is_started_again(self):
-        process = self.lead("--lease", "4s", "--grace", "300ms",
+        process = self.lead("--grace", "300ms",
                             script=f'trap "" TERM; (sh -c "echo \\$\\$ >> young; {LOOP}") & {LOOP}')
         self.worked(1)
         first = self.wait_for_file("young")
-        self.server("DEL", "job")
+        self.server.take_away("DEL", "job")
         self.worked(2)
         self.assertFalse(alive(int(first)))
         process.kill()
@@ -100,10 +100,9 @@ class Alone(LeadTest):
         self.check()
 
     def test_the_second_command_finds_signals_as_the_first_did(self):
-        process = self.lead("--lease", "2s",
-                            script="grep Sig[IB][gl] /proc/self/status >> signals; exec sleep 1000")
+        process = self.lead(script="grep Sig[IB][gl] /proc/self/status >> signals; exec sleep 1000")
         self.worked(1)
-        self.server("DEL", "job")
+        self.server.take_away("DEL", "job")
         self.worked(2)
 
         def seen():
@@ -120,9 +119,9 @@ class Alone(LeadTest):
         self.assertEqual(self.end_of(process)[:2], (0, "none\n"))
 
     def test_a_direct_command(self):
-        process = self.lead("--lease", "2s", "--direct")
+        process = self.lead("--direct")
         _, _, pid = self.worked(1)[0]
-        self.server("DEL", "job")
+        self.server.take_away("DEL", "job")
         _, _, second = self.worked(2)[1]
         self.assertFalse(alive(pid))
         process.terminate()
@@ -149,10 +148,10 @@ class Signals(LeadTest):
             self.assertEqual(self.server("EXISTS", QUEUE), 0)
 
     def test_one_while_the_command_is_being_ended_ends_it_too(self):
-        process = self.lead("--lease", "3s", "--grace", "1s",
+        process = self.lead("--grace", "1s",
                             script=f'trap "echo >> asked" TERM; {LOOP}')
         _, _, pid = self.worked(1)[0]
-        self.server("DEL", "job")
+        self.server.take_away("DEL", "job")
         self.wait_for_file("asked")
         process.send_signal(signal.SIGTERM)
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
@@ -184,13 +183,13 @@ class InTerminal(LeadTest):
 
     def test_each_command_has_the_terminal(self):
         shell = self.shell()
-        shell.line('"$lockwire" lead job --lease 2s -- sh -c \'echo $$ >> pids; read x;'
+        shell.line('"$lockwire" lead job -- sh -c \'echo $$ >> pids; read x;'
                    ' echo "got $x"; read y\'')
         for count in (1, 2, 3):
             self.has_terminal(shell, count)
             shell.line(f"line {count}")
             shell.expect(f"got line {count}\r\n")
-            self.server("DEL", "job")
+            self.server.take_away("DEL", "job")
             shell.expect("lockwire: the lock 'job' was lost: ")
         self.has_terminal(shell, 4)  # a command that is being ended would ignore the key
         shell.type(CTRL_C)
@@ -198,9 +197,9 @@ class InTerminal(LeadTest):
 
     def test_it_stops_while_it_waits_again(self):
         shell = self.shell()
-        shell.line('"$lockwire" lead job --lease 2s -- sh -c "echo \\$\\$ >> pids; read x"')
+        shell.line('"$lockwire" lead job -- sh -c "echo \\$\\$ >> pids; read x"')
         self.has_terminal(shell, 1)
-        self.server("SET", "job", "another's", "PX", 3600000)
+        self.server.take_away("SET", "job", "another's", "PX", 3600000)
         shell.expect("lockwire: the lock 'job' was lost: ")
         shell.expect("lockwire: job: waiting [0-9]+s, place 1 of 1; ")
         shell.type(CTRL_Z)

@@ -35,7 +35,7 @@ class ListTest(ToolTest):
         mark = f"held{len(os.listdir(self.folder))}"
         process = self.spawn(COMMAND, "run", name, *options, "--", "sh", "-c",
                              f"echo $$ > {mark}; exec sleep 1000", cwd=self.folder)
-        self.wait_for_file(mark)
+        self.wait_for_file(mark, process)
         return process
 
     @staticmethod

@@ -29,7 +29,7 @@ class LostTest(ToolTest):
         process = self.spawn(COMMAND, subcommand, name, *options, "--", "sh", "-c",
                              "echo $LOCKWIRE_FENCE > fence; echo $$ > held; " + script,
                              cwd=self.folder, **more)
-        return process, int(self.wait_for_file("held"))
+        return process, int(self.wait_for_file("held", process))
 
     def notes(self):
         if not os.path.exists(self.path("noted")):
@@ -49,8 +49,7 @@ class LostTest(ToolTest):
     def outcome(self, process):
         """Returns the exit code and the messages. A CMD that hangs still has its outputs open."""
         process.wait(timeout=LIMIT)
-        os.set_blocking(process.stderr.fileno(), False)
-        return process.returncode, process.stderr.read() or ""
+        return process.returncode, self.rest_of(process)
 
     @staticmethod
     def looks(keeper):
@@ -70,9 +69,9 @@ class LostTest(ToolTest):
 class OnLost(LostTest):
     def test_a_lock_that_is_taken_away(self):
         for more in ((), ("--direct",), ("--and", "other")):
-            process, pid = self.run_("--lease", "600ms", "--on-lost", NOTE, *more)
+            process, pid = self.run_("--on-lost", NOTE, *more)
             fence = self.wait_for_file("fence").strip()
-            self.server("DEL", "job")
+            self.server.take_away("DEL", "job")
             code, err = self.outcome(process)
             self.assertEqual(code, 70, err)
             self.assertFalse(alive(pid))
@@ -99,9 +98,9 @@ class OnLost(LostTest):
             if more:
                 taken = self.end_of(self.spawn(COMMAND, "take", "job"))[1]
                 more = ("--token", taken.strip())
-            process, _ = self.run_("--lease", "600ms", "--on-lost", 'echo "<$LOCKWIRE_TOKEN>" >&2',
+            process, _ = self.run_("--on-lost", 'echo "<$LOCKWIRE_TOKEN>" >&2',
                                    *more, env={"LOCKWIRE_TOKEN": "outer"})
-            self.server("DEL", "job")
+            self.server.take_away("DEL", "job")
             code, err = self.outcome(process)
             self.assertEqual(code, 70, err)
             while "<" not in err:
@@ -111,8 +110,8 @@ class OnLost(LostTest):
 
     def test_with_a_minimum_time(self):
         """A lock whose key was deleted stays free."""
-        process, _ = self.run_("--lease", "600ms", "--at-least", "1h", "--on-lost", NOTE)
-        self.server("DEL", "job")
+        process, _ = self.run_("--at-least", "1h", "--on-lost", NOTE)
+        self.server.take_away("DEL", "job")
         self.assertEqual(self.outcome(process)[0], 70)
         self.assertEqual(self.losses()[0][:3], ("lost", "job", "the lock is not held"))
         self.assertEqual(self.server("EXISTS", "job"), 0)
@@ -139,8 +138,8 @@ class OnLost(LostTest):
 
     def test_one_that_hangs_holds_nothing_up(self):
         for more in ((), ("--direct",)):
-            process, pid = self.run_("--lease", "600ms", "--on-lost", HANGS, *more)
-            self.server("DEL", "job")
+            process, pid = self.run_("--on-lost", HANGS, *more)
+            self.server.take_away("DEL", "job")
             code, err = self.outcome(process)
             self.assertEqual(code, 70, err)
             self.assertFalse(alive(pid))
@@ -154,9 +153,9 @@ class OnLost(LostTest):
 
     def test_one_that_ignores_sigterm_is_not_the_jobs(self):
         """SIGKILL after the grace time is sent only to the command."""
-        process, pid = self.run_("--lease", "600ms", "--on-lost", HANGS,
+        process, pid = self.run_("--grace", "200ms", "--on-lost", HANGS,
                                  script='trap "" TERM; while :; do sleep 0.02; done')
-        self.server("DEL", "job")
+        self.server.take_away("DEL", "job")
         self.assertEqual(self.outcome(process)[0], 70)
         self.assertFalse(alive(pid))
         self.assertTrue(alive(self.hook()))
@@ -166,9 +165,9 @@ class OnLost(LostTest):
                            ("/no/such/program", "the --on-lost command exited with 127\n"),
                            ("kill -KILL $$", "the --on-lost command was terminated by signal 9\n")):
             for more in ((), ("--direct",)):
-                process, pid = self.run_("--lease", "600ms", "--keep-running", "--on-lost", hook,
+                process, pid = self.run_("--keep-running", "--on-lost", hook,
                                          *more)
-                self.server("DEL", "job")
+                self.server.take_away("DEL", "job")
                 err = ""
                 while said not in err:
                     err += self.line_of(process.stderr)
@@ -178,8 +177,8 @@ class OnLost(LostTest):
                 os.remove(self.path("held"))
 
     def test_its_output_is_an_error_output(self):
-        process, _ = self.run_("--lease", "600ms", "--on-lost", "echo said; cat; ls /proc/self/fd")
-        self.server("DEL", "job")
+        process, _ = self.run_("--on-lost", "echo said; cat; ls /proc/self/fd")
+        self.server.take_away("DEL", "job")
         code, out, err = self.end_of(process)
         self.assertEqual((code, out), (70, ""))
         self.assertIn("said\n", err)
@@ -187,9 +186,9 @@ class OnLost(LostTest):
 
 class KeepRunning(LostTest):
     def test_the_command_goes_on_and_another_holder_works(self):
-        process, pid = self.run_("--lease", "600ms", "--keep-running", "--on-lost", NOTE,
+        process, pid = self.run_("--keep-running", "--on-lost", NOTE,
                                  script="trap 'exit 5' USR1; while :; do sleep 0.02; done")
-        self.server("DEL", "job")
+        self.server.take_away("DEL", "job")
         self.losses()
         other = self.spawn(COMMAND, "run", "job", "--", "true")
         self.assertEqual(self.end_of(other)[0], 0)
@@ -202,10 +201,10 @@ class KeepRunning(LostTest):
 
     def test_an_outage_beyond_the_lease(self):
         """The watchdog does not end the command either."""
-        process, pid = self.run_("--lease", "500ms", "--keep-running", "--on-lost", NOTE)
+        process, pid = self.run_("--lease", "3s", "--keep-running", "--on-lost", NOTE)
         keeper = until(lambda: keeper_of(process), "there is a keeper")
         os.remove(self.path("held"))
-        later, ended = self.run_("--lease", "500ms", name="later")
+        later, ended = self.run_("--lease", "3s", name="later")
         self.addCleanup(later.send_signal, signal.SIGCONT)
         later.send_signal(signal.SIGSTOP)
         self.server.pause()
@@ -231,11 +230,11 @@ class KeepRunning(LostTest):
 
 class Others(LostTest):
     def test_lead_starts_it_at_each_loss(self):
-        process, _ = self.run_("--lease", "600ms", "--on-lost", NOTE, subcommand="lead")
+        process, _ = self.run_("--on-lost", NOTE, subcommand="lead")
         for count in (1, 2):
             until(lambda: self.server("EXISTS", "job") == 1, "it leads")
             os.remove(self.path("held"))
-            self.server("DEL", "job")
+            self.server.take_away("DEL", "job")
             self.losses(count)
             self.wait_for_file("held")
         fences = [int(note[3]) for note in self.losses()]
@@ -244,11 +243,11 @@ class Others(LostTest):
         self.assertEqual(self.outcome(process)[0], 128 + 15)
 
     def test_hold_starts_it_and_ends(self):
-        process = self.spawn(COMMAND, "hold", "job", "--lease", "600ms", "--on-lost",
+        process = self.spawn(COMMAND, "hold", "job", "--on-lost",
                              NOTE + "; " + HANGS, stdin=subprocess.PIPE, cwd=self.folder)
         self.addCleanup(process.stdin.close)
         fence = self.line_of(process.stdout).strip()
-        self.server("DEL", "job")
+        self.server.take_away("DEL", "job")
         self.assertEqual(self.outcome(process)[0], 70)
         self.assertEqual(process.stdout.read(), "") # CMD does not keep the output open
         self.hook()

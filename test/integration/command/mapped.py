@@ -32,7 +32,7 @@ class MapTest(ToolTest):
         process = self.spawn(COMMAND, "run", "job", *words, "--", "sh", "-c",
                              "echo > held; while [ ! -e stop ]; do sleep 0.02; done; exit 5",
                              cwd=self.folder)
-        self.wait_for_file("held")
+        self.wait_for_file("held", process)
         return process
 
     def release(self):

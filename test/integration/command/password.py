@@ -97,7 +97,7 @@ class Secrecy(PasswordTest):
                              self.file(SECRET.encode()), "--", "sh", "-c",
                              "ls -l /proc/self/fd > opened; echo $$ > held; sleep 1000; :",
                              cwd=self.folder)
-        pid = int(self.wait_for_file("held"))
+        pid = int(self.wait_for_file("held", process))
         for which in (process.pid, pid):
             for what in ("cmdline", "environ"):
                 with open(f"/proc/{which}/{what}", "rb") as file:

@@ -62,7 +62,7 @@ class ProcessesTest(ToolTest):
     def working(self, script, *options):
         """Starts a command of several processes. Returns it and the pid in the file `worker`."""
         process = self.run_("job", *options, "--", "sh", "-c", script)
-        worker = int(self.wait_for_file("worker"))
+        worker = int(self.wait_for_file("worker", process))
         self.addCleanup(self.kill, worker)
         return process, worker
 
@@ -71,7 +71,7 @@ class ProcessesTest(ToolTest):
         with open(self.path("go"), "wb"):
             pass
         process = self.run_("job", *options, "--", *words, env={"CHAIN": CHAIN})
-        group = int(self.wait_for_file("worker"))
+        group = int(self.wait_for_file("worker", process))
         os.remove(self.path("worker"))
         return process, group
 
@@ -90,7 +90,7 @@ class Lease(ProcessesTest):
         first = self.spawn(
             "sh", "-c", 'exec "$0" "$@" >first', COMMAND, "run", "job", "--lease", "10s",
             "--grace", "4s", "--redis", url, "--", sys.executable, "-c", CLOCK, cwd=self.folder)
-        self.wait_for_file("first")
+        self.wait_for_file("first", first)
         second = self.run_("job", "--", sys.executable, "-c",
                            "import time; print(time.monotonic())")
         until(lambda: self.server("EXISTS", "lockwire:2:queue:{job}"), "the second one waits")
@@ -118,8 +118,8 @@ class Lease(ProcessesTest):
 
 class Lost(ProcessesTest):
     def check(self, script, *options):
-        process, worker = self.working(script, "--lease", "500ms", *options)
-        self.server("SET", "job", "somebody else")
+        process, worker = self.working(script, "--grace", "200ms", *options)
+        self.server.take_away("SET", "job", "somebody else")
         code, _, err = self.end_of(process)
         self.assertEqual(code, 70, err)
         self.assertFalse(alive(worker))
@@ -141,8 +141,8 @@ class Lost(ProcessesTest):
 
     def test_processes_that_follow_each_other_fast(self):
         for chain in CHAINS:
-            process, group = self.following(chain, "--lease", "500ms")
-            self.server("SET", "job", "somebody else")
+            process, group = self.following(chain, "--grace", "200ms")
+            self.server.take_away("SET", "job", "somebody else")
             self.assertEqual(self.end_of(process)[0], 70)
             self.assertFalse(group_lives(group))
             self.server("DEL", "job")
@@ -151,23 +151,23 @@ class Lost(ProcessesTest):
     def test_where_proc_is_of_other_processes(self):
         process = self.spawn(
             "unshare", "--fork", "--pid", "--kill-child", "sh", "-c", '"$@"; exit $?', "sh",
-            COMMAND, "run", "job", "--lease", "500ms", "--", "sh", "-c",
+            COMMAND, "run", "job", "--", "sh", "-c",
             "echo > held; sleep 1000 & wait", cwd=self.folder)
         try:
-            self.wait_for_file("held")
+            self.wait_for_file("held", process)
         except AssertionError:
-            self.skipTest("no namespaces here: " + self.end_of(process)[2])
-        self.server("SET", "job", "somebody else")
+            self.skipTest("no namespaces here")
+        self.server.take_away("SET", "job", "somebody else")
         self.assertEqual(self.end_of(process)[0], 70)
 
     def test_a_command_that_is_stopped_never_runs_on(self):
-        process = self.run_("job", "--lease", "500ms", "--", sys.executable, "-c", CLOCK)
+        process = self.run_("job", "--grace", "200ms", "--", sys.executable, "-c", CLOCK)
         self.line_of(process.stdout)
         (child,) = (pid for pid, (name, _) in children(process.pid).items()
                     if name != "lw-keeper")
         os.kill(child, signal.SIGSTOP)
         until(lambda: stat_of(child)[0] == "T", "it is stopped")
-        self.server("SET", "job", "somebody else")
+        self.server.take_away("SET", "job", "somebody else")
         self.assertEqual(self.end_of(process)[0], 70)
         self.assertFalse(alive(child))
 
@@ -203,8 +203,8 @@ class Signals(ProcessesTest):
         self.assertTrue(alive(worker))
 
     def test_direct_ends_a_lost_command(self):
-        process, worker = self.working(STUBBORN, "--direct", "--lease", "500ms")
-        self.server("SET", "job", "somebody else")
+        process, worker = self.working(STUBBORN, "--direct", "--grace", "200ms")
+        self.server.take_away("SET", "job", "somebody else")
         self.assertEqual(self.end_of(process)[0], 70)
         self.assertFalse(alive(worker))
 
@@ -358,9 +358,10 @@ class Keeper(ProcessesTest):
         until(lambda: not alive(worker), "it ends")
 
     def test_killed_while_a_lost_command_is_ended(self):
-        process, worker = self.working(STUBBORN, "--lease", "10s", "--grace", "3s")
-        self.server("SET", "job", "somebody else")
-        self.assertIn("was lost", self.line_of(process.stderr))
+        process, worker = self.working(STUBBORN, "--grace", "3s")
+        self.server.take_away("SET", "job", "somebody else")
+        while "was lost" not in self.line_of(process.stderr):
+            pass
         process.kill()
         until(lambda: not alive(worker), "its time is not counted anew for ever")
 

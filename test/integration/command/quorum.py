@@ -35,7 +35,7 @@ class QuorumTest(ToolTest):
     def hold(self):
         process = self.spawn(COMMAND, "run", "job", "--", "sh", "-c",
                              "echo $$ > held; exec sleep 1000", cwd=self.folder)
-        return process, int(self.wait_for_file("held"))
+        return process, int(self.wait_for_file("held", process))
 
     def test_run_holds_at_every_server(self):
         process, pid = self.hold()

@@ -66,7 +66,7 @@ class FirstConnection(RefusalTest):
         self.server("ACL", "SETUSER", "anna", "on", ">right", "~*", "&*", "+@all")
         holder = self.spawn(COMMAND, "run", "other", "--", "sh", "-c",
                             "echo > held; exec sleep 1000", cwd=self.folder)
-        self.wait_for_file("held")
+        self.wait_for_file("held", holder)
         self.server("CONFIG", "SET", "maxclients", 1)
         url = f"redis://anna:right@127.0.0.1:{port}"
         self.assertIn("max number", self.ask(69, "run", "job", "--wait", "300ms", "--redis",
@@ -100,7 +100,7 @@ class LaterConnection(RefusalTest):
         process = self.spawn(
             COMMAND, "run", "job", "--redis", self.url, "--", "sh", "-c",
             "echo > held; while [ ! -e stop ]; do sleep 0.02; done; exit 5", cwd=self.folder)
-        self.wait_for_file("held")
+        self.wait_for_file("held", process)
         self.change()
         self.assertIn("WRONGPASS", process.stderr.readline()
                       + process.stderr.readline())

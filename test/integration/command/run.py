@@ -32,7 +32,7 @@ class RunTest(ToolTest):
     def holder(self, *options, script="echo $$ > held; exec sleep 1000", name="job"):
         """Starts a command that holds the lock. Returns it and the pid of its program."""
         process = self.run_(name, *options, "--", "sh", "-c", script, cwd=self.folder)
-        return process, int(self.wait_for_file("held"))
+        return process, int(self.wait_for_file("held", process))
 
 
 class Codes(RunTest):
@@ -223,7 +223,7 @@ class Signals(RunTest):
             "sh", "-c", 'trap "" HUP; exec "$0" run job -- sh -c "$1"', COMMAND,
             "echo $$ > held; while [ ! -e go ]; do sleep 0.02; done; kill -HUP $$;"
             " echo survived", cwd=self.folder)
-        self.wait_for_file("held")
+        self.wait_for_file("held", process)
         process.send_signal(signal.SIGHUP)
         with open(self.path("go"), "w", encoding="ascii"):
             pass
@@ -237,8 +237,8 @@ class Signals(RunTest):
 
 class Losing(RunTest):
     def test_a_stolen_lock_ends_the_program(self):
-        process, pid = self.holder("--lease", "500ms")
-        self.server("SET", "job", "somebody else")
+        process, pid = self.holder()
+        self.server.take_away("SET", "job", "somebody else")
         code, _, err = self.end_of(process)
         self.assertEqual(code, 70)
         self.assertIn("lost", err)
@@ -246,7 +246,7 @@ class Losing(RunTest):
         self.assertEqual(self.server("GET", "job"), "somebody else")
 
     def test_a_silent_server_ends_the_program_within_the_lease(self):
-        process, pid = self.holder("--lease", "700ms")
+        process, pid = self.holder("--lease", "3s")
         self.server.pause()
         until(lambda: not alive(pid), "the program is ended")
         self.assertEqual(self.end_of(process)[0], 70)
@@ -266,18 +266,18 @@ class Losing(RunTest):
 
     def test_a_program_that_ignores_sigterm_gets_sigkill_after_the_grace_time(self):
         process, pid = self.holder(
-            "--lease", "500ms", "--grace", "200ms",
+            "--grace", "200ms",
             script='trap "" TERM; echo $$ > held; while :; do sleep 0.02; done')
-        self.server("DEL", "job")
+        self.server.take_away("DEL", "job")
         self.assertEqual(self.end_of(process)[0], 70)
         self.assertFalse(alive(pid))
 
     def test_a_program_may_tidy_up_within_the_grace_time(self):
         process, _ = self.holder(
-            "--lease", "10s", "--grace", "4s",
+            "--grace", "10s",
             script='trap "echo tidy; exit 0" TERM; echo $$ > held;'
                    ' while :; do sleep 0.02; done')
-        self.server("DEL", "job")
+        self.server.take_away("DEL", "job")
         self.assertEqual(self.end_of(process)[:2], (70, "tidy\n"))
 
 
@@ -327,7 +327,7 @@ class Several(RunTest):
 
     def test_any_lock_lost_ends_the_command(self):
         for name in ("a", "b", "c"):
-            process = self.run_("b", "--and", "a", "--and", "c", "--lease", "1s", "--", "sh",
+            process = self.run_("b", "--and", "a", "--and", "c", "--lease", "9s", "--", "sh",
                                 "-c", "echo held; exec sleep 1000")
             self.assertEqual(self.line_of(process.stdout), "held\n")
             self.server("DEL", name)

@@ -79,7 +79,7 @@ class SentinelTest(ToolTest):
         process = self.spawn(COMMAND, "run", "job", *words, "--", "sh", "-c",
                              "echo > held; while [ ! -e stop ]; do sleep 0.02; done; exit 5",
                              cwd=self.folder, **more)
-        self.wait_for_file("held")
+        self.wait_for_file("held", process)
         return process
 
     def end_command(self):
@@ -195,7 +195,7 @@ class Unlisted(ToolTest):
         process = self.spawn(COMMAND, "run", "job", "--lease", "1m", "--", "sh", "-c",
                              "echo > held; while [ ! -e stop ]; do sleep 0.02; done; exit 5",
                              cwd=self.folder)
-        self.wait_for_file("held")
+        self.wait_for_file("held", process)
         until(lambda: " sub=1 " in self.other("CLIENT", "LIST"), "the other one is discovered")
         self.watched.until_known()
         self.listed.kill()

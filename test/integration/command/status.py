@@ -38,7 +38,7 @@ class LookTest(ToolTest):
         self.holders += 1
         mark = f"held{self.holders}"
         process = self.run_(*options, "--", "sh", "-c", f"echo $$ > {mark}; exec sleep 1000")
-        return process, int(self.wait_for_file(mark))
+        return process, int(self.wait_for_file(mark, process))
 
     def waiter(self, queue, length, *options):
         process = self.run_(*options, "--", "sh", "-c", "echo mine; exec sleep 1000")

@@ -260,7 +260,7 @@ class AtLeast(TakeTest):
         self.server("DEL", "job")
         process = self.spawn(COMMAND, "run", "job", "--at-least", "1h", "--", "sh", "-c",
                              "echo > held; exec sleep 1000", cwd=self.folder)
-        self.wait_for_file("held")
+        self.wait_for_file("held", process)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
         self.assert_left(HOUR)
@@ -533,7 +533,7 @@ class ManyServers(TakeTest):
         process = self.spawn(COMMAND, "run", self.name(0), "--token", token, "--lease", "6s", "--",
                              "sh", "-c", "echo > held; while [ ! -e stop ]; do sleep 0.02; done; "
                              "exit 5", cwd=self.folder)
-        self.wait_for_file("held")
+        self.wait_for_file("held", process)
         return process
 
     def end_holder(self, process):

@@ -442,9 +442,9 @@ class Nested(TerminalTest):
 
     def test_the_terminal_comes_back_when_a_shell_is_lost(self):
         shell = self.shell()
-        shell.line('PS1="$inner" "$lockwire" run job --lease 500ms -- bash --norc --noprofile -i')
+        shell.line('PS1="$inner" "$lockwire" run job -- bash --norc --noprofile -i')
         shell.expect("inner> ")
-        self.server("SET", "job", "somebody else")
+        self.server.take_away("SET", "job", "somebody else")
         shell.expect("was lost")
         shell.expect("ready> ")
         shell.line("echo still here")

@@ -72,7 +72,7 @@ class WatchTest(ToolTest):
         mark = f"held{self.holders}"
         process = self.spawn(COMMAND, "run", "job", *options, "--", "sh", "-c",
                              f"echo $$ > {mark}; exec sleep 1000", cwd=self.folder)
-        return process, int(self.wait_for_file(mark))
+        return process, int(self.wait_for_file(mark, process))
 
     def watch(self, *options, outages=False):
         """Returns the process, and a list to which its lines are added. On a busy machine a
