@@ -10,7 +10,8 @@ neither counts as one test. A program that failed without naming the tests that 
 or a time-out, counts as one failure. For a program that failed and was run again by itself
 (again.py) the second outcome counts. The last lines name the programs that passed only by
 themselves, and the tests that were skipped or played again because the machine was slow (stage.h
-says what they print). If more than N programs passed only by themselves, that is a failure, too.
+and stalls.py say what they print). If more than N programs passed only by themselves, that is a
+failure, too.
 
 The ledger keeps the name of each such program, so that a name which returns in a later run is
 reported with the number of earlier runs. Exits with 1 if a test failed, or if there is nothing to
@@ -128,7 +129,7 @@ def count_all(paths, alone_most=None, ledger=None):
             if more_failed:
                 which = ", ".join(sorted(which_failed(entry)))
                 print(f"failed: {path}: {entry['name']} ({entry['result']}) {which}".rstrip())
-    report("played again because the loop stood still", slow["repeated"])
+    report("played again because the loop or the machine stood still", slow["repeated"])
     report("skipped because the machine was slow", slow["slow"])
     report("passed only by themselves", alone)
     if ledger and alone:

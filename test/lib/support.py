@@ -16,6 +16,7 @@ import unittest
 
 from ports import free_port
 from resp import Link, RedisError
+from stalls import Replayed
 
 # Undoes what nohup(1) or a shell's "&" did: children would inherit the ignored signals.
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1,
@@ -110,7 +111,7 @@ class Redis:
         self("CLIENT", "KILL", "TYPE", "normal")
 
 
-class ToolTest(unittest.TestCase):
+class ToolTest(Replayed):
     """A test that ends everything it has started."""
 
     def setUp(self):
