@@ -33,11 +33,13 @@ struct explain {
 __attribute__((format(printf, 2, 3))) static bool invalid(struct explain *why,
                                                           const char *format, ...)
 {
+    char text[LW_WHY_SIZE];
     va_list args;
 
     va_start(args, format);
-    (void)vsnprintf(why->text, why->size, format, args);
+    (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    lw__escape(text, why->text, why->size); /* a newline at the end of a variable */
     why->status = LW_EINVAL;
     return false;
 }

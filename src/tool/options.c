@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/duration.h"
+#include "base/escape.h"
 #include "base/url.h"
 #include "password.h"
 #include "report.h"
@@ -44,13 +45,14 @@ static int refuse(enum subcommand subcommand, const char *format, ...)
 
 static int refuse(enum subcommand subcommand, const char *format, ...)
 {
+    char text[1024], shown[sizeof(text)];
     va_list args;
 
     va_start(args, format);
-    (void)fputs("lockwire: ", stderr);
-    (void)vfprintf(stderr, format, args);
-    (void)fputs("\n", stderr);
+    (void)vsnprintf(text, sizeof(text), format, args);
     va_end(args);
+    lw__escape(text, shown, sizeof(shown));
+    (void)fprintf(stderr, "lockwire: %s\n", shown);
     usage_brief(stderr, subcommand);
     return EXIT_USAGE;
 }
@@ -1110,14 +1112,18 @@ void options_explain_timeout(const struct options *options, const char *why, cha
     const char *url = options->url, *authority = strstr(url, "://") + 3;
     const char *host = authority, *end = url + strcspn(url, "?");
     bool seconds = options->connect_ms % 1000 == 0;
+    char tried[LW_WHY_SIZE], shown[sizeof(tried)];
 
     for (const char *at = authority; at < end && strncmp(url, "unix:", 5) != 0; at++) {
         host = *at == '@' ? at + 1 : host; /* in a path it is an "@" */
     }
-    (void)snprintf(
-        text, size, "%s; %.*s%.*s was tried for %" PRId64 "%s (--connect-timeout)",
-        *why ? why : "no reply", (int)(authority - url), url, (int)(end - host), host,
-        seconds ? options->connect_ms / 1000 : options->connect_ms, seconds ? "s" : "ms");
+    (void)snprintf(tried, sizeof(tried), "%.*s%.*s", (int)(authority - url), url,
+                   (int)(end - host), host);
+    lw__escape(tried, shown, sizeof(shown));
+    (void)snprintf(text, size, "%s; %s was tried for %" PRId64 "%s (--connect-timeout)",
+                   *why ? why : "no reply", shown,
+                   seconds ? options->connect_ms / 1000 : options->connect_ms,
+                   seconds ? "s" : "ms");
 }
 
 /* Returns the subcommand of this name, or SUBCOMMANDS. */

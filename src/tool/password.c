@@ -62,6 +62,9 @@ static int read_line(int fd, const struct source *source, char password[PASSWORD
     if (got < 0) {
         return cannot_read(source, errno);
     }
+    if (got == 1 && length > 0 && password[length - 1] == '\r') {
+        length--; /* a file with the line ends of Windows */
+    }
     if (length == 0) {
         return bad_line(source, "is empty");
     }

@@ -7,9 +7,9 @@
 
 #define PASSWORD_MAX 4096 /* bytes */
 
-/* Reads the first line of `file`, the value of `option`, without its newline. "-" is the
- * standard input, which is read no further than that newline. Blocks while there is no
- * input. Returns 0, or the exit code after a report. */
+/* Reads the first line of `file`, the value of `option`, without its newline, or its
+ * CRLF. "-" is the standard input, which is read no further than that newline. Blocks
+ * while there is no input. Returns 0, or the exit code after a report. */
 int password_read(const char *option, const char *file, char password[PASSWORD_MAX + 1]);
 /* Overwrites it with zeros. `password` may be NULL. */
 void password_wipe(char *password);

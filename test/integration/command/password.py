@@ -52,7 +52,8 @@ class Sources(PasswordTest):
         self.assertEqual(self.end_of(process)[0], 0)
 
     def test_only_the_first_line_counts(self):
-        for content in (b"%s", b"%s\n", b"%s\nmore\n", b"%s\n\0"):
+        for content in (b"%s", b"%s\n", b"%s\nmore\n", b"%s\n\0", b"%s\r\n",
+                        b"%s\r\nmore\n"):
             file = self.file(content % SECRET.encode())
             code, _, err = self.run_("status", "job", "--password-file", file)
             self.assertEqual(code, 1, f"{content}: {err}")
@@ -130,7 +131,7 @@ class NoPassword(PasswordTest):
         self.refused("", "No such file")
         self.refused("-", "first line is empty")
         self.refused("/dev/null", "first line is empty")
-        for content, said in ((b"", "is empty"), (b"\nsecond", "is empty"),
+        for content, said in ((b"", "is empty"), (b"\nsecond", "is empty"), (b"\r\n", "is empty"),
                               (b"s3cret\0x\n", "NUL"), (b"\0", "NUL"),
                               (b"x" * 4097, "longer than 4096 bytes"),
                               (b"x" * 4097 + b"\n", "longer than 4096 bytes")):
