@@ -26,12 +26,12 @@ def first_failure(sim, seeds, words=()):
     return found and (int(found[1]), found[2])
 
 
-def output_of(command, env):
-    """Returns the exit code and the output. Kills the test and its servers if it takes longer than
-    LIMIT_S, and raises RuntimeError."""
+def output_of(command, env, folder=None):
+    """Runs it in this folder; returns the exit code and the output. Kills the test and its servers
+    if it takes longer than LIMIT_S, and raises RuntimeError."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors='replace', stdin=subprocess.DEVNULL, env=dict(os.environ, **env),
-                          start_new_session=True) as process:
+                          cwd=folder, start_new_session=True) as process:
         try:
             output, _ = process.communicate(timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -64,7 +64,7 @@ def failure_of_test(tree, folder, name, words):
         command += words
     elif words:
         env['LOCKWIRE_TEST'] = words[0]
-    code, output = output_of(command, env)
+    code, output = output_of(command, env, folder) # as meson does, in the build folder
     if code == SKIPPED:
         raise RuntimeError(f'{name} was skipped')
     return (0, failed_test(output) or f'exit code {code}') if code != 0 else None

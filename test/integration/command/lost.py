@@ -200,20 +200,22 @@ class KeepRunning(LostTest):
         self.assertFalse(alive(pid))
 
     def test_an_outage_beyond_the_lease(self):
-        """The watchdog does not end the command either."""
+        """The watchdog does not end the command either, also while lockwire is stopped."""
         process, pid = self.run_("--lease", "3s", "--keep-running", "--on-lost", NOTE)
         keeper = until(lambda: keeper_of(process), "there is a keeper")
         os.remove(self.path("held"))
         later, ended = self.run_("--lease", "3s", name="later")
-        self.addCleanup(later.send_signal, signal.SIGCONT)
-        later.send_signal(signal.SIGSTOP)
+        for stopped in process, later:
+            self.addCleanup(stopped.send_signal, signal.SIGCONT)
+            stopped.send_signal(signal.SIGSTOP)
         self.server.pause()
-        self.losses()
         until(lambda: not alive(ended), "lw-keeper ends a command that began later")
         looks = self.looks(keeper)
         until(lambda: self.looks(keeper) < 0 or self.looks(keeper) > looks + 1,
               "the other keeper looks at the time, too")
         self.assertTrue(alive(pid))
+        process.send_signal(signal.SIGCONT)
+        self.losses()
         self.server.resume()
         os.kill(pid, signal.SIGTERM)
         self.assertEqual(self.outcome(process)[0], 70)
