@@ -94,10 +94,10 @@ class Node(Redis):
 
 
 class Clustered:
-    """`timeout`: the others declare a node down after that many ms of silence. `more`: further
-    arguments of redis-server. `under`: by the index of a node, the command that runs it."""
+    """`timeout`: the others declare a node down after that many ms of silence, which a machine that
+    stands still does not reach. `more`: further arguments of redis-server. `under`: by the index of a node, the command that runs it."""
 
-    def __init__(self, *more, masters=3, replicas=3, timeout=1000, under=None):
+    def __init__(self, *more, masters=3, replicas=3, timeout=5000, under=None):
         more = ("--cluster-node-timeout", str(timeout), *more)
         self.nodes = [Node(i + 1, *more, under=(under or {}).get(i, ()))
                       for i in range(masters + replicas)]
@@ -196,7 +196,10 @@ class Clustered:
         self.until_well()
 
     def kill(self, node):
+        """Kills the node. The others declare it down after a second."""
         node.kill()
+        for other in self.running:
+            other("CONFIG", "SET", "cluster-node-timeout", 1000)
 
     def stop(self):
         for node in self.nodes:

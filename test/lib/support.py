@@ -24,7 +24,7 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, si
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, signal.SIG_DFL)
 
-LIMIT = 60  # seconds, for anything that must happen; slow and sanitized runs need less
+LIMIT = 120  # seconds, for anything that must happen; slow and sanitized runs need less
 COMMAND = os.environ.get("LOCKWIRE_COMMAND", "lockwire")
 GATEWAY = os.environ.get("LOCKWIRE_GATEWAY", "gateway")
 

@@ -259,7 +259,7 @@ class AtTheRelease(OutcomeTest):
                              url or server.url, "--", "sh", "-c",
                              "echo > held; while [ ! -e stop ]; do sleep 0.02; done",
                              cwd=server.folder)
-        until(lambda: os.path.exists(os.path.join(server.folder, "held")), "it is held")
+        self.wait_for_file(os.path.join(server.folder, "held"), process)
         return process
 
     def script(self, server):

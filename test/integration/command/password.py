@@ -10,7 +10,7 @@ import signal
 import subprocess
 import unittest
 
-from support import COMMAND, ToolTest
+from support import COMMAND, LIMIT, ToolTest
 
 SECRET = "s3cret w0rd: %@/"
 
@@ -66,7 +66,7 @@ class Sources(PasswordTest):
     def test_the_rest_of_the_input_is_the_program_s(self):
         process = self.spawn(COMMAND, "run", "job", "--password-file", "-", "--", "cat",
                              stdin=subprocess.PIPE)
-        out, err = process.communicate(f"{SECRET}\nfirst\nsecond\n", timeout=60)
+        out, err = process.communicate(f"{SECRET}\nfirst\nsecond\n", timeout=LIMIT)
         self.assertEqual((process.returncode, out, err), (0, "first\nsecond\n", ""))
 
     def test_a_descriptor_by_its_path(self):

@@ -12,7 +12,7 @@ import subprocess
 import time
 import unittest
 
-from support import COMMAND, ToolTest, alive, until
+from support import COMMAND, LIMIT, ToolTest, alive, until
 
 QUEUE = "lockwire:2:queue:{job}"
 
@@ -107,7 +107,7 @@ class Holding(RunTest):
 
     def test_input_and_output_are_the_programs(self):
         process = self.run_("job", "--", "cat", stdin=subprocess.PIPE)
-        out, _ = process.communicate("hello", timeout=60)
+        out, _ = process.communicate("hello", timeout=LIMIT)
         self.assertEqual(out, "hello")
 
     def test_options_before_and_after_the_name_with_and_without_dashes(self):

@@ -15,7 +15,7 @@ import subprocess
 import termios
 import unittest
 
-from support import COMMAND, ToolTest, until
+from support import COMMAND, LIMIT, ToolTest, until
 from terminal import CTRL_C, Terminal
 
 CTRL_S, CTRL_Q = "\x13", "\x11"
@@ -53,7 +53,7 @@ class WaitingTest(ToolTest):
     @staticmethod
     def end(process):
         process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
+        process.wait(timeout=LIMIT)
 
 
 class MaxWaiting(WaitingTest):
@@ -63,7 +63,7 @@ class MaxWaiting(WaitingTest):
         more = ("--", "true") if subcommand == "run" else ()
         process = self.spawn(COMMAND, subcommand, "job", *options, "--max-waiting", str(count), *more,
                              stdin=subprocess.PIPE)
-        process.wait(timeout=60)
+        process.wait(timeout=LIMIT)
         got, out, err = self.end_of(process)
         self.assertEqual((got, out, err), (code, "", f"lockwire: cannot lock 'job': {count} or more "
                                                      "others already wait for it\n"))
@@ -257,7 +257,7 @@ class InPipe(WaitingTest):
                 command = ("--", "true") if subcommand == "run" else ()
                 process = self.spawn(COMMAND, subcommand, "job", "--wait", "0", *command,
                                      stdin=subprocess.PIPE)
-                process.wait(timeout=60)
+                process.wait(timeout=LIMIT)
                 self.assertEqual(self.end_of(process),
                                  (75, "", f"lockwire: cannot lock 'job': {held}{frees}"))
             process = self.spawn(COMMAND, "run", "job", "--wait", "200ms", "--verbose", "--", "true")
