@@ -138,6 +138,8 @@ struct daemon {
     struct lw_lock *lock;
     int result;
     bool closed;
+    int64_t turned_ms;  /* when the loop last turned; 0: not yet */
+    int64_t longest_ms; /* between two turns */
 };
 
 static void on_closed(struct lw_client *client, void *arg)
@@ -158,6 +160,10 @@ static void daemon_turn(struct daemon *daemon)
 
     event_base_loopexit(daemon->base, &soon);
     event_base_loop(daemon->base, 0);
+    if (daemon->turned_ms != 0 && now_ms() - daemon->turned_ms > daemon->longest_ms) {
+        daemon->longest_ms = now_ms() - daemon->turned_ms;
+    }
+    daemon->turned_ms = now_ms();
 }
 
 static void daemon_holds(struct daemon *daemon, const char *url)
@@ -273,6 +279,8 @@ static void parent_holds_on(struct daemon *daemon)
     for (int64_t end = now_ms() + 2 * LEASE_MS; now_ms() < end;) {
         daemon_turn(daemon);
     }
+    stage_skip_if(lw_lock_state(daemon->lock) != LW_HELD &&
+                  daemon->longest_ms > LEASE_MS / 4);
     assert_int_equal(lw_lock_state(daemon->lock), LW_HELD);
     assert_true(redis_int("PTTL x") > 0);
     assert_int_equal(lw_client_close(daemon->client, on_closed, daemon), 0);
