@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+"""Mutations of what only a fault of a whole server shows: it is killed and has its file, a replica
+takes its place, or a clock differs from another."""
+
+AOF_MUTATIONS = [
+    ("fault: a hold is not in the server's file",
+     ('scripts/lua/rw_acquire.lua', "            call('HSET', name, 'mode', '2 1 0 1 0 ' .. text",
+      "            redis.set_repl(redis.REPL_REPLICA)\n            call('HSET', name, 'mode', '2 1 0 1 0 ' .. text")),
+]
+REPLICA_MUTATIONS = [
+    ('fault: the end of a detached lock is not at the replica',
+     ('scripts/lua/mutex_detach.lua', "redis.call('PEXPIRE', name, lease)\n",
+      "redis.set_repl(redis.REPL_AOF)\nredis.call('PEXPIRE', name, lease)\n")),
+]
+DETACHED_MUTATIONS = [
+    ("fault: the end of a detached lock is not in the server's file",
+     ('scripts/lua/mutex_detach.lua', "redis.call('PEXPIRE', name, lease)\n",
+      "redis.set_repl(redis.REPL_REPLICA)\nredis.call('PEXPIRE', name, lease)\n")),
+]
+OWN_CLOCK_MUTATIONS = [
+    ('fault: the clock of leases is the one that is set',
+     ('src/loop/loop.h', '#define LW__CLOCK CLOCK_BOOTTIME', '#define LW__CLOCK CLOCK_REALTIME')),
+]
+DRIFT_MUTATIONS = [
+    ('fault: clocks have the same rate',
+     ('src/hold/machine.c', 'return span_us / 100 + 2 * MS;', 'return span_us * 0 + 2 * MS;')),
+]
+
+MUTATIONS = [
+    (AOF_MUTATIONS, 'fault_aof_exclusive', ('killed_with_aof__owner*',)),
+    (REPLICA_MUTATIONS, 'fault_failover_turns_off', ('promoted_with_all_writes__detached*',)),
+    (DETACHED_MUTATIONS, 'fault_aof_turns_off', ('killed_with_aof__detached*',)),
+    (OWN_CLOCK_MUTATIONS, 'fault_clock_own', ('own_clock*',)),
+    (DRIFT_MUTATIONS, 'fault_clocks_quorum_servers', ('servers_that_gain*',)),
+]
