@@ -77,15 +77,12 @@ extern const struct lw__mode lw__mode_table[]; /* by enum lw_mode */
  * thousand, so that the fields are ordered by size and `text` follows without a gap. */
 struct lw__name {
     struct lw__name *next;    /* in its bucket */
-    struct lw__route *route;  /* which node serves its slot */
-    struct lw__node *node;    /* name.c: that node */
+    struct lw__node *node;    /* name.c: the one that serves its slot */
     struct lw__claim *claims; /* claim.c: of one client, in order of creation */
     uint32_t hash;
     uint32_t references; /* claims and handles */
     uint16_t slot;       /* of a cluster; 0 without a cluster */
-    /* name.c, renewal.c, renew_call.c: a script of several keys was refused because the
-     * slot is migrating. */
-    bool slot_migrating;
+    bool slot_migrating; /* name.c: as lw__name_note_renewal noted last */
     char text[];
 };
 
@@ -274,7 +271,7 @@ struct lw__claim {
         struct {
             /* renewal.c: the renewal in flight that it is part of */
             struct lw__batch *batch;
-            /* handle.c, turns.c: the earliest time at which the token may be
+            /* handle.c: the earliest time at which the token may be
              * removed from Redis. A release before it sends a detach instead. LW__NEVER:
              * the token stays until its lease expires; 0: there is no such time. */
             int64_t stays_until_us;
@@ -343,9 +340,6 @@ void lw__renewal_init(struct lw__holds *holds);
 void lw__renewal_clear(struct lw__holds *holds);
 /* Computes again when the claim's next renewal is due. */
 void lw__renewal_plan(struct lw__claim *claim);
-/* Notes whether a script of several keys was refused because the name's slot is
- * migrating: its claims are then renewed alone. */
-void lw__renewal_note_migrating(struct lw__name *name, bool migrating);
 void lw__renewal_now(struct lw__claim *claim);
 /* Verifies the hold at once because its token was broken. A renewal that is in flight may
  * have been executed before that, so another one follows its reply. */
@@ -529,7 +523,11 @@ struct lw__name *lw__name_find(struct lw__holds *holds, const char *text);
 struct lw__name *lw__name_after(const struct lw__holds *holds,
                                 const struct lw__name *name);
 /* Finds the name's node again. Returns true if it is another one. */
-bool lw__name_remap(struct lw__name *name);
+bool lw__name_remap(const struct lw__holds *holds, struct lw__name *name);
+/* Called when the server has replied to a renewal, with its error or NULL. Returns true,
+ * and notes, if it refused a script of several keys because the name's slot is migrating:
+ * the claims of the name are then renewed alone. */
+bool lw__name_note_renewal(struct lw__name *name, const char *error);
 void lw__name_ref(struct lw__name *name);
 /* `holds` is NULL if the client is gone and only handles use the name. */
 void lw__name_unref(struct lw__holds *holds, struct lw__name *name);

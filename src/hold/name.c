@@ -2,11 +2,12 @@
 /* The names that a client uses, found by their text. A name is freed with its last
  * reference. If memory is short when the table should grow it stays as it is, and finding
  * takes longer. Which names are contended is remembered by their hash, also when they are
- * not in use. Also the checks that every public call begins with. */
+ * not in use. */
 #include "hold/hold.h"
 
 #include "base/hash.h"
 #include "loop/loop.h"
+#include "redis/classify.h"
 #include "redis/route.h"
 
 #include <stdlib.h>
@@ -89,9 +90,9 @@ struct lw__name *lw__name_after(const struct lw__holds *holds,
     return bucket < names->size ? names->slots[bucket] : NULL;
 }
 
-bool lw__name_remap(struct lw__name *name)
+bool lw__name_remap(const struct lw__holds *holds, struct lw__name *name)
 {
-    struct lw__node *node = lw__route_node(name->route, name->slot);
+    struct lw__node *node = lw__route_node(holds->route, name->slot);
     bool moved = name->node != node;
 
     if (moved) {
@@ -99,6 +100,12 @@ bool lw__name_remap(struct lw__name *name)
         name->slot_migrating = false;
     }
     return moved;
+}
+
+bool lw__name_note_renewal(struct lw__name *name, const char *error)
+{
+    name->slot_migrating = error != NULL && lw__classify_moving(error);
+    return name->slot_migrating;
 }
 
 /* ---- references ---- */
@@ -129,7 +136,7 @@ struct lw__name *lw__name_get(struct lw__holds *holds, const char *text)
     if (names->size == 0 || (name = malloc(size)) == NULL) {
         return NULL;
     }
-    *name = (struct lw__name){.route = holds->route, .hash = hash, .references = 1};
+    *name = (struct lw__name){.hash = hash, .references = 1};
     name->node = lw__route_find(holds->route, text, &name->slot);
     memcpy(name->text, text, length + 1);
     LL_PREPEND(*bucket_of(names, hash), name);

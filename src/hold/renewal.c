@@ -148,11 +148,6 @@ void lw__renewal_plan(struct lw__claim *claim)
     plan_at(claim, early_enough(claim, terms.margin_us, at));
 }
 
-void lw__renewal_note_migrating(struct lw__name *name, bool migrating)
-{
-    name->slot_migrating = migrating;
-}
-
 void lw__renewal_now(struct lw__claim *claim)
 {
     if (claim->extras->votes == NULL) {
@@ -304,7 +299,7 @@ static void claim_answered(struct lw__batch *batch, unsigned i, bool renewed)
         return;
     }
     claim->held.batch = NULL;
-    claim->name->slot_migrating = false;
+    (void)lw__name_note_renewal(claim->name, NULL);
     lw__renewal_answered(claim, renewed, sent_us, batch->lease_ms[i]);
 }
 
@@ -339,7 +334,7 @@ static bool split_batch(struct lw__batch *batch, const char *error)
             continue;
         }
         claim->held.batch = NULL;
-        claim->name->slot_migrating = true;
+        (void)lw__name_note_renewal(claim->name, error);
         if (lw__machine_holds(claim->machine.phase)) {
             lw__renewal_now(claim);
         }

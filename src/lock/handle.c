@@ -421,10 +421,17 @@ void lw__handle_limit_hold(struct lw_lock *vote, int64_t until_us)
     lw__extras_own(vote)->hold_until_us = until_us;
 }
 
+void lw__handle_keep_until(struct lw__claim *claim, int64_t until_us)
+{
+    if (until_us > claim->held.stays_until_us) {
+        claim->held.stays_until_us = until_us;
+    }
+}
+
 void lw__handle_keep_at_least(struct lw_lock *lock, uint32_t at_least_ms)
 {
     if (lock->claim != NULL && at_least_ms > 0) {
-        lock->claim->held.stays_until_us = lw__now_us() + (int64_t)at_least_ms * LW__MS;
+        lw__handle_keep_until(lock->claim, lw__now_us() + (int64_t)at_least_ms * LW__MS);
     }
 }
 
@@ -432,8 +439,7 @@ void lw__handle_delivered(struct lw_lock *lock)
 {
     lock->delivered = true;
     lock->granted = false;
-    lock->held.renew_calls = NULL;
-    lock->held.lost_at_us = 0;
+    memset(&lock->held, 0, sizeof(lock->held)); /* valid from now on */
     lw__handle_keep_at_least(lock, lock->extras->at_least_ms);
     if (lock->extras->at_risk != NULL) {
         lw__extras_own(lock)->risk_deadline_us = 0;

@@ -170,10 +170,10 @@ static void copy_options(struct lw_lock *lock, const struct lw_acquire_options *
     lock->queue_limit = lock->once ? 0 : options->max_waiting;
     lock->limited = lock->queue_limit > 0;
     lock->asking.asked_us = lw__now_us();
-    lock->asking.give_up_us = LW__NEVER;
-    if (options->wait_ms > 0 && options->wait_ms < INT64_MAX / LW__MS / 2) {
-        lock->asking.give_up_us = lock->asking.asked_us + options->wait_ms * LW__MS;
-    }
+    lw__handle_limit_try(lock,
+                         options->wait_ms > 0 && options->wait_ms < INT64_MAX / LW__MS / 2
+                             ? lock->asking.asked_us + options->wait_ms * LW__MS
+                             : LW__NEVER);
 }
 
 /* The end of a vote's hold is its claim's, which is set later. */

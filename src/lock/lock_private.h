@@ -135,11 +135,11 @@ struct lw_lock {
     union {
         struct { /* lock.c */
             int64_t asked_us;
-            int64_t give_up_us; /* lock.c, handle.c: LW__NEVER: waits indefinitely */
+            int64_t give_up_us; /* handle.c: LW__NEVER: waits indefinitely */
         } asking;
         struct {
-            struct lw__renew_call *renew_calls; /* renew_call.c, handle.c */
-            /* handle.c: its deadline, once it is lost by the clock, until the rest of the
+            struct lw__renew_call *renew_calls; /* renew_call.c */
+            /* handle.c: its deadline, from a loss by the clock until the rest of the
              * lease is given up; else 0 */
             int64_t lost_at_us;
         } held;
@@ -152,13 +152,11 @@ struct lw_lock {
     struct lw__timer timer;
 
     struct lw__notice notice; /* notify.c */
-
     /* handle.c */
     uint64_t fence;
     uint64_t token_n;   /* of the claim that it holds or held */
     uint32_t window_ms; /* lock.c, handle.c: the claim window of that token; before, the
                            one to request */
-
     uint32_t lease_ms, margin_ms; /* lock.c, ask.c */
     /* lock.c, turns.c: it ends if so many others are queued when it would join; 0: no
      * limit, or it has had its place */
@@ -381,8 +379,10 @@ void lw__handle_end_busy(struct lw_lock *lock, int64_t retry_ms);
 void lw__handle_leave_claim(struct lw_lock *lock);
 /* The same with the reason why the name's node is not up. */
 void lw__handle_unserved(struct lw_lock *lock, int status);
-/* The handle holds, and its grant will be delivered. */
+/* Its grant will be delivered. */
 void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock);
+/* A release of the token before then is a detach. */
+void lw__handle_keep_until(struct lw__claim *claim, int64_t until_us);
 /* Sets the end of a vote's hold: its claim's max_hold_ms. */
 void lw__handle_limit_hold(struct lw_lock *vote, int64_t until_us);
 /* The grant was delivered. */

@@ -65,11 +65,9 @@ static void call_refused(struct lw__renew_call *call, const char *error)
 {
     char why[LW_WHY_SIZE];
 
-    if (!call->command.request.one_key && lw__classify_moving(error)) {
-        lw__renewal_note_migrating(call->lock->name, true);
-        if (send_call(call, true)) {
-            return;
-        }
+    if (!call->command.request.one_key &&
+        lw__name_note_renewal(call->lock->name, error) && send_call(call, true)) {
+        return;
     }
     lw__handle_set_error(call->lock, lw__classify_status(error), lw__explain(error, why));
     lw__notify_renewed(call, lw__classify_status(error));

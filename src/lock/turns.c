@@ -508,9 +508,7 @@ void lw__turns_detach(struct lw_lock *lock, int64_t keep_us)
     if (until == LW__NEVER && lw__claim_stays(claim)) {
         until = claim->machine.deadline_us;
     }
-    if (until > claim->held.stays_until_us) {
-        claim->held.stays_until_us = until;
-    }
+    lw__handle_keep_until(claim, until);
     release(lock, true);
 }
 
@@ -895,9 +893,9 @@ void lw__turns_retry_slot(struct lw_client *client, const struct lw__node *node,
     retry_names(client, node, (int)slot);
 }
 
-static void remap(struct lw__name *name)
+static void remap(struct lw_client *client, struct lw__name *name)
 {
-    if (lw__name_remap(name) &&
+    if (lw__name_remap(&client->holds, name) &&
         lw__node_is_up(name->node)) { /* else this happens when it comes up */
         retry_name(name, true);
     }
@@ -909,7 +907,7 @@ void lw__turns_remap_all(struct lw_client *client)
 
     for (; name != NULL; name = next) {
         lw__name_ref(name);
-        remap(name);
+        remap(client, name);
         next = lw__name_after(&client->holds, name);
         lw__name_unref(&client->holds, name);
     }
