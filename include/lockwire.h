@@ -21,21 +21,15 @@
  *
  * A hold lasts from the grant of a lock to a handle until its release or loss. It has a
  * lease in Redis, which is renewed in the background. The deadline is the moment from
- * which the holder must not rely on the lock, unless it is renewed before. It comes one
- * lease (less 1 % of it and 2 ms) after this client sent the command that granted or
- * renewed the lock. If another client handed over the lock, the deadline comes claim_ms
- * (less the same) after the hand-over, until the first renewal moves it. The hand-over is
- * dated by this client's last answered request: when that was sent, plus the time on the
- * server's clock from its reply to the hand-over. If another handle of this client passed
- * on the lock, the deadline stays. max_hold_ms may end the hold earlier. From the
- * deadline on lw_lock_remaining_ms is 0.
+ * which the holder must not rely on the lock: one lease, less 1 % of it and 2 ms, after
+ * this client sent the command that granted or last renewed the lock. (lockwire(7),
+ * GUARANTEES: a lock that was handed over.) max_hold_ms may end the hold earlier.
  *
  * The link is the connection for commands; a second connection receives messages. A
  * fencing token is a number that is larger for each new holder of a name. A lock token is
  * the text that Redis stores for a request or a hold. A key or lock is foreign if Redis
  * does not store it as the requested mode does, for example a hash that another library
- * wrote. (LW_MUTEX uses plain strings, so a plain string of another library is a mutex.)
- * A keep is a lock that is held whenever possible: lw_keep_new.
+ * wrote. (A plain string of another library is a mutex.)
  *
  * THE CALLBACK RULES
  *
@@ -74,16 +68,11 @@
  *     running until the client is closed or freed. Free the client before its event_base.
  *     In a forked child (also after daemon(3)) a client made before the fork is inert: it
  *     does no I/O and makes no callbacks, except that it calls `log` once if the child's
- *     event loop runs. The library then also removes the client's events from the loop,
- *     and closes the child's copies of the client's descriptors. lw_lock_state returns
- *     LW_DONE. Functions that can fail return LW_ECLOSED, except lw_client_stats, which
- *     still works. errbuf, lw_lock_errstr and the reason of lw_client_is_up are "the
- *     client was created before fork, and belongs to the parent process". The parent is
- *     not affected, except that it may have to repeat a query to a name server
- *     (lockwire(7), LIMITATIONS). The child need not free anything. A child that runs the
- *     event_base calls event_reinit first, as libevent requires. It should not free a
- *     client between event_reinit and the first run of the loop: the kernel would watch
- *     the client's sockets until the parent has closed them.
+ *     event loop runs. lw_lock_state returns LW_DONE. Functions that can fail return
+ *     LW_ECLOSED, except lw_client_stats, which still works. The child need not free
+ *     anything. A child that runs the event_base calls event_reinit first, as libevent
+ *     requires, and frees no client between event_reinit and the first run of the loop.
+ *     lockwire(7), GUARANTEES, has the details.
  *
  * WHAT A CALL ON A HANDLE DOES IN EACH STATE (its result, then its callback's status)
  *
@@ -110,11 +99,10 @@
  * WHAT A RESULT MEANS, in every call
  *
  *   not now   LW_ECONN: no server can do it at the moment. There is no connection, or the
- *             server is in one of the states that it reports as LOADING, BUSY, OOM,
- *             MISCONF, NOREPLICAS, READONLY, MASTERDOWN, CLUSTERDOWN, TRYAGAIN or ASK; or
- *             it has too many clients, is in protected mode (DENIED), has a wrong clock,
- *             or grants no locks because of guard_ms. Requests that wait, the client's
- *             own renewals and releases are retried while there is time.
+ *             server is loading, busy, out of memory, a replica, without enough replicas,
+ *             has a wrong clock, or grants no locks because of guard_ms. Requests that
+ *             wait, the client's own renewals and releases are retried while there is
+ *             time.
  *   never     LW_EREDIS: the server refuses (a permission, a password, a certificate), or
  *             has replied with any other error. Only connections are retried.
  *   unknown   LW_EUNKNOWN: a command was sent and has no reply, so that it may have been
@@ -181,9 +169,8 @@ enum lw_error {
         LW_ERROR_FORCE_INT_ = 0x7fffffff
 };
 
-/* Makes an enum as wide as int in every program, also with -fshort-enums. In enum
- * lw_error the enumerator LW_ERROR_FORCE_INT_ does this. In the other enums a further
- * enumerator would need a case in every switch, so an attribute does it. */
+/* Makes an enum as wide as int, also with -fshort-enums. In enum lw_error
+ * LW_ERROR_FORCE_INT_ does this; in the others it would need a case in every switch. */
 #if defined(__GNUC__)
 #define LW_INT_WIDE __attribute__((mode(SI)))
 #else
@@ -214,53 +201,20 @@ struct lw_client_options; /* below */
  *   rediss://, rediss-sentinel://, rediss-cluster://, rediss-quorum://   (with TLS)
  *   valkey://, valkeys://, valkey-sentinel:// ...      (the same as with redis)
  *
- * guard=TIME is guard_ms as a text: 15s to 10m with a unit (ms, s, m, h; without one
- * seconds), or none for LW_GUARD_NONE. All programs that use a URL then agree. A
- * cluster takes only none, a quorum only a time. If guard_ms is not 0 as well, both must
- * be the same; else lw_client_new returns LW_EINVAL.
+ * guard=TIME is guard_ms as a text, 15s to 10m, or none for LW_GUARD_NONE, so that all
+ * programs that use a URL agree. If guard_ms is not 0 as well, both must be the same.
  *
  * redis-sentinel:// lists 1 to 16 sentinels (default port 26379): list all. The client
- * follows the master that they report for this service, if that server also reports
- * itself as master. It discovers further sentinels through the listed ones, and asks them
- * as well, but follows a new master only if a listed sentinel names it
- * (lockwire-sentinel(7)). If only discovered ones name it, `why` of the link callback
- * says so. When the sentinels report another master, both connections move there at once,
- * every hold is verified, and every waiter requests again with its old place. A hold that
- * the new master does not know is lost with LW_ENOTHELD when it is verified. Until then,
- * at most until its deadline, there may be two holders. There may also be two holders
- * while two servers both report that they are master. Fencing tokens distinguish such
- * holders, and still grow unless the new master's clock is behind the old one's. If the
- * link is up when the client changes its master, it goes down, and `why` of the link
- * callback names the old and the new master. While there is no master, `why` has what
- * each sentinel answered, cut so that all of them fit; the log has the whole answers.
- * While no sentinel answers, both connections to the master stay.
+ * follows the master that they report for this service: lockwire-sentinel(7).
  *
- * redis-cluster:// lists 1 to 16 nodes (default port 6379) of a cluster. Each name is
- * stored at the master that has its slot, and each slot has a fence counter. The client
+ * redis-cluster:// lists 1 to 16 nodes (default port 6379) of a cluster. The client
  * connects to a master when a name first needs it. The link is up while the slot map is
- * known and gives at least one slot to a master. It goes down if all slots lose their
- * masters, or if no master is connected and no node reports the map. It stays up while a
- * single node is down: handles of names at that node have the reason in lw_lock_errstr,
- * and end with LW_ECONN if wait_ms is 0. While a slot moves to another node, its locks
- * are renewed and released, and mutexes are acquired in no order; waiters keep their
- * places, and poll. After a failover the same guarantees apply as with Sentinel.
- * Databases other than 0 need Valkey 9 with cluster-databases; a node without
- * them refuses SELECT, and counts as down. LW_REDISSON returns LW_EINVAL. Waiters are
- * served by hand-over if the servers have sharded channels (Redis 7, Valkey) and this
- * account may use them; otherwise they poll.
+ * known and gives at least one slot to a master: lockwire-cluster(7).
  *
  * redis-quorum:// lists 3, 5 or 7 independent masters (default port 6379), each with the
  * same user, password and database. A mutex is held while a majority of them grants it.
- * The client connects to each of them, with two connections. The link is up while a
- * majority is connected. Holders and waiters do not notice that a minority is down, slow
- * or restarted. The guard is always on, with guard_ms 45000 by default. A server that has
- * replicas, that is a cluster's node, or that is the same as another one of the list,
- * counts as down; the log has the reason of each server, and so have `why` and
- * lw_lock_errstr if no majority is left. Only LW_MUTEX is supported, without max_waiting
- * and at_least_ms, and neither lw_acquire_all, lw_detach and lw_adopt nor lw_inspect,
- * lw_break and lw_list: they return LW_EINVAL. A fencing token is always drawn.
- * lw_lock_owner is a text of this client that no server stores. lw_stats counts the
- * commands and renewals of all servers. lockwire-quorum(7) has the guarantees.
+ * The link is up while a majority is connected. lockwire-quorum(7) has the guarantees,
+ * and which functions and options are LW_EINVAL.
  *
  * Returns 0, LW_EINVAL (the URL or an option is invalid: errbuf says which) or LW_ENOMEM.
  */
@@ -295,13 +249,14 @@ typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
  *   LW_ETIMEOUT   wait_ms has passed; lw_lock_errstr is "" if the lock was busy until
  *                 then
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
- *   LW_ECONN      wait_ms is 0, and there is no connection (lw_lock_error is LW_EREDIS if
- *                 the server refuses it), no reply, or no server that can grant the lock
- *                 now (memory, too few replicas, a slot without a master, guard_ms ...);
- * see lw_lock_errstr. With another wait_ms this is waited out. LW_EREDIS     the server
- * refuses (permissions); see lw_lock_errstr LW_ENOMEM, LW_ECLOSED The caller owns *ret,
- * and frees it with lw_lock_free. Neither `done` nor `ret` may be NULL. Returns 0,
- * LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
+ *   LW_ECONN      wait_ms is 0, and no server can grant the lock now (no connection, no
+ *                 reply, memory, too few replicas, guard_ms ...): see lw_lock_errstr.
+ *                 With another wait_ms this is waited out
+ *   LW_EREDIS     the server refuses (permissions): see lw_lock_errstr
+ *   LW_ENOMEM, LW_ECLOSED
+ * If the server refuses the connection, LW_ECONN is the status too, and lw_lock_error is
+ * LW_EREDIS. The caller owns *ret, and frees it with lw_lock_free. Neither `done` nor
+ * `ret` may be NULL. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_acquire(struct lw_client *client, const char *name,
                          const struct lw_acquire_options *options, lw_lock_cb *done,
@@ -330,9 +285,9 @@ LW_PUBLIC void lw_lock_free(struct lw_lock *lock);
  * present lease. A shorter lease takes effect locally at once. If at_risk_ms is more than
  * half of it, the warning comes when half of it is left. A renewal never extends the hold
  * beyond max_hold_ms. Several renewals may be pending, each with its `done` (may be
- * NULL). A call is sent once: it ends with LW_ECONN also if there is no reply, or if the
- * server refuses the connection. After LW_ECONN or LW_EREDIS the lock is still held until
- * its deadline. Returns 0, LW_EINVAL, LW_ENOMEM or the value in the table of states.
+ * NULL). Each is sent once: without a reply it ends with LW_ECONN. After LW_ECONN or
+ * LW_EREDIS the lock is still held until its deadline. Returns 0, LW_EINVAL, LW_ENOMEM or
+ * the value in the table of states.
  */
 LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
                        void *arg);
@@ -347,33 +302,10 @@ enum lw_mode {
 } LW_INT_WIDE;
 
 /*
- * A lock in LW_REDISSON is the same lock as Redisson's RLock of the same name, at one
- * server or at the master that sentinels report, not in a cluster. A Java service and
- * this client exclude each other, and wake each other by Redisson's channel. A thread in
- * Redisson may hold it several times; here it is not re-entrant, and each handle holds
- * alone. Redisson's format has no fencing token (lw_lock_fence is 0) and no queue.
- * lw_inspect and lw_break treat the lock as foreign.
- *
- * Only the first waiter of a client sends requests; the others follow in order of
- * arrival. While a handle of the client waits, requests with wait_ms 0 end with LW_EBUSY.
- * There is no order between clients. After a release that woke other clients, this client
- * leaves the lock to them: it sends new requests about 10 ms later, also those with
- * wait_ms 0. A client that may not subscribe polls, at least every 3 s and when the
- * holder's lease expires. So does a client whose redis:// URL leads to a node of a
- * cluster, where Redisson uses other channels.
- *
- * A fenced lock of Redisson's and our lock of the same name exclude and wake each other.
- * Its spin lock and its fair lock exclude our lock and are excluded, but neither side
- * wakes the other. Redisson grants its read-write lock even while we, or one of its own
- * RLocks, hold the name. Unlocking its read lock deletes our hold; unlocking its write
- * lock turns our hold into a read lock. Give a read-write lock another name.
- *
- * For LW_EXCLUSIVE and LW_SHARED all of Redisson's locks of the same name are foreign,
- * including its read-write lock. Neither side is granted the lock while the other holds
- * it, even if both only read. Neither changes what the other wrote, except that
- * forceUnlock of its RLock deletes our lock. Neither notifies the other on release: this
- * client polls, and Redisson retries after the remaining lease that Redis returned to it.
- *
+ * A lock in LW_REDISSON is the same lock as Redisson's RLock of the same name, not in a
+ * cluster. It has no fencing token (lw_lock_fence is 0) and no queue, and is not
+ * re-entrant here. lw_inspect and lw_break treat the lock as foreign.
+ * lockwire-redisson(7) has its rules, and those of Redisson's other locks.
  */
 /* == lw_lock_state(3): the state of a handle, without I/O == */
 enum lw_state {
@@ -386,12 +318,10 @@ enum lw_state {
 
 /* == lw_acquire(3) == */
 /* The early warning for a held lock. `at_risk` is 1 if no more than at_risk_ms of the
- * lease are left: renewals fail or are not answered or, with LW_NO_RENEW, lw_renew was
- * not called. It is 0 if a renewal has ended the risk. Calls with 1 and with 0 alternate,
- * 1 first. A warning that no longer applies when it would be delivered is dropped. No
- * call follows `lost`, lw_release, lw_detach, lw_client_close or lw_lock_free. If the
- * event loop stalled until the lock was lost, only `lost` is called. The lock stays held
- * until `lost`, and lw_renew may be tried. `remaining_ms` is the present
+ * lease are left, because renewals fail or, with LW_NO_RENEW, lw_renew was not called; it
+ * is 0 if a renewal has ended the risk. Calls with 1 and with 0 alternate, 1 first. The
+ * lock stays held until `lost`, and lw_renew may be tried. If the event loop stalled
+ * until the lock was lost, only `lost` is called. `remaining_ms` is the present
  * lw_lock_remaining_ms; `arg` is that of `lost`. */
 typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
                         void *arg);
@@ -400,13 +330,11 @@ typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
 typedef void lw_keep_cb(struct lw_keep *keep, int status, void *arg);
 /* == lw_client_new(3) == */
 /* The link came up (`up` is 1) or went down (0); `why` is the reason, or "". Called at
- * each change and, while the link is down, at each failed attempt (in a cluster only
- * until a slot map is known). A server that cannot serve locks (a replica, one that is
- * loading) counts as down. */
+ * each change and, while the link is down, at each failed attempt. A server that cannot
+ * serve locks (a replica, one that is loading) counts as down. */
 typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
 /* The credentials for one AUTH. The struct is the library's, all zeros except for `size`.
- * The arrays keep their sizes in later versions. A server accepts no string longer than
- * 16384 bytes on a connection that has not authenticated. */
+ * The arrays keep their sizes in later versions. */
 struct lw_credentials {
     size_t size;         /* of this struct in the library in use; later versions append */
     char username[1024]; /* "": the user is "default" */
@@ -415,32 +343,27 @@ struct lw_credentials {
 /*
  * Fills in the present credentials. Called before each AUTH of each of the client's
  * connections, also while it closes. Rule 4 applies: a client that is freed here does not
- * log in. Must not block: fetch an access token beforehand, and supply it from memory.
- * Returns 0, or an lw_error if there are no credentials. An error, an empty password and
- * a string without a NUL make the attempt fail. `log` gets the reason, and so does `link`
- * if the connection is the link. The connection backs off, and the next attempt calls
- * this function again.
+ * log in. Must not block: fetch an access token beforehand. Returns 0, or an lw_error if
+ * there are no credentials. An error, an empty password and a string without a NUL make
+ * the attempt fail: `log` gets the reason, so does `link` if the connection is the link,
+ * and the next attempt calls this function again.
  *
- * The credentials are copied when the function returns, sent once, and wiped from the
- * library's memory (`ret`, the command, the output buffer), but not from the kernel's
- * socket buffers or the caller's own memory. A connection that is up does not
- * authenticate again; if the server ends it when an access token expires, the client
- * reconnects and calls again.
+ * The credentials are sent once, and wiped from the library's memory. A connection that
+ * is up does not authenticate again; if the server ends it when an access token expires,
+ * the client reconnects and calls again.
  */
 typedef int lw_credentials_cb(struct lw_client *client, struct lw_credentials *ret,
                               void *arg);
 /* A message for the operator, never with a password. `level` is one of syslog's, LOG_ERR
- * (3) to LOG_DEBUG (7). May be called inside an API call. libevent's own messages, such
- * as those about name servers, do not come here: libevent has one function for the whole
- * process, and the host sets it (event_set_log_callback). */
+ * (3) to LOG_DEBUG (7). May be called inside an API call. libevent's own messages do not
+ * come here: event_set_log_callback gets them. */
 typedef void lw_log_cb(int level, const char *message, void *arg);
 
 /*
  * Options of a client. Start from LW_CLIENT_OPTIONS_INIT. A field that is 0 or NULL has
- * its default. If a comment begins with a number, this is the default; the range may
- * follow in parentheses. Strings are copied. A struct smaller than this header's is
- * accepted (absent fields have their defaults), and so is a larger one if its tail is
- * zero; otherwise the call returns LW_EINVAL.
+ * its default. A comment that begins with a number begins with the default; the range may
+ * follow in parentheses. Strings are copied. A smaller struct than this header's is
+ * accepted, and so is a larger one if its tail is zero.
  */
 struct lw_client_options {
     size_t size;
@@ -451,13 +374,12 @@ struct lw_client_options {
     int db;
     /* For CLIENT SETNAME: 1 to 128 printable bytes without spaces. Default "lockwire". */
     const char *client_name;
-    /* 5000: name resolution, connecting and AUTH together. With Sentinel this includes
-     * the queries to the sentinels, which may take up to half of it. */
+    /* 5000: name resolution, the queries to sentinels, connecting and AUTH together. */
     uint32_t connect_timeout_ms;
     /* 5000: if a command is unanswered for so long, the client reconnects. */
     uint32_t request_timeout_ms;
     /* 50 and 5000: the delay before a reconnection doubles from the minimum to the
-     * maximum. Each delay is random, from half of that to all of it. */
+     * maximum, less up to half of it at random. */
     uint32_t backoff_min_ms, backoff_max_ms;
     /* 5000: how long lw_client_close may take. */
     uint32_t close_timeout_ms;
@@ -475,17 +397,13 @@ struct lw_client_options {
     int log_level;
     /* For `link`, `log` and `credentials`. */
     void *arg;
-    /* Gets the reason, with the field or argument that is wrong, if lw_client_new,
-     * lw_acquire, lw_adopt, lw_detach, lw_keep_new, lw_acquire_all, lw_inspect, lw_list
-     * or lw_break fails. Must live as long as the client. */
+    /* Gets the reason, with the field or argument that is wrong, if a function fails
+     * whose comment refers to errbuf. Must live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
-    /* The tls_ options are for URLs that begin with rediss only.
-     * The files are PEM. lw_client_new reads them, and blocks for that. Each connection
-     * rereads them (tls_ca only if it has changed), so that they can be replaced at any
-     * time. If a file is unusable when it is reread, the attempt fails and `link` reports
-     * it. The server's certificate is always verified, and so is its name: a
-     * subjectAltName of the certificate; its common name is ignored.
+    /* The tls_ options are for URLs that begin with rediss only: lockwire(7), TLS. The
+     * files are PEM. lw_client_new reads them, and blocks for that; each connection
+     * rereads them.
      *
      * tls_ca has the trusted certificates: a file, or a directory with OpenSSL's hashes.
      * Default: the system's. */
@@ -493,78 +411,46 @@ struct lw_client_options {
     /* The client's certificate, with its chain, and its key, without a passphrase: both,
      * or neither (the default). */
     const char *tls_cert, *tls_key;
-    /* The name to verify in the server's certificate; unless it is an address, it is also
-     * sent to the server (SNI). Default: the host in the URL, or the host that a sentinel
-     * or a node reports (an address, unless they announce names). With rediss-sentinel://
-     * and rediss-cluster:// a name that is given here applies to all sentinels, servers
-     * and nodes. */
+    /* The name to verify in the server's certificate, for all servers, sentinels and
+     * nodes. Unless it is an address it is also sent to the server (SNI). Default: the
+     * host in the URL, or the host that a sentinel or a node reports. */
     const char *tls_server_name;
     /* Called for the user name and the password. If one of them is given as well, here or
      * in the URL, lw_client_new returns LW_EINVAL. */
     lw_credentials_cb *credentials;
     /* The credentials for the sentinels themselves, with redis-sentinel:// and
      * rediss-sentinel:// only. A user name needs the password. Default: none; the user
-     * name and password above, and `credentials`, are for the servers. A sentinel that
-     * the URL does not list is sent the password only after it has proved its id, unless
-     * it requires the password first (lockwire-sentinel(7) describes the risk). */
+     * name and password above, and `credentials`, are for the servers. */
     const char *sentinel_username, *sentinel_password;
     /* libevent's priority of all the client's events, and so of its callbacks. The
      * default 0 is the most urgent. The largest is one less than the number of priorities
-     * of `base`, which is 1 unless event_base_priority_init was called before
-     * lw_client_new. With a priority above 0 nothing is renewed, granted or reported as
-     * lost while more urgent events are always ready. libevent itself looks up host
-     * names, with the middle priority of `base`. */
+     * of `base`. With one above 0 nothing is renewed or reported as lost while more
+     * urgent events are always ready. */
     int priority;
-    /* 15000 to 600000, the same in all clients of the server: after the server was
-     * restarted, promoted from a replica, or exchanged for another one at its address,
-     * this client is granted no locks there for so long, because the server may have lost
-     * writes that granted some. Then two owners never both rely on a lock, even if such
-     * writes were lost (lockwire-guard(7) has the conditions). A server that has no
-     * record of the guard counts as one of these, so the first client of all waits as
-     * well. Holders release as always, and renew as well. But a lease that would end
-     * within 12000 ms of a failover is not extended, because the old master may still
-     * grant the lock to another client then: the hold is lost at its deadline, and until
-     * then lw_renew fails with LW_ECONN. No lease may be longer than guard_ms minus the
-     * larger of 12000 and twice request_timeout_ms; 45000 fits the default lease, and is
-     * the default for a quorum. Not for a cluster, nor for LW_REDISSON. While no locks
-     * are granted, lw_acquire with wait_ms 0 fails with LW_ECONN, and a longer wait goes
-     * on. If the account may not execute the guard's script, or if other clients of the
-     * server use another guard_ms, every lw_acquire fails with LW_EREDIS, whatever its
-     * wait_ms.
+    /* 0 or 15000 to 600000, the same in all clients of the server: after the server was
+     * restarted, promoted or exchanged, and at the first use of a guard there, no locks
+     * are granted for so long. Then two owners never both rely on a lock, even if the
+     * server lost writes. No lease may be longer than guard_ms minus the larger of 12000
+     * and twice request_timeout_ms; 45000 fits the default lease, and is the default for
+     * a quorum. Not for a cluster, nor for LW_REDISSON. While no locks are granted,
+     * lw_acquire with wait_ms 0 fails with LW_ECONN; if other clients use another
+     * guard_ms, with LW_EREDIS. lockwire-guard(7) has the conditions and the price.
      *
-     * 0: no guard. If other clients of the server use one, every lw_acquire fails with
-     * LW_EREDIS: after a loss they could be granted a lock that this client holds.
-     * LW_GUARD_NONE: no guard, whatever other clients use. With a quorum, which always
-     * has a guard, it is LW_EINVAL. */
+     * 0: no guard, refused if other clients use one. LW_GUARD_NONE: no guard, whatever
+     * other clients use; LW_EINVAL with a quorum. */
     uint32_t guard_ms;
     /* Where to connect in place of the addresses that sentinels and cluster nodes
-     * announce, if this process reaches the servers elsewhere (containers, NAT, tunnels).
-     * Pairs, separated by commas, without blanks: HOST:PORT=HOST:PORT, or HOST=HOST for
-     * all ports of a host, which stay the same. The left side is an announced address or
-     * name, compared without regard to case (IPv6 addresses by value), the right side an
-     * address or a name that this process resolves. IPv6 addresses are in brackets.
-     * Example:
+     * announce: pairs, separated by commas, without blanks: HOST:PORT=HOST:PORT, or
+     * HOST=HOST for all ports of a host. At most 1024. Not with a single server or a
+     * quorum. lockwire(7), ADDRESS MAP, has the rules. Example:
      *
-     *     "10.0.0.1:6379=127.0.0.1:7001,[fd00::3]=redis-3"
-     *
-     * A pair with ports precedes one for the whole host. The map applies to masters that
-     * sentinels report, to sentinels that the URL does not list, to the nodes in the slot
-     * map of a cluster, and to redirects; not to the hosts that the URL lists. An address
-     * is replaced once: a right side that is also a left side, a left side that occurs
-     * twice, and a pair with only one port are LW_EINVAL. So is a map with the URL of a
-     * single server or of a quorum. At most 1024 pairs.
-     *
-     * A server is still identified by the address that is announced: lw_client_master
-     * returns it, and logs and `server` of lw_inspection have both. With TLS the name to
-     * verify is the announced host, not the right side, unless tls_server_name is set. */
+     *     "10.0.0.1:6379=127.0.0.1:7001,[fd00::3]=redis-3" */
     const char *address_map;
-    /* The user, for those who inspect a lock that has a note, was detached or was
-     * adopted: 1 to 128 printable bytes without spaces. Default: the number of the
-     * effective user. (The library does not look up its name, which may block.) */
+    /* The user, for those who inspect a lock: 1 to 128 printable bytes without spaces.
+     * Default: the number of the effective user. */
     const char *user;
     /* If it is not 0, neither this client's name, host and process nor the user are
-     * stored in Redis. (Notes are; and each server knows the names and addresses of its
-     * connections.) */
+     * stored in Redis. Notes are. */
     uint32_t no_identity;
 };
 #define LW_GUARD_NONE UINT32_MAX
@@ -590,15 +476,13 @@ struct lw_acquire_options {
      * a job never finishes. */
     int64_t max_hold_ms;
     /* How long before the deadline `lost` is called: the time that you need to stop
-     * working. The default 0 leaves no time: `lost` is called at the deadline, late by
-     * the latency of the event loop. Must be less than half of the lease, and less than
-     * max_hold_ms. */
+     * working. The default 0 leaves none. Must be less than half of the lease, and less
+     * than max_hold_ms. */
     uint32_t margin_ms;
     /* For LW_EXCLUSIVE and LW_SHARED: the owner, which may acquire the lock again while
      * it holds it. 1 to 128 printable bytes without spaces. Default: this handle alone.
-     * All processes with the same string are the same owner. So a process that restarts
-     * with it gets the lock while its own old hold lasts, with the same fencing token.
-     * Make the string unique, and make sure that the old process is gone. */
+     * All processes with the same string are the same owner, and do not exclude each
+     * other. */
     const char *owner;
     /* LW_SHARED: the request is granted only while fewer owners than this number hold the
      * lock. 0: no limit. All users of a name should pass the same number. */
@@ -607,48 +491,28 @@ struct lw_acquire_options {
     lw_lock_cb *lost;
     /* How much of the lease is left when `at_risk` is called. Requires `at_risk`. Must be
      * more than margin_ms, and less than half of the lease. Default: a third of the lease
-     * (a renewal is due when two thirds are left). If margin_ms is not below a third, the
-     * default is the middle between margin_ms and half of the lease.
-     *
-     * Let T be the time that was left when the grant was delivered, or when the deadline
-     * last moved if that was later. The warning comes when half of T is left, at the
-     * earliest. Some holds begin with little time: a hand-over starts with claim_ms, and
-     * a hold that another handle of this client passed on has the rest of a lease. Such
-     * holds, and leases that lw_renew has shortened, are therefore renewed without a
-     * warning. No warning is given if max_hold_ms ends the hold before the lease does. */
+     * or, if margin_ms is not below that, the middle between margin_ms and half of the
+     * lease. A hold that begins with little time is warned of later: lockwire(7), HOW IT
+     * WORKS. */
     uint32_t at_risk_ms;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_risk_cb *at_risk;
     /* 0: no limit. Else (up to 2^31 - 1) the request ends with LW_EBUSY at once if so
-     * many others already wait; with 1 it waits only if no other does. The server counts
-     * the places in the queue when it would add this one. In LW_EXCLUSIVE and LW_SHARED
-     * both readers and writers count. Handles of this client count one by one. Handles of
-     * another client that share a place (local_turns) count as one; a handle with
-     * max_waiting never shares one. A dead waiter counts until its turn comes, or until
-     * the queue expires. A waiter without a place does not count, because its
-     * subscription is not up yet, or never will be: it sends its limit with each request,
-     * and may end with LW_EBUSY later. A handle that has had a place is not refused any
-     * more, even if its connection or the queue is lost. An owner that already holds the
-     * lock waits ahead of all others, without a limit. LW_REDISSON has no queue, and so
-     * no limit (LW_EINVAL); nor has a quorum. With wait_ms 0 the field has no effect.
-     * While a cluster moves the name's slot, waiters are not counted. */
+     * many others already wait; with 1 it waits only if no other does. A dead waiter
+     * counts until its turn comes. With wait_ms 0 the field has no effect. Not with
+     * LW_REDISSON or a quorum (LW_EINVAL). lockwire(7), HOW IT WORKS, says who counts. */
     uint32_t max_waiting;
     /* How long the lock stays held, at least, from the grant on, so that a job that ends
-     * at once does not run again elsewhere. If the hold ends before that time, by
-     * lw_release, lw_lock_free, lw_keep_free, lw_client_close or a loss, its token is
-     * detached for the rest (lw_detach), and lw_release completes with LW_OK. Until then
-     * handles of the same client wait as well. The lease ends earlier if this process
-     * dies. At most 2^31 - 1, max_hold_ms (if that is not 0), and the longest lease that
-     * guard_ms allows. Not with LW_REDISSON or a quorum. 0: no minimum. */
+     * at once does not run again elsewhere. If the hold ends earlier, in whatever way,
+     * its token is detached for the rest (lw_detach), and lw_release completes with
+     * LW_OK. At most 2^31 - 1, max_hold_ms
+     * (if that is not 0), and the longest lease that guard_ms allows. Not with
+     * LW_REDISSON or a quorum. 0: no minimum. */
     uint32_t at_least_ms;
     /* A text for those who inspect the lock: at most 100 bytes of UTF-8 without control
      * characters. It is copied. lw_inspect shows it with the time of the grant and the
-     * user, for as long as the hold lasts, detached or not. NULL: a lock that is held is
-     * shown without these three; one that was detached or adopted, without a note. With a
-     * note ("" too) one more command follows each grant and each renewal, the handle
-     * shares no token with others (local_turns), and a mutex is never released by the
-     * cheapest command. It may be lost while a cluster moves the name's slot, until the
-     * next renewal. Not with LW_REDISSON. */
+     * user, for as long as the hold lasts, detached or not. lockwire(7), INSPECTING
+     * LOCKS, has its price. Not with LW_REDISSON. */
     const char *note;
 };
 #define LW_ACQUIRE_OPTIONS_INIT                                                          \
@@ -661,7 +525,7 @@ enum lw_acquire_flags {
     /* Do not renew: the hold ends with its lease unless lw_renew is called. */
     LW_NO_RENEW = 1,
     /* Save the INCR for the fencing token of a free mutex. lw_lock_fence may then be 0.
-     * (A hand-over, LW_EXCLUSIVE and LW_SHARED draw one all the same.) */
+     */
     LW_NO_FENCE = 2
 } LW_INT_WIDE;
 
@@ -688,8 +552,8 @@ struct lw_stats {
     uint64_t resent;        /* commands sent again after an unknown outcome */
     uint64_t reconnects;    /* connections made after the first */
     uint64_t wait_us;       /* total waiting time of the granted acquisitions, in us */
-    /* The waiting times of wait_us, not cumulative: bucket 0 counts those of up to 1 ms,
-     * bucket i those of more than 2^(i-1) and up to 2^i ms, the last one all longer ones.
+    /* The waiting times of wait_us, not cumulative: bucket i counts those of up to 2^i
+     * ms, the last one all longer ones.
      */
     uint64_t wait_histogram[LW_WAIT_BUCKETS];
     uint64_t failovers; /* how often sentinels named another master than before */
@@ -697,22 +561,17 @@ struct lw_stats {
     uint64_t refreshes; /* requests for a cluster's slot map */
     uint64_t link_up;   /* 1 while the link is up, as for the link callback; else 0 */
     /* 1 while the subscription to messages is up, in a cluster at every node where a
-     * handle waits. Else 0: waiters (in a cluster those at a node without a subscription)
-     * poll and have no place in the queue, and may starve while other clients queue. The
-     * log has the reason. */
+     * handle waits. Else 0: waiters poll and have no place in the queue, and may starve.
+     */
     uint64_t subscription_up;
     uint64_t guarded; /* requests that were not sent because of a guard */
-    /* For how long the server grants this client no locks because of a guard, in ms; 0 if
-     * it does, or without a connection; 1 if the reason is another one than time, which
-     * is logged. If guard_ms is 0, and other clients use a guard: for how long it grants
-     * them none, in ms, or 1. */
+    /* For how long the server grants no locks because of a guard, in ms; 0 if it does, or
+     * without a connection; 1 if the reason is another one than time, which is logged. */
     uint64_t guard_left_ms;
-    /* Guard time that clients of the server use, in ms, by its record, which is read at
-     * each connection and heartbeat; 0 without a record or a connection, and with
-     * LW_GUARD_NONE. With a quorum, the longest of its servers. */
+    /* Guard time that clients of the server use, in ms; 0 without a record or a
+     * connection, and with LW_GUARD_NONE. With a quorum, the longest of its servers. */
     uint64_t server_guard_ms;
-    /* Of `waiting`: handles that wait without a limit (wait_ms -1), as a keep's do. They
-     * may wait for days while all is well: the others are late. */
+    /* Of `waiting`: handles that wait without a limit (wait_ms -1), as a keep's do. */
     uint64_t standby;
 };
 #define LW_STATS_INIT                                                                    \
@@ -727,9 +586,8 @@ struct lw_master {
     char service[129]; /* as in the URL */
     char host[254];    /* a name or an address, as reported by the sentinels */
     uint16_t port;
-    /* For how long it has been the master, in ms, as reported by the sentinel whose
-     * answer led here; -1 if unknown. A sentinel counts from the failover, or from its
-     * own start. */
+    /* For how long it has been the master, in ms, as the sentinel reports that led here;
+     * -1 if unknown. */
     int64_t for_ms;
 };
 #define LW_MASTER_INIT                                                                   \
@@ -740,21 +598,16 @@ struct lw_master {
 /* == lw_client_new(3) == */
 /* Returns 1 if the link is up (see lw_client_new), else 0, as in a forked child (rule 8).
  * A change is visible here before the link callback is called. If `why` is not NULL, sets
- * `*why` to the reason that the link callback got last, or, if calls are pending, will
- * get in the last of them. It is "" before the first attempt has ended, and the text of
- * LW_ECLOSED when closing is finished. */
+ * `*why` to the reason that the link callback got last or will get in a pending call; ""
+ * before the first attempt has ended. */
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
 /* Returns the class of that `why`, for a program that has to decide what to do:
  *   LW_OK        the link is up, or the first attempt has not ended
- *   LW_ECONN     no server can be reached, or it cannot serve locks now (loading, a
- *                replica, a cluster without a slot map, a TLS certificate that is not
- *                valid yet); the client tries again
- *   LW_EREDIS    the server rejects this account, its password or this database, or one
- *                side rejects the other's TLS certificate, protocol version or cipher
- *                suites; the client tries again
- *   LW_ESYSTEM   this process or the system can open no more files or sockets
- *   LW_ENOMEM    memory is short
- *   LW_ECLOSED   closing is finished, or this is a forked child */
+ *   LW_ECONN     no server can be reached, or it cannot serve locks now; the client tries
+ * again LW_EREDIS    the server rejects this account, its password or this database, or
+ * one side rejects the other's TLS; the client tries again LW_ESYSTEM   this process or
+ * the system can open no more files or sockets LW_ENOMEM    memory is short LW_ECLOSED
+ * closing is finished, or this is a forked child */
 LW_PUBLIC int lw_client_error(const struct lw_client *client);
 /* == lw_client_stats(3) == */
 /* Fills `ret`, whose size field must be set (LW_STATS_INIT). Returns 0, or LW_EINVAL if
@@ -762,22 +615,15 @@ LW_PUBLIC int lw_client_error(const struct lw_client *client);
 LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *ret);
 /*
  * Writes the statistics of `count` clients as one text for Prometheus (text format
- * 0.0.4): lockwire_held, lockwire_granted_total, ...,
- * lockwire_lost_total{reason="deadline"}, "taken" and "max_hold", and the histogram
- * lockwire_wait_seconds, each with HELP and TYPE. labels[i] distinguishes the client of
- * stats[i] from the others, as client="a" or client="a",zone="b". Names consist of
- * letters, digits and _; values are printable UTF-8 in which \\, \" and \n are escapes.
- * A single client needs no labels: labels[0] may be "" or NULL, or `labels` NULL. The
- * caller may append further metrics.
+ * 0.0.4), to which the caller may append. labels[i] distinguishes the client of stats[i],
+ * as client="a" or client="a",zone="b". A single client needs no labels: labels[0] may be
+ * "" or NULL, or `labels` NULL. lockwire(7), MONITORING, has the metrics and the form of
+ * labels.
  *
  * At most `size` bytes are written, with a NUL, as by snprintf. (One client needs about 4
- * KiB.) Fields that a struct of an earlier version lacks, or that a later version has
- * added, are left out. No client is accessed.
- *
- * Returns the length of the whole text without the NUL; if that is `size` or more, the
- * end is missing. Returns LW_EINVAL if a struct has no size; if labels have another form,
- * repeat a name, or use the name `le`, `reason` or __something; if two clients have the
- * same labels; or if the text is longer than INT_MAX.
+ * KiB.) No client is accessed. Returns the length of the whole text without the NUL;
+ * LW_EINVAL if a struct has no size, if labels are invalid or the same for two clients,
+ * or if the text is longer than INT_MAX.
  */
 LW_PUBLIC int lw_stats_prometheus(const struct lw_stats *const *stats,
                                   const char *const *labels, size_t count, char *buffer,
@@ -794,14 +640,12 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
 /*
  * Gives up the hold, and leaves the lock in Redis under its token (lw_lock_token), for
  * another process or a later run of this one: it stays held for `keep_ms` from this call
- * on, without renewal. That may be more or less than the lease; it is 1 to 2^31 - 1, and
- * not above the longest lease that guard_ms allows. 0: for the rest of its lease (of its
- * claim window, if it was handed over just now). From this call on lw_lock_remaining_ms
- * is 0. The first waiter gets the lock when that time has passed, or when the token is
- * released with lw_break or `lockwire release`. While no client waits, comparing and
- * deleting a mutex's key releases it as well. With lw_adopt a client takes it over. With
- * at_least_ms the lock stays held for the longer of both times. Not for the handles of
- * lw_keep_lock and lw_all_lock. `done` (may be NULL) is called once, with:
+ * on, without renewal. That is 1 to 2^31 - 1, and not above the longest lease that
+ * guard_ms allows; 0: for the rest of its lease. With at_least_ms the lock stays held for
+ * the longer of both times. From this call on lw_lock_remaining_ms is 0. lw_adopt takes
+ * the lock over, lw_break releases it; else the first waiter gets it when the time has
+ * passed. Not for the handles of lw_keep_lock and lw_all_lock. `done` (may be NULL) is
+ * called once, with:
  *   LW_OK         the token holds the lock, and will not be renewed by this client
  *   LW_ENOTHELD   the token no longer holds the lock
  *   LW_ECONN      no server could do it within request_timeout_ms, as for lw_release; or
@@ -818,28 +662,23 @@ LW_PUBLIC int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done,
 /*
  * Takes over the lock `name` from `token`, which was detached, or whose process is gone.
  * The lock is then held as after lw_acquire, with a new token and a new fencing token,
- * and with the lease of the options (or with the rest of the present one, if that is
- * longer). Waiters keep their places. Two clients cannot adopt the same token: it is gone
- * after the first time, and so nothing that its earlier holder still sends has an effect.
- * If that holder has neither detached the lock nor ended, there are two holders until its
- * next renewal.
+ * and with the lease of the options or the rest of the present one, whichever is longer.
+ * A token can be adopted once. If its earlier holder has neither detached the lock nor
+ * ended, there are two holders until its next renewal.
  *
- * `token` is that of lw_lock_token or lw_inspect, from this or any other client.
- * `options` are those of lw_acquire (NULL: a mutex, try once), with the mode in which the
- * lock is held; not LW_REDISSON, nor with a quorum. permits and max_waiting have no
- * effect. In LW_EXCLUSIVE and LW_SHARED the hold keeps its owner (lw_lock_owner), which
- * must be `owner` if that is given. Its note stays unless `note` is another text. wait_ms
- * is how long an outage of the server is waited out; the adoption also waits while a
- * cluster moves the name's slot, and while no locks are granted because of guard_ms.
- * `done` is called once, with:
+ * `token` is that of lw_lock_token or lw_inspect, from any client. `options` are those of
+ * lw_acquire (NULL: a mutex, try once), with the mode in which the lock is held; not
+ * LW_REDISSON, nor with a quorum. permits and max_waiting have no effect. The hold keeps
+ * its owner, which must be `owner` if that is given, and its note unless `note` is
+ * another text. wait_ms limits the waiting for the server. `done` is called once, with:
  *   LW_OK         the lock is held
  *   LW_ENOTHELD   the token does not hold the lock (any longer)
  *   LW_EINVAL     the key is another kind of lock, or the hold has another mode or owner:
  *                 see lw_lock_errstr
  *   LW_ETIMEOUT, LW_ECONN, LW_EREDIS, LW_ENOMEM, LW_ECLOSED  as for lw_acquire
- * If the lock is adopted after all when `done` was called with an error, or after
- * lw_lock_free, it is released. Returns 0, LW_EINVAL (see errbuf; a token of another
- * version, or none of lockwire's), LW_ENOMEM or LW_ECLOSED.
+ * If the lock is adopted after `done` was called with an error, or after lw_lock_free, it
+ * is released. Returns 0, LW_EINVAL (see errbuf; also a token that is not lockwire's),
+ * LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_adopt(struct lw_client *client, const char *name, const char *token,
                        const struct lw_acquire_options *options, lw_lock_cb *done,
@@ -854,44 +693,33 @@ LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
  * larger one when it begins to write. Returns 0 if the lock was not granted, with
  * LW_REDISSON, or if LW_NO_FENCE skipped it. Pass the fencing token along with every
  * write to the resource, which must reject any that is smaller than the largest that it
- * has seen.
- *
- * A new counter starts from the server's time in us, so a fencing token is above 2^50. A
- * server that has no counter, and whose clock shows a time before September 2005, cannot
- * issue fencing tokens. Then only requests with LW_NO_FENCE or LW_REDISSON are granted,
- * and this is logged. Other requests end with LW_ECONN if wait_ms is 0; else they wait
- * until the clock is right. */
+ * has seen. It is above 2^50.  */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 LW_PUBLIC enum lw_mode lw_lock_mode(const struct lw_lock *lock);
 /* Returns the handle's client; NULL once that was freed, or its closing finished. */
 LW_PUBLIC struct lw_client *lw_lock_client(const struct lw_lock *lock);
 /* Returns the `arg` for the callbacks of this handle that are still to come (`done`,
- * `lost`, `at_risk`), including one that is already due. From lw_release on it is the
- * `arg` of that call. May be called in any state. */
+ * `lost`, `at_risk`). From lw_release on it is the `arg` of that call. */
 LW_PUBLIC void *lw_lock_arg(const struct lw_lock *lock);
-/* Replaces the `arg` of lw_lock_arg, in any state. The `arg` of an lw_renew does not
- * change. */
+/* Replaces the `arg` of lw_lock_arg, but not that of an lw_renew. */
 LW_PUBLIC void lw_lock_set_arg(struct lw_lock *lock, void *arg);
-/* Returns how many handles wait before this one, by the last reply; 0 if it is next.
- * Handles of this client count one by one; handles of another client that share one grant
- * (local_turns) count as one. While a handle of this client holds the lock, other clients
- * are not counted. With LW_REDISSON, which has no order between clients, they are never
- * counted. Returns -1 if the handle does not wait, or if its position is unknown because
- * no reply has come yet, or because the handle polls without a place. */
+/* Returns how many handles wait before this one, by the last reply; 0 if it is next, -1
+ * if the handle does not wait or its position is unknown. Handles of this client count
+ * one by one; handles of another client that share one grant (local_turns) count as one.
+ * Other clients are not counted with LW_REDISSON, nor while this client holds the lock.
+ */
 LW_PUBLIC int64_t lw_lock_position(const struct lw_lock *lock);
 /* Returns "" while the handle waits, or if it was never granted. Otherwise returns the
- * `owner` of the options, or the lock token (see struct lw_inspected) if none was given;
- * with LW_REDISSON that is `<client uuid>:<n>`. (In Redis the last character of a mutex's
- * token is + in place of - once a waiter has queued.) */
+ * `owner` of the options, or the lock token if none was given; with LW_REDISSON `<client
+ * uuid>:<n>`. With a quorum, where no server stores it, it is a text of this client. */
 LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
 /* Returns the lock token, by which the lock can be adopted, released or broken; "" while
- * waiting, and with a quorum, where each server has a token of its own. Whoever knows it
- * can do that, so treat it as a secret where others may reach the server. */
+ * waiting, and with a quorum. Treat it as a secret. (In Redis the last character of a
+ * mutex's token is + in place of - once a waiter has queued.) */
 LW_PUBLIC const char *lw_lock_token(const struct lw_lock *lock);
 /* Returns the last error from the server or the socket that affected this handle; the
- * next successful reply and a reconnection clear it. So after LW_ETIMEOUT it is why the
- * server refused until the end, or why there was no connection. */
+ * next successful reply and a reconnection clear it. */
 LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
 /* Returns the class of lw_lock_errstr; LW_OK if that is "":
  *   LW_ECONN     not now: the server, or the node that has the name, was not reached or
@@ -906,9 +734,7 @@ LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
  * renewed. */
 LW_PUBLIC int lw_lock_error(const struct lw_lock *lock);
 /* After LW_EBUSY: returns the holder's remaining lease in ms, for a Retry-After, or -1 if
- * the key has no TTL. If handles of this client wait for the name, the value may be
- * claim_ms instead. While a cluster moves the name's slot, it is a suggested delay.
- * Without LW_EBUSY: returns 0. */
+ * the key has no TTL. Without LW_EBUSY: returns 0. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* == lw_keep_new(3): leader election, a lock that is held whenever possible == */
@@ -918,30 +744,23 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
  * end of the queue. `gained` and `lost` alternate, starting with `gained`; either may be
  * NULL:
  *   gained   LW_OK: the lock is held, by a new acquisition. Its fencing token is larger
- *            than all earlier ones, including the keep's own, with three exceptions: with
- *            LW_REDISSON it is 0; with LW_NO_FENCE it may be 0; if `owner` gets the lock
- *            while an old hold of its own lasts, it is that hold's.
- *   lost     LW_ELOST, LW_ENOTHELD or LW_ETIMEOUT, as for any lock: rule 6
+ * than all earlier ones, also the keep's own (lockwire(7), LEADERSHIP, has the
+ * exceptions) lost     LW_ELOST, LW_ENOTHELD or LW_ETIMEOUT, as for any lock: rule 6
  *
  * `options` are those of lw_acquire (NULL: a mutex) and apply to each acquisition, but
  * `lost` must be NULL, and wait_ms 0 or -1, which mean the same here. max_hold_ms limits
  * each hold, so that leadership rotates among the waiters. When `lost` is called with
  * LW_ELOST or LW_ETIMEOUT, margin_ms remain for stepping down; the keep releases the
- * lock, and queues again, only after that. With LW_ENOTHELD no time remains. With
- * LW_NO_RENEW each hold ends with its lease unless lw_renew is called. `at_risk` is
+ * lock, and queues again, only after that. With LW_ENOTHELD no time remains. `at_risk` is
  * called with the keep's `arg`.
  *
- * Outages are waited out. If the server refuses permanently (permissions), if memory is
- * short, if an upgrade would deadlock (LW_EDEADLOCK), or if max_waiting others wait
- * (LW_EBUSY), the keep retries after 1 s, doubling the delay up to 30 s. Each failure is
- * logged (LOG_WARNING). Until the retry lw_keep_lock is in state LW_DONE, with the reason
- * in its lw_lock_errstr.
+ * Outages are waited out. If a request fails otherwise, this is logged (LOG_WARNING), and
+ * the keep retries after 1 s, doubling the delay up to 30 s. Until the retry lw_keep_lock
+ * is in state LW_DONE, with the reason in its lw_lock_errstr.
  *
- * Rules 1 to 8 apply to a keep as to a handle. The caller owns it until lw_keep_free,
- * which may be called in any callback; no callback of the keep runs after that.
- * lw_client_close releases its hold, and lw_client_free lets it expire, both without
- * calling `lost`. The keep then calls back no more, and must still be freed. Returns 0,
- * LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
+ * Rules 1 to 8 apply to a keep as to a handle. lw_client_close releases its hold, and
+ * lw_client_free lets it expire, both without calling `lost`. The keep must still be
+ * freed. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_keep_new(struct lw_client *client, const char *name,
                           const struct lw_acquire_options *options, lw_keep_cb *gained,
@@ -953,9 +772,8 @@ LW_PUBLIC void lw_keep_free(struct lw_keep *keep);
  *   LW_WAITING  the keep waits for it
  *   LW_LOST     the hold was lost, and its margin has not passed yet
  *   LW_DONE     the request failed, and will be retried; or the client is closed
- * Use the handle for the getters and lw_renew, not for lw_release, lw_detach,
- * lw_lock_free or lw_lock_set_arg. The keep owns it, and replaces it with each request:
- * do not store it beyond one turn of the event loop. */
+ * Use the handle for the getters and lw_renew only. The keep owns it, and replaces it
+ * with each request: do not store it beyond one turn of the event loop. */
 LW_PUBLIC struct lw_lock *lw_keep_lock(const struct lw_keep *keep);
 
 /* == lw_acquire_all(3): several locks at once, all of them or none == */
@@ -965,24 +783,15 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  * Acquires the mutexes `names`, 1 to 16 different ones, as one: `done` is called with
  * LW_OK once all of them are held. Calls that share names, in whatever order, never
  * deadlock with one another, nor with holders of one name. A caller that already holds
- * one of the names, or that acquires another lock while it holds these, can deadlock, as
- * with any mutex.
- *
- * First all names are tried at once, which takes one round trip if they are free. If a
- * name is busy, the names that sort before it stay held and are renewed; the names after
- * it are released. Then the missing names are acquired one after another in ascending
- * order of their bytes, each by waiting in its queue. Another client can therefore see
- * some of the names held before `done`. If one of them is lost before `done`, all are
- * released and the acquisition starts again, within the same wait_ms; `lost` is not
- * called.
+ * one of the names, or that acquires another lock while it holds these, can deadlock.
+ * Other clients can see some of the names held before `done`.
  *
  * `options` are those of lw_acquire (NULL: try once), but mode must be LW_MUTEX and
  * `lost` must be NULL. wait_ms limits the whole acquisition. Every other option applies
  * to each name by itself. max_hold_ms counts from each name's own grant, so waiting for
  * the others is part of it; at_least_ms counts from the time at which all are held.
  * `at_risk` is called with the handle of the name and the `arg` of this call, and never
- * before `done`; if a name is at risk when `done` is called, the warning follows at once.
- * `done` is called once, with:
+ * before `done`. `done` is called once, with:
  *   LW_OK         all are held, each with its own fencing token
  *   LW_EBUSY      wait_ms is 0, and a name is held by another; or max_waiting others
  *                 already wait for the name that is missing
@@ -992,9 +801,7 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  *
  * The names are lost together, as soon as one of them is lost: `lost` (may be NULL) is
  * called at most once, with the reason of rule 6. After margin_ms, in which the caller
- * steps down, the other names are released, whether or not the server of the lost name
- * replies. lw_all_free releases them earlier. With LW_ENOTHELD another client may already
- * hold the lost name in that time.
+ * steps down, or by lw_all_free, the other names are released.
  *
  * The callback rules are those of a handle; lw_client_close and lw_client_free end a hold
  * without `lost`. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
@@ -1016,25 +823,21 @@ LW_PUBLIC int lw_all_release(struct lw_all *all, lw_all_cb *done, void *arg);
  * are released and queues are left, in the background. */
 LW_PUBLIC void lw_all_free(struct lw_all *all);
 /* Returns the handle of the name with this index in `names`, or NULL if the name has none
- * at the moment. Use it for the getters and lw_renew, not for lw_release, lw_detach,
- * lw_lock_free or lw_lock_set_arg. While all names are held none is NULL. After a failure
- * only the name that caused it has a handle, for lw_lock_errstr and lw_lock_retry_ms; if
- * the wait ended between two attempts, none has. If lw_all_release completes with another
- * status than LW_OK, lw_lock_errstr has a text for each name that was not released, and
- * lw_lock_error of such a name may also be LW_ENOTHELD or LW_EUNKNOWN. Before `done` has
- * been called, do not keep a handle beyond one turn of the event loop. */
+ * at the moment. Use it for the getters and lw_renew only. While all names are held none
+ * is NULL. After a failure only the name that caused it has a handle, if any, for
+ * lw_lock_errstr and lw_lock_retry_ms. If lw_all_release fails, lw_lock_errstr and
+ * lw_lock_error (also LW_ENOTHELD, LW_EUNKNOWN) have the reason for each name. Before
+ * `done` do not keep a handle beyond one turn of the event loop. */
 LW_PUBLIC struct lw_lock *lw_all_lock(const struct lw_all *all, size_t index);
 /* Returns how long all names are certain to be held without another renewal, in ms: the
  * least of their lw_lock_remaining_ms. Returns 0 before `done` and after a release. */
 LW_PUBLIC int64_t lw_all_remaining_ms(const struct lw_all *all);
 
 /* == lw_inspect(3): the holders and waiters of a lock; force-releasing it == */
-/* One holder or waiter, as found by lw_inspect. The strings are unchanged from Redis,
- * where anyone may have written them: do not print them on a terminal as they are. Later
- * versions append fields: see entry_size. */
+/* One holder or waiter. The strings are unchanged from Redis, where anyone may have
+ * written them: do not print them on a terminal as they are. */
 struct lw_inspected {
-    /* The lock token: `<client uuid>:<n>:<claim_ms>-` if lockwire made it (n counts the
-     * client's tokens); of another library's plain string the first 1024 bytes. */
+    /* The lock token; of another library's plain string the first 1024 bytes. */
     const char *token;
     const char *owner; /* in re-entrant modes; else "" */
     /* The client of the token, "<client_name> <host> <pid>"; "" if unknown. A lock that
@@ -1065,12 +868,10 @@ struct lw_inspection {
     const void *holders_, *waiters_;   /* for the two functions below */
     size_t holder_count, waiter_count; /* number of entries */
     size_t holder_total, waiter_total; /* number in Redis */
-    /* The size of an lw_inspected in the library in use. Fields that extend beyond it are
-     * absent: check it if your program may run with an older library than it was compiled
-     * against. */
+    /* The size of an lw_inspected in the library in use; fields beyond it are absent.
+     * Later versions append fields. */
     size_t entry_size;
-    /* The server that replied, one line of printable UTF-8: "host:port", "[::1]:6379" or
-     * the socket's path, as in the URL or as reported by the sentinels or the cluster. If
+    /* The server that replied: "host:port", "[::1]:6379" or the socket's path. If
      * address_map replaces it, " (mapped to host:port)" follows. */
     const char *server;
     /* "master" or "replica", as that server reports; "" if INFO is not permitted. */
@@ -1080,21 +881,17 @@ struct lw_inspection {
  * are at most 100, in no order. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_holder(
     const struct lw_inspection *inspection, size_t index);
-/* Returns the waiter with this index, or NULL if `index` is not below waiter_count. A
- * name has one queue for LW_MUTEX and one for LW_EXCLUSIVE and LW_SHARED. Up to 100
- * waiters of the queue for LW_MUTEX are followed by up to 100 of the other, both in the
- * order of their queue. */
+/* Returns the waiter with this index, or NULL if `index` is not below waiter_count: up to
+ * 100 waiters of the queue for LW_MUTEX, then up to 100 of that for LW_EXCLUSIVE and
+ * LW_SHARED, both in the order of their queue. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
     const struct lw_inspection *inspection, size_t index);
 /* The result of lw_inspect. `why` is the reason, or "". `status` is:
  *   LW_OK      `inspection` has the result; in all other cases it is NULL
- *   LW_ECONN   there is no link, it was lost, or the server cannot reply now. The call
- *              does not wait for the link: after lw_client_new, call it once `link` has
- *              reported up. (It does wait for a node of a cluster to which the client is
- *              connecting.)
- *   LW_EREDIS  the server refused (also the connection), or a field or member in Redis is
- *              too long (above 512 bytes)
- *   LW_ENOMEM, LW_ECLOSED
+ *   LW_ECONN   there is no link, it was lost, or the server cannot reply now. After
+ * lw_client_new, call it once `link` has reported up. LW_EREDIS  the server refused (also
+ * the connection), or a field or member in Redis is too long (above 512 bytes) LW_ENOMEM,
+ * LW_ECLOSED
  */
 typedef void lw_inspect_cb(struct lw_client *client, int status,
                            const struct lw_inspection *inspection, const char *why,
@@ -1118,17 +915,14 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
  * operator who knows that the holder is gone or stuck. `token` selects a holder. NULL
  * selects the present holder, or up to 1000 present holders of a read-write lock.
  *
- * There may be two holders until the old holder's `lost` is called with LW_ENOTHELD. A
- * message asks the old holder's client to verify the hold, so this normally takes
- * milliseconds. If the message is lost, refused or not heard (version 0.2, or a client of
- * a cluster that never queued in the name's slot), it takes until the next renewal. Until
- * then only fencing protects the resource.
+ * There may be two holders until the old holder's `lost` is called with LW_ENOTHELD:
+ * normally milliseconds, at the latest until its next renewal. Until then only fencing
+ * protects the resource.
  *
- * A plain string of another library is a mutex, and is broken as well (LW_EREDIS if it is
- * longer than 512 KiB). Locks with entries that are too long for lw_inspect can be
- * broken. A holder whose token is longer than 512 bytes cannot be selected by it: pass
- * NULL. While a cluster moves the name's slot, the lock is not handed over and becomes
- * free. Returns as lw_inspect does.
+ * A plain string of another library is a mutex, and is broken as well (LW_EREDIS above
+ * 512 KiB). A token longer than 512 bytes selects no holder. While a cluster moves the
+ * name's slot, the lock becomes free and is handed to no waiter. Returns as lw_inspect
+ * does.
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
                        lw_break_cb *done, void *arg);
@@ -1140,16 +934,13 @@ struct lw_listing {
     uint64_t found; /* locks so far, including the present one */
     uint64_t seen;  /* keys examined so far; an estimate if there is a pattern */
     /* The number of keys, which changes in the meantime; 0 if DBSIZE is not permitted. In
-     * a cluster the keys of each master are added when its scan begins. They are added
-     * again if the master is scanned again. */
+     * a cluster they are added when the scan of a master begins. */
     uint64_t keys;
 };
 /*
- * Reports a held lock, as lw_inspect would, including its waiters. If lw_inspect of the
- * lock would end with LW_EREDIS (an entry is too long, or this account may not use a
- * command or read the lock's queues), it is reported without a holder. After each step
- * the callback is called with `found` NULL, to report progress. Returns 0 to continue;
- * any other value ends the list with LW_ECANCELED.
+ * Reports a held lock, as lw_inspect would, including its waiters; without a holder if
+ * lw_inspect would end with LW_EREDIS. `found` is NULL after each step, to report
+ * progress. Returns 0 to continue; any other value ends the list with LW_ECANCELED.
  */
 typedef int lw_found_cb(struct lw_client *client, const struct lw_inspection *found,
                         const struct lw_listing *listing, void *arg);
@@ -1163,24 +954,16 @@ typedef void lw_listed_cb(struct lw_client *client, int status,
                           const struct lw_listing *listing, const char *why, void *arg);
 /*
  * Lists the locks that are held at the server, at the master that the sentinels report,
- * or at all masters of a cluster (to which the client connects). The keys are read with
- * SCAN, in steps of about 250, with other commands of this client in between. `found` is
- * called from the loop for each lock, in no order, and after each step. `done` is called
- * once, last, unless the client is freed first. `pattern` is a glob as for SCAN's MATCH,
- * of 1 to 512 bytes, or NULL (all).
+ * or at all masters of a cluster. `found` is called from the loop for each lock, in no
+ * order, and after each step (some 250 keys). `done` is called once, last, unless the
+ * client is freed first. `pattern` is a glob as for SCAN's MATCH, of 1 to 512 bytes, or
+ * NULL (all).
  *
- * A lock that is held throughout is found at least once, and possibly again while the
- * server's table grows or shrinks, or while a cluster moves slots. In a slot that moves
- * all the time, locks that are transferred during the list may be missed. Locks that are
- * acquired or released in that time may be found or not. Locks in LW_REDISSON, other
- * libraries' locks (including plain strings, although they are mutexes), and free names
- * that only have waiters are not found. A name that this account may not read is skipped,
- * and then appears in the server's ACL LOG.
- *
- * Up to 100 bytes of each string are read. A server that evicts keys by LRU or LFU counts
- * that as an access. Besides the commands for locks, the
- * account needs `+scan +dbsize +getrange +hstrlen`. Returns 0, LW_EINVAL (see errbuf),
- * LW_ENOMEM or LW_ECLOSED.
+ * A lock that is held throughout is found at least once, except perhaps in a slot of a
+ * cluster that moves. Locks that are acquired or released in the meantime may be found or
+ * not. Not found are locks in LW_REDISSON, other libraries' locks, free names that only
+ * have waiters, and names that this account may not read. Up to 100 bytes of each string
+ * are read. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_list(struct lw_client *client, const char *pattern, lw_found_cb *found,
                       lw_listed_cb *done, void *arg);
