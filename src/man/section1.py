@@ -30,6 +30,10 @@ lockwire - run commands while holding a distributed lock in Redis, and manage su
 """
 TAIL = """# EXAMPLES
 
+All of them find the server, the same one on each host, in the environment:
+
+	export LOCKWIRE_URL=redis://redis.example.com
+
 A job that runs on one of many hosts at a time, and waits at most ten minutes for its turn (for a
 job that runs once a night, see examples/lockwire-nightly.service):
 

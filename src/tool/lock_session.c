@@ -285,8 +285,9 @@ static void on_lost(struct lw_lock *lock, int reason, void *arg)
     handle_loss(arg, reason);
 }
 
-/* Reports that the lock was busy. A value without a TTL was written by something else,
- * and stays whatever the limit of the wait is. */
+/* Reports that the lock was busy, without --quiet. A value without a TTL was written by
+ * something else, and stays whatever the limit of the wait is: that is always reported.
+ */
 static void report_busy(const struct session *session, const char *name, int status)
 {
     const char *what = status == LW_EBUSY ? "cannot lock" : "timed out waiting for";
@@ -296,6 +297,9 @@ static void report_busy(const struct session *session, const char *name, int sta
         report("%s '%s': held without a time limit by the value '%s'; `lockwire break "
                "'%s' --foreign` frees it",
                what, name, session->unlimited, name);
+        return;
+    }
+    if (session->options->quiet) {
         return;
     }
     report("%s '%s'%s", what, name, status == LW_EBUSY ? ": held by another client" : "");
@@ -311,6 +315,9 @@ static int failure_code(struct session *session, int status)
 
     switch (status) {
     case LW_EBUSY:
+        if (session->options->wait_ms != 0 && session->options->quiet) {
+            break;
+        }
         if (session->options->wait_ms != 0) {
             report("cannot lock '%s': %" PRIu32 " or more others already wait for it",
                    name, session->options->max_waiting);

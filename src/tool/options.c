@@ -37,6 +37,13 @@
 #define MAX_GRACE_MS (INT32_MAX / 2 - 2 * KILL_MS) /* fits the longest lease */
 #define MIN_INTERVAL_MS 10
 
+/* Sets of subcommands. */
+#define IN(subcommand) (1U << (subcommand))
+#define ALL (IN(SUBCOMMANDS) - 1)
+#define HOLDERS (IN(RUN) | IN(LEAD) | IN(HOLD))
+#define TAKERS (HOLDERS | IN(TAKE))
+#define WAITERS (IN(RUN) | IN(HOLD) | IN(TAKE))
+
 /* ---- the value of one option ---- */
 
 /* Reports the error and the subcommand's synopsis. Returns the exit code. */
@@ -399,6 +406,13 @@ static int merge_guard(uint32_t url_ms, struct options *options)
     return CONTINUE;
 }
 
+/* Returns true for a subcommand that has no default server: two hosts with a server each
+ * would both hold the lock. */
+static bool needs_url(enum subcommand subcommand)
+{
+    return (IN(subcommand) & (TAKERS | IN(RELEASE))) != 0;
+}
+
 /* Chooses the URL, and parses it as the library does, so that an invalid one ends the
  * command before there is a client. */
 static int check_url(struct options *options)
@@ -408,8 +422,21 @@ static int check_url(struct options *options)
     char why[LW_WHY_SIZE];
     int status, result;
 
+    if (options->url == NULL && environment != NULL && *environment == '\0') {
+        return refuse(
+            options->subcommand,
+            "%s: LOCKWIRE_URL is empty: set it to the URL of the server, or use "
+            "--redis URL",
+            usage_names[options->subcommand]);
+    }
     if (options->url == NULL) {
-        options->url = environment != NULL && *environment ? environment : DEFAULT_URL;
+        options->url = environment;
+    }
+    if (options->url == NULL && needs_url(options->subcommand)) {
+        return CONTINUE; /* check_server refuses it, after what else may be wrong */
+    }
+    if (options->url == NULL) {
+        options->url = DEFAULT_URL;
     }
     options->embedded = strncmp(options->url, EMBEDDED, strlen(EMBEDDED)) == 0;
     if (options->embedded) {
@@ -441,6 +468,12 @@ static int check_server(struct options *options)
 {
     int result;
 
+    if (options->url == NULL) {
+        return refuse(options->subcommand,
+                      "%s: no server is given: use --redis URL, or set LOCKWIRE_URL (the "
+                      "server of this host is " DEFAULT_URL ")",
+                      usage_names[options->subcommand]);
+    }
     if (options->embedded && options->url[strlen(EMBEDDED)]) {
         return refuse(
             options->subcommand,
@@ -687,10 +720,6 @@ static int help(const char *text, struct options *options)
     return report_flush() ? EXIT_SUCCESS : EXIT_SYSTEM;
 }
 
-#define ALL (IN(SUBCOMMANDS) - 1)
-#define HOLDERS (IN(RUN) | IN(LEAD) | IN(HOLD))
-#define TAKERS (HOLDERS | IN(TAKE))
-#define WAITERS (IN(RUN) | IN(HOLD) | IN(TAKE))
 #define TEXT(field) required_argument, NULL, offsetof(struct options, field)
 #define FLAG(field) no_argument, NULL, offsetof(struct options, field)
 #define PARSED(function) required_argument, function, 0
@@ -710,6 +739,7 @@ static const struct spec {
     {"nonblock", 'n', WAITERS, CALL(parse_nonblock)},
     {"nb", 'n', WAITERS, CALL(parse_nonblock)},
     {"conflict-exit-code", 'E', WAITERS, PARSED(parse_busy_code)},
+    {"quiet", 'q', WAITERS, FLAG(quiet)},
     {"max-waiting", 'M', TAKERS, PARSED(parse_max_waiting)},
     {"lease", 'l', TAKERS, PARSED(parse_lease)},
     {"grace", 'g', HOLDERS, PARSED(parse_grace)},
@@ -911,7 +941,7 @@ static bool has_command(enum subcommand subcommand)
 /* As flock(1) has them. */
 static const char *short_options(enum subcommand subcommand)
 {
-    return IN(subcommand) & WAITERS ? "-:hsxenw:E:"
+    return IN(subcommand) & WAITERS ? "-:hsxenqw:E:"
            : subcommand == LEAD     ? "-:hsxe"
                                     : "-:h";
 }

@@ -70,7 +70,7 @@ struct options {
     const char *on_lost;  /* a command, or NULL */
     const char *note;     /* or NULL */
     bool no_identity;
-    bool verbose;
+    bool verbose, quiet;
     /* run */
     const char *more_names[MAX_MORE_NAMES]; /* --and */
     int more_count;

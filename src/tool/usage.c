@@ -234,6 +234,8 @@ static const char doctor_codes[] =
     "  -E, --conflict-exit-code CODE\n"                                                  \
     "                 exit code if the lock is busy or the wait times out: 0 to 255\n"   \
     "                 (default 75)\n"                                                    \
+    "  -q, --quiet    do not report that the lock is busy or that the wait timed out.\n" \
+    "                 (A holder without a time limit is reported.) No status line\n"     \
     "  --max-waiting N\n"                                                                \
     "                 do not wait if N others already do: the lock is busy. With 1,\n"   \
     "                 wait only if no other does. A dead waiter counts until its turn\n" \
@@ -526,16 +528,22 @@ static const char if_lost_in_run[] = LOST
 
 #define URL_ENVIRONMENT                                                                  \
     "Environment:\n"                                                                     \
-    "  LOCKWIRE_URL is used if --redis is not given; the default is\n"                   \
-    "  " DEFAULT_URL "."
+    "  LOCKWIRE_URL is used if --redis is not given. "
 
-static const char environment[] = URL_ENVIRONMENT "\n";
+static const char environment[] = URL_ENVIRONMENT "The default is\n  " DEFAULT_URL ".\n";
 
-static const char job_environment[] = URL_ENVIRONMENT
-    " COMMAND gets LOCKWIRE_NAME, LOCKWIRE_FENCE (the fencing\n"
-    "  token, larger than that of every earlier holder; not set with --redisson),\n"
-    "  LOCKWIRE_TOKEN (the token that holds the lock, with --and the first one) and,\n"
-    "  with an embedded server, LOCKWIRE_URL.\n";
+#define NO_DEFAULT                                                                       \
+    "There is no default:\n"                                                             \
+    "  two hosts with a server each would both hold the lock.\n"
+
+static const char taking_environment[] = URL_ENVIRONMENT NO_DEFAULT;
+
+static const char job_environment[] = URL_ENVIRONMENT NO_DEFAULT
+    "\n"
+    "  COMMAND gets LOCKWIRE_NAME, LOCKWIRE_FENCE (the fencing token, larger than\n"
+    "  that of every earlier holder; not set with --redisson), LOCKWIRE_TOKEN (the\n"
+    "  token that holds the lock, with --and the first one) and, with an embedded\n"
+    "  server, LOCKWIRE_URL.\n";
 
 static const char several_environment[] =
     "  With --and, COMMAND also gets LOCKWIRE_FENCE_2, LOCKWIRE_FENCE_3 and so on:\n"
@@ -551,10 +559,11 @@ static const char *const sections[SUBCOMMANDS + 1][22] = {
               describing, kind, server, times, lead_codes, now_codes, processes, if_lost,
               job_environment},
     [HOLD] = {hold_intro, waiting, verbose, holding, hold_grace, on_lost, describing, kind,
-              server, times, hold_codes, now_codes, refused_later, if_lost, environment},
+              server, times, hold_codes, now_codes, refused_later, if_lost, taking_environment},
     [TAKE] = {take_intro, take_output, waiting_to_take, verbose, taking, token_option,
-              describing_to_take, kind_to_take, server, times, take_codes, now_codes, environment},
-    [RELEASE] = {release_intro, server, release_codes, server_codes, now_codes, environment},
+              describing_to_take, kind_to_take, server, times, take_codes, now_codes, taking_environment},
+    [RELEASE] = {release_intro, server, release_codes, server_codes, now_codes,
+                 taking_environment},
     [STATUS] = {status_intro, status_output, server, status_codes, server_codes, now_codes,
                 environment},
     [WATCH] = {watch_intro, watch_output, server, times, watch_codes, server_codes, now_codes,

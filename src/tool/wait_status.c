@@ -290,7 +290,7 @@ int wait_status_open(struct wait_status *display, struct event_base *base,
                      const struct options *options, const char *client_name)
 {
     *display = (struct wait_status){.options = options, .client_name = client_name};
-    display->terminal = isatty(STDERR_FILENO) == 1;
+    display->terminal = isatty(STDERR_FILENO) == 1 && !options->quiet;
     if (display->terminal || options->verbose) {
         display->timer = event_new(base, -1, 0, on_timer, display);
         return display->timer != NULL ? 0 : -1;

@@ -232,6 +232,18 @@ COMMAND_MUTATIONS = [
     ('command_doctor', 'WithSentinels.test_a_sentinel_that_is_down_and_no_min_replicas',
      ('the answers of sentinels are not logged',
       ('src/redis/sentinel.c', 'note_answer(one); /* resolve_none', '(void)one; /* resolve_none'))),
+    ('command_usage', 'Usage.test_what_changes_locks_has_no_default_server',
+     ('a lock is acquired at a server that was not named',
+      ('src/tool/options.c', 'options->url == NULL && needs_url(options->subcommand)',
+       'false && needs_url(options->subcommand)'))),
+    ('command_usage', 'Usage.test_an_empty_variable_is_no_server',
+     ('an empty LOCKWIRE_URL is not named',
+      ('src/tool/options.c', "environment != NULL && *environment == '\\0'",
+       'environment != NULL && environment == options->url'))),
+    ('command_waiting', 'Quiet.test_a_busy_lock_is_not_reported',
+     ('--quiet reports a busy lock',
+      ('src/tool', '    if (session->options->quiet) {\n        return;',
+       '    if (false) {\n        return;'))),
 ]
 
 MUTATIONS = [ # lists.py explains the groups

@@ -23,7 +23,7 @@ static const char usage[] =
     "  --listen HOST:PORT  numeric (127.0.0.1:8080); port 0: any free one\n"
     "  --port-file FILE    where the port is written once connections are accepted\n"
     "  --redis URL         redis://, redis-sentinel://, redis-quorum:// and so on\n"
-    "                      ($LOCKWIRE_URL, else redis://localhost)\n"
+    "                      ($LOCKWIRE_URL)\n"
     "  --map FROM=TO[,FROM=TO]...\n"
     "                      connect to TO in place of the address FROM that sentinels or\n"
     "                      cluster nodes announce: HOST:PORT=HOST:PORT, or HOST=HOST\n"
@@ -132,7 +132,7 @@ int options_parse(int argc, char **argv, struct options *options)
     const char *url = getenv("LOCKWIRE_URL");
     int option;
 
-    *options = (struct options){.url = url != NULL && *url ? url : "redis://localhost",
+    *options = (struct options){.url = url,
                                 .host = "127.0.0.1",
                                 .port = 8080,
                                 .work_ms = 20,
@@ -147,7 +147,9 @@ int options_parse(int argc, char **argv, struct options *options)
             return USAGE;
         }
     }
-    if (options->ledger != NULL && optind == argc) {
+    if (options->url == NULL) {
+        report("no server is given: use --redis URL, or set LOCKWIRE_URL");
+    } else if (options->ledger != NULL && optind == argc) {
         return -1;
     }
     (void)fputs(usage, stderr);

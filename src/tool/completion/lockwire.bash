@@ -11,6 +11,7 @@ _lockwire_names() { # COMMAND LINE: a server that is slow to reply is not waited
     local url=
 
     [[ ! $2 =~ [[:space:]]--redis[[:space:]=]+([^[:space:]]+)[[:space:]] ]] || url=${BASH_REMATCH[1]}
+    [[ -n $url$LOCKWIRE_URL || $subcommand != release ]] || return # it has no default server
     timeout 1 "$1" list --json ${url:+--redis "$url"} 2>/dev/null |
         sed -nE 's/^\{"time":"[^"]*","name":"([^"\\]+)".*/\1/p'
 }

@@ -37,6 +37,7 @@ end
 function __lockwire_names # a server that is slow to reply is not waited for
     set -l words (commandline -opc)
     set -l at (contains -i -- --redis $words) && set -l url --redis $words[(math $at + 1)]
+    test -n "$url$LOCKWIRE_URL" -o $words[2] != release || return # it has no default server
     timeout 1 lockwire list --json $url 2>/dev/null |
         string replace -rf '^\{"time":"[^"]*","name":"([^"\\\\]+)".*' '$1'
 end

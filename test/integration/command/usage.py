@@ -47,7 +47,7 @@ WRONG = (
      "(`lockwire run --help` has a list)"),
     ("run x --jsn true", "run: unknown option --jsn (`lockwire run --help` has a list)"),
     ("list --jsn", "list: unknown option --jsn; did you mean --json? (`lockwire list --help` has a list)"),
-    ("hold x -q", "hold: unknown option -q (`lockwire hold --help` has a list)"),
+    ("hold x -Q", "hold: unknown option -Q (`lockwire hold --help` has a list)"),
     ("lead x --wait 5s true", "lead: unknown option --wait (`lockwire lead --help` has a list)"),
     ("status x --se y", "status: ambiguous option --se: --sentinel-user or --sentinel-password-file"),
     ("run x --wait", "--wait needs a value"),
@@ -194,6 +194,23 @@ class Usage(ToolTest):
     def test_url_of_the_environment_is_checked_as_well(self):
         self.check(64, "run", "x", "--", "true", env={"LOCKWIRE_URL": "http://x"})
 
+    def test_what_changes_locks_has_no_default_server(self):
+        for words in (("run", "x", "--", "true"), ("lead", "x", "--", "true"), ("hold", "x"),
+                      ("take", "x"), ("release", "x", "y")):
+            said = self.check(64, *words).splitlines()[0]
+            self.assertEqual(said, f"lockwire: {words[0]}: no server is given: use --redis URL, or set "
+                                   "LOCKWIRE_URL (the server of this host is redis://localhost)")
+            self.assertIn("There is no default:", self.check(0, words[0], "--help"))
+        self.assertIn("The default is\n  redis://localhost.", self.check(0, "status", "--help"))
+
+    def test_an_empty_variable_is_no_server(self):
+        for subcommand in ("run", "lead", "hold", "take", "release", "status", "watch", "list", "break",
+                           "doctor"):
+            words = {"release": ("y",), "run": ("true",), "lead": ("true",)}.get(subcommand, ())
+            said = self.check(64, subcommand, "x", *words, env={"LOCKWIRE_URL": ""})
+            self.assertIn(f"{subcommand}: LOCKWIRE_URL is empty: ", said)
+            self.assertIn("--redis URL", said)
+
     def test_bad_names(self):
         for name in ("", "a\x01b", "x" * 513, "lockwire:2:queue:{x}", "a}b"):
             self.check(64, "run", *NOWHERE, "--wait", "0", name, "true")
@@ -222,9 +239,9 @@ class Usage(ToolTest):
                 self.assertIn(f"--conflict-exit-code '{text}'", said)
 
     def test_letters_that_are_none_are_named(self):
-        unknown = "unknown option -q (`lockwire "
-        for words, named in ((("-q",), unknown), (("-nq",), unknown), (("-qn",), unknown),
-                             (("--wait=0", "-nqx"), unknown),
+        unknown = "unknown option -Q (`lockwire "
+        for words, named in ((("-Q",), unknown), (("-nQ",), unknown), (("-Qn",), unknown),
+                             (("--wait=0", "-nQx"), unknown),
                              (("-w",), "-w needs a value"), (("-nE",), "-E needs a value"),
                              (("-w", "5x"), "--wait '5x', at character 2"),
                              (("-w5x",), "--wait '5x', at character 2")):

@@ -56,6 +56,37 @@ class WaitingTest(ToolTest):
         process.wait(timeout=LIMIT)
 
 
+class Quiet(WaitingTest):
+    """With --quiet the end of a wait for a busy lock is told by the exit code alone."""
+
+    def test_a_busy_lock_is_not_reported(self):
+        self.holder()
+        for words in (("run", "job", "-nq", "--", "true"), ("take", "job", "--quiet", "--wait", "1ms"),
+                      ("hold", "job", "-q", "-n", "-E", "3")):
+            process = self.spawn(COMMAND, *words, stdin=subprocess.PIPE)
+            process.wait(timeout=60)
+            self.assertEqual(self.end_of(process), (3 if "-E" in words else 75, "", ""), words)
+        self.waiter()
+        self.assertEqual(self.end_of(self.spawn(COMMAND, "run", "job", "-q", "--max-waiting", "1",
+                                                "--", "true")), (75, "", ""))
+
+    def test_anything_else_is(self):
+        self.server("SET", "job", "for good")
+        code, _, err = self.end_of(self.spawn(COMMAND, "run", "job", "-nq", "--", "true"))
+        self.assertEqual(code, 75)
+        self.assertIn("held without a time limit by the value 'for good'", err)
+        code, _, err = self.end_of(self.spawn(COMMAND, "run", "job", "-nq", "--redis",
+                                              "unix:///none", "--", "true"))
+        self.assertEqual(code, 69)
+        self.assertIn("cannot lock 'job': ", err)
+
+    def test_a_terminal_shows_no_status_line(self):
+        self.holder()
+        shell = self.shell()
+        shell.line('"$lockwire" run -q -w 2s job -- true; echo "code $?"')
+        self.assertNotIn("lockwire: ", shell.expect("(?s)^.*code 75\r\n")[0])
+
+
 class MaxWaiting(WaitingTest):
     """With --max-waiting the command exits with 75 at once if that many others wait."""
 

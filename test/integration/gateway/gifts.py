@@ -298,11 +298,13 @@ class Accidents(GatewayTest):
         for words, said in (((), "usage"), (("--ledger", "x", "--work", "5ms"), "--work"),
                             (("--ledger", "x", "--listen", "nowhere"), "--listen"),
                             (("--ledger", "x", "--listen", "127.0.0.1:65536"), "--listen"),
-                            (("--ledger", "x", "--what"), "usage")):
+                            (("--ledger", "x", "--what"), "usage"),
+                            (("--ledger", "x"), "use --redis URL, or set LOCKWIRE_URL")):
             code, _, err = self.end_of(self.spawn(GATEWAY, *words, cwd=self.folder))
             self.assertEqual(code, 64, words)
             self.assertIn(said, err)
-        code, _, err = self.end_of(self.spawn(GATEWAY, "--ledger", "/nonexistent/x"))
+        code, _, err = self.end_of(self.spawn(GATEWAY, "--ledger", "/nonexistent/x",
+                                              "--redis", self.server.url))
         self.assertEqual(code, 1)
         self.assertIn("/nonexistent/x", err)
 
