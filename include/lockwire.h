@@ -367,8 +367,9 @@ typedef void lw_log_cb(int level, const char *message, void *arg);
  */
 struct lw_client_options {
     size_t size;
-    /* Each of the two overrides its part of the URL. A user name needs a password, here
-     * or in the URL. A password is never logged, nor quoted in errbuf. */
+    /* Each of the two overrides its part of the URL. A user name needs a password, here,
+     * in the URL or in password_file. A password is never logged, nor quoted in errbuf.
+     */
     const char *username, *password;
     /* The database (SELECT). If it is above 0 it overrides that of the URL. */
     int db;
@@ -415,12 +416,13 @@ struct lw_client_options {
      * nodes. Unless it is an address it is also sent to the server (SNI). Default: the
      * host in the URL, or the host that a sentinel or a node reports. */
     const char *tls_server_name;
-    /* Called for the user name and the password. If one of them is given as well, here or
-     * in the URL, lw_client_new returns LW_EINVAL. */
+    /* Called for the user name and the password. If one of them, or password_file, is
+     * given as well, here or in the URL, lw_client_new returns LW_EINVAL. */
     lw_credentials_cb *credentials;
     /* The credentials for the sentinels themselves, with redis-sentinel:// and
-     * rediss-sentinel:// only. A user name needs the password. Default: none; the user
-     * name and password above, and `credentials`, are for the servers. */
+     * rediss-sentinel:// only. A user name needs the password, here or in
+     * sentinel_password_file. Default: none; the user name and password above, and
+     * `credentials`, are for the servers. */
     const char *sentinel_username, *sentinel_password;
     /* libevent's priority of all the client's events, and so of its callbacks. The
      * default 0 is the most urgent. The largest is one less than the number of priorities
@@ -452,13 +454,21 @@ struct lw_client_options {
     /* If it is not 0, neither this client's name, host and process nor the user are
      * stored in Redis. Notes are. */
     uint32_t no_identity;
+    /* Files whose first line, of 1 to 4096 bytes and without its newline or CRLF, is the
+     * password: for the servers in place of `password`, for the sentinels in place of
+     * sentinel_password. Regular files, since reading blocks: lw_client_new reads them to
+     * find errors, and each login of a connection reads them again, so that a password
+     * can be replaced at any time. A file that is unusable when it is read again makes
+     * the attempt fail, and `link` reports it. LW_EINVAL together with the password that
+     * it replaces; password_file also together with `credentials`. */
+    const char *password_file, *sentinel_password_file;
 };
 #define LW_GUARD_NONE UINT32_MAX
 #define LW_CLIENT_OPTIONS_INIT                                                           \
     {                                                                                    \
         sizeof(struct lw_client_options), NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
             NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,   \
-            0, NULL, NULL, 0                                                             \
+            0, NULL, NULL, 0, NULL, NULL                                                 \
     }
 
 /* == lw_acquire(3) == */

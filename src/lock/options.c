@@ -8,8 +8,10 @@
 
 #include "base/check.h"
 #include "base/escape.h"
+#include "base/first_line.h"
 #include "base/log.h"
 #include "base/url.h"
+#include "base/wipe.h"
 #include "redis/address_map.h"
 #include "redis/node.h"
 
@@ -112,12 +114,15 @@ static int check_options(struct lw_client *client)
     } else if (o->db < 0) {
         lw__options_explain(client, "db %d is negative", o->db);
     } else if (o->credentials != NULL &&
-               (o->username != NULL || o->password != NULL ||
+               (o->username != NULL || o->password != NULL || o->password_file != NULL ||
                 client->url.username != NULL || client->url.password != NULL)) {
         lw__options_explain(client,
                             "credentials is set together with a username or a password");
+    } else if (o->password != NULL && o->password_file != NULL) {
+        lw__options_explain(client, "password and password_file are both given");
     } else if ((o->username != NULL || client->url.username != NULL) &&
-               o->password == NULL && client->url.password == NULL) {
+               o->password == NULL && o->password_file == NULL &&
+               client->url.password == NULL) {
         lw__options_explain(client,
                             "a username is given without a password (in the URL, or "
                             "options->password; the command has --password-file)");
@@ -176,22 +181,42 @@ static int check_tls(struct lw_client *client)
 static int check_sentinel(struct lw_client *client)
 {
     const struct lw_client_options *o = &client->options;
-    const char *given = o->sentinel_username != NULL   ? "sentinel_username"
-                        : o->sentinel_password != NULL ? "sentinel_password"
-                                                       : NULL;
+    const char *given = o->sentinel_username != NULL        ? "sentinel_username"
+                        : o->sentinel_password != NULL      ? "sentinel_password"
+                        : o->sentinel_password_file != NULL ? "sentinel_password_file"
+                                                            : NULL;
 
     if (given != NULL && client->url.service == NULL) {
         lw__options_explain(client,
                             "%s needs a URL that begins with redis-sentinel:// or "
                             "rediss-sentinel://" OR_VALKEY,
                             given);
-    } else if (o->sentinel_username != NULL && o->sentinel_password == NULL) {
+    } else if (o->sentinel_username != NULL && o->sentinel_password == NULL &&
+               o->sentinel_password_file == NULL) {
         lw__options_explain(client,
                             "sentinel_username is given without sentinel_password");
+    } else if (o->sentinel_password != NULL && o->sentinel_password_file != NULL) {
+        lw__options_explain(client, "sentinel_password and sentinel_password_file are "
+                                    "both given");
     } else {
         return 0;
     }
     return LW_EINVAL;
+}
+
+/* Reads the password to find errors now; each login reads it again. */
+static int check_file(struct lw_client *client, const char *option, const char *file)
+{
+    char password[LW__FIRST_LINE_MAX + 1], why[200];
+    int status = file != NULL ? lw__first_line_of(file, password, why, sizeof(why)) : 0;
+
+    if (file != NULL) {
+        lw__wipe(password, sizeof(password));
+    }
+    if (status != 0) {
+        lw__options_explain(client, "%s '%.250s': %s", option, file, why);
+    }
+    return status;
 }
 
 /* The map is copied: the option is not used after this. */
@@ -290,6 +315,12 @@ static int complete(struct lw_client *client)
         status = check_sentinel(client);
     }
     if (status == 0) {
+        status = check_file(client, "password_file", o->password_file);
+    }
+    if (status == 0) {
+        status = check_file(client, "sentinel_password_file", o->sentinel_password_file);
+    }
+    if (status == 0) {
         status = set_address_map(client);
     }
     if (status != 0) {
@@ -298,7 +329,7 @@ static int complete(struct lw_client *client)
     if (o->username == NULL) {
         o->username = client->url.username;
     }
-    if (o->password == NULL) {
+    if (o->password == NULL && o->password_file == NULL) {
         o->password = client->url.password;
     }
     if (o->db == 0 && client->url.db > 0) {
@@ -313,7 +344,9 @@ static int complete(struct lw_client *client)
         copy_string(&client->strings[6], &o->tls_server_name) != 0 ||
         copy_string(&client->strings[7], &o->sentinel_username) != 0 ||
         copy_string(&client->strings[8], &o->sentinel_password) != 0 ||
-        copy_string(&client->strings[9], &o->user) != 0) {
+        copy_string(&client->strings[9], &o->user) != 0 ||
+        copy_string(&client->strings[10], &o->password_file) != 0 ||
+        copy_string(&client->strings[11], &o->sentinel_password_file) != 0) {
         return LW_ENOMEM;
     }
     client->log = (struct lw__log){o->log, o->log_level, o->arg, &client->causes};

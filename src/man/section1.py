@@ -71,7 +71,9 @@ If the server refuses the password, the database or the service at the first con
 exits with 77 at once; with sentinels only if all of them refuse. If a server has several addresses,
 the failure that got farthest counts.
 
-Later failures are outages: *run*, *lead*, *hold*, *take* and *watch* keep retrying. If a wait ends during
+Later failures are outages: *run*, *lead*, *hold*, *take* and *watch* keep retrying. A password file is read
+again for each login, so a password may be replaced in the meantime. *lead* exits with 77 once its logins
+have been refused for the time of *--lease*, unless *--keep-trying* is given. If a wait ends during
 an outage, the cause determines the exit code: 69 if no server could be reached, or if the server
 could not process the request (for example, it was loading, out of memory or a replica, or a guard
 was closed), and 77 if the server refused. If the process can open no more files or sockets, it exits with

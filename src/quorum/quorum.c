@@ -90,7 +90,7 @@ char *lw__quorum_describe(struct lw__quorum_member *member, struct lw_client_opt
     ret->link = NULL;
     ret->log = log_of_member;
     ret->arg = member;
-    ret->sentinel_username = ret->sentinel_password = NULL;
+    ret->sentinel_username = ret->sentinel_password = ret->sentinel_password_file = NULL;
     return url_of(member);
 }
 

@@ -991,6 +991,7 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     set->config = set->servers = *config;
     set->config.username = options->username;
     set->config.password = options->password;
+    set->config.password_file = options->password_file;
     set->config.login = NULL; /* it is for the servers */
     set->config.db = set->servers.db = 0;
     set->config.resolve = set->servers.resolve = NULL;

@@ -23,7 +23,8 @@ struct lw__sentinel_options {
     const char *service; /* NULL if there are no sentinels */
     const struct lw__url_host *hosts;
     size_t host_count;
-    const char *username, *password; /* for the sentinels themselves; or NULL */
+    /* for the sentinels themselves; or NULL */
+    const char *username, *password, *password_file;
 };
 
 /* Connects to nothing before a session asks for its endpoint. `config`, which is copied,

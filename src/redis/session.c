@@ -14,7 +14,9 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/container_of.h"
+#include "base/first_line.h"
 #include "base/random.h"
+#include "base/wipe.h"
 #include "lockwire.h"
 #include "loop/loop.h"
 #include "loop/resolve.h"
@@ -411,7 +413,8 @@ static void send_handshake(struct lw__session *s);
  * and we can. It may be permitted to an account other than the default user only. */
 static bool must_log_in_first(const struct lw__session *s, const char *error)
 {
-    return s->config->password != NULL && !s->authenticated &&
+    return (s->config->password != NULL || s->config->password_file != NULL) &&
+           !s->authenticated &&
            (strncmp(error, "NOAUTH", 6) == 0 || lw__classify_denied(error));
 }
 
@@ -646,9 +649,41 @@ static void send_sentinel_id(struct lw__session *s)
     send_step(s, LW__HANDSHAKE_SENTINEL_ID, 2, (const char *[]){"SENTINEL", "MYID"});
 }
 
+/* Fails the session, without trying a further address. */
+static void fail_without_login(struct lw__session *s, const char *why)
+{
+    s->address = s->addresses.count;
+    lw__session_fail(s, why);
+}
+
+/* Sends AUTH with the password that the file has now. Returns false if the session
+ * failed. */
+static bool send_auth_from_file(struct lw__session *s)
+{
+    const struct lw__session_config *config = s->config;
+    char password[LW__FIRST_LINE_MAX + 1], reason[200], why[LW_WHY_SIZE];
+    int status =
+        lw__first_line_of(config->password_file, password, reason, sizeof(reason));
+
+    if (status == 0) {
+        send_auth(s, config->username, password);
+    }
+    lw__wipe(password, sizeof(password));
+    if (status != 0) {
+        (void)snprintf(why, sizeof(why), "%s_file '%.250s': %s",
+                       config->of_sentinel ? "sentinel_password" : "password",
+                       config->password_file, reason);
+        fail_without_login(s, why);
+    }
+    return status == 0;
+}
+
 /* A sentinel that wanted AUTH first is asked for its id in the same write. */
 static void send_handshake(struct lw__session *s)
 {
+    if (s->config->password_file != NULL && !send_auth_from_file(s)) {
+        return;
+    }
     if (s->config->password != NULL) {
         send_auth(s, s->config->username, s->config->password);
     }
@@ -675,8 +710,7 @@ void lw__session_refuse(struct lw__login *login, const char *why)
 
     LW__ASSERT(login->needed && s->state == LW__SESSION_HANDSHAKING);
     cancel_login(s);
-    s->address = s->addresses.count;
-    lw__session_fail(s, why);
+    fail_without_login(s, why);
 }
 
 /* ---- an attempt ---- */

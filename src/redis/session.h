@@ -77,7 +77,9 @@ struct lw__session_config {
     /* The id of the cluster's node that must be there, "" for any; NULL outside a
      * cluster. Read at each connection. */
     const char *node_id;
-    const char *username, *password;      /* or NULL */
+    const char *username, *password; /* or NULL */
+    /* Its first line is the password, in place of `password`; read for each attempt. */
+    const char *password_file;
     const struct lw__login_events *login; /* in place of both; or NULL */
     void *login_arg;
     const char *client_name;

@@ -85,6 +85,8 @@ struct session {
     int lost_code;
     bool link_up;
     bool connected;                    /* at least once; a later failure is an outage */
+    bool looking;                      /* lead: look_at_link will be called again */
+    int64_t refused_since_ms;          /* lead: the logins, one after another; or 0 */
     bool interrupted;                  /* by a key, while waiting */
     int busy_status;                   /* of a wait whose end on_busy_seen reports */
     char unlimited[STATUS_VALUE_SIZE]; /* the value that holds without a TTL, or "" */
@@ -601,6 +603,51 @@ static void on_signal(int number, bool from_terminal, void *arg)
     }
 }
 
+/* Returns true if lead is to end because of this error of the link: the logins have been
+ * refused for a whole lease. A rotation of passwords may take some time until it has
+ * reached both the server and our file; a holder has a lease for that. */
+static bool lead_is_refused(struct session *session, int error)
+{
+    if (error != LW_EREDIS) {
+        session->refused_since_ms = 0;
+        return false;
+    }
+    if (session->refused_since_ms == 0) {
+        session->refused_since_ms = system_now_ms();
+    }
+    return !session->options->keep_trying && session->stage == SESSION_WAITING &&
+           system_now_ms() - session->refused_since_ms >= session->options->lease_ms;
+}
+
+/* lead: looks each second while the link is down, because on_link is not called for each
+ * attempt in a cluster. */
+static void look_at_link(evutil_socket_t fd, short what, void *arg)
+{
+    struct session *session = arg;
+    int error = lw_client_error(session->client);
+    const char *why;
+
+    (void)fd, (void)what;
+    session->looking = false;
+    if (session->stage == SESSION_ENDING) {
+        return;
+    }
+    if (lead_is_refused(session, error)) {
+        (void)lw_client_is_up(session->client, &why);
+        report_failure("lock", session->options->name, error, false, why);
+        session_end(session, exit_code_for(LW_ECONN, error, session->options->busy_code));
+    } else if (!session->link_up) {
+        session->looking = event_base_once(session->base, -1, EV_TIMEOUT, look_at_link,
+                                           session, &(struct timeval){1, 0}) == 0;
+    }
+}
+
+/* Returns true if another attempt to make the first connection would be useless. */
+static bool is_useless(const struct session *session, int error)
+{
+    return error == LW_ESYSTEM || (error == LW_EREDIS && !session->options->keep_trying);
+}
+
 static void on_link(struct lw_client *client, int up, const char *why, void *arg)
 {
     struct session *session = arg;
@@ -613,8 +660,11 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     } else if (session->stage == SESSION_WAITING) {
         wait_status_guard(&session->wait_status, client);
     }
+    if (session->options->subcommand == LEAD && !session->looking) {
+        look_at_link(-1, 0, session);
+    }
     if (!session->connected && session->stage == SESSION_WAITING &&
-        (error == LW_EREDIS || error == LW_ESYSTEM)) { /* retrying is useless */
+        is_useless(session, error)) {
         report_failure("lock", session->options->name, error, up, why);
         session_end(session, exit_code_for(LW_ECONN, error, session->options->busy_code));
     }
@@ -625,7 +675,8 @@ static void on_log(int level, const char *message, void *arg)
     const struct session *session = arg;
 
     /* A permanent failure is logged as an error, and on_link reports it. */
-    if (!session->connected && level <= LOG_ERR && report_is_no_connection(message)) {
+    if (!session->connected && !session->options->keep_trying && level <= LOG_ERR &&
+        report_is_no_connection(message)) {
         return;
     }
     if (session->stage == SESSION_HELD) {

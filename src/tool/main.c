@@ -97,6 +97,22 @@ static bool is_refused(enum subcommand subcommand)
 static char password[PASSWORD_MAX + 1], sentinel_password[PASSWORD_MAX + 1];
 static char token[PASSWORD_MAX + 1];
 
+/* Reads a password. If it can be read again, for each login, `ret` stays NULL; otherwise
+ * *file becomes NULL. Returns 0, or the exit code after a report. */
+static int read_password(const char *option, const char **file,
+                         char buffer[PASSWORD_MAX + 1], char **ret)
+{
+    int code = password_read(option, *file, buffer);
+
+    if (code == 0 && password_is_kept(*file)) {
+        password_wipe(buffer);
+    } else if (code == 0) {
+        *file = NULL;
+        *ret = buffer;
+    }
+    return code;
+}
+
 /* Reads the passwords and the token that are in files. Returns 0, or the exit code after
  * a report. */
 static int read_secrets(struct options *options)
@@ -104,13 +120,12 @@ static int read_secrets(struct options *options)
     int code = 0;
 
     if (options->password_file != NULL) {
-        code = password_read("--password-file", options->password_file, password);
-        options->password = password;
+        code = read_password("--password-file", &options->password_file, password,
+                             &options->password);
     }
     if (code == 0 && options->sentinel_password_file != NULL) {
-        code = password_read("--sentinel-password-file", options->sentinel_password_file,
-                             sentinel_password);
-        options->sentinel_password = sentinel_password;
+        code = read_password("--sentinel-password-file", &options->sentinel_password_file,
+                             sentinel_password, &options->sentinel_password);
     }
     if (code == 0 && options->token_file != NULL) {
         code = password_read(options->subcommand == RELEASE ? "TOKEN" : "--token",

@@ -746,6 +746,7 @@ static const struct spec {
     {"max-hold", 'm', HOLDERS, PARSED(parse_max_hold)},
     {"on-lost", 'O', HOLDERS, TEXT(on_lost)},
     {"keep-running", 'k', IN(RUN), FLAG(keep_running)},
+    {"keep-trying", 'y', IN(LEAD), FLAG(keep_trying)},
     {"exclusive", 'x', TAKERS, CALL(parse_exclusive)},
     {"shared", 's', TAKERS, CALL(parse_shared)},
     {"redisson", 'J', HOLDERS, CALL(parse_redisson)},
@@ -765,8 +766,8 @@ static const struct spec {
     {"max", 'm', HOLDERS, PARSED(parse_max_hold)},
     {"max-", 'm', HOLDERS, PARSED(parse_max_hold)},
     {"o", 'o', HOLDERS, TEXT(owner)},
-    {"k", 'K', IN(RUN), TEXT(tls_key)},
-    {"ke", 'K', IN(RUN), TEXT(tls_key)},
+    {"k", 'K', IN(RUN) | IN(LEAD), TEXT(tls_key)},
+    {"ke", 'K', IN(RUN) | IN(LEAD), TEXT(tls_key)},
     {"co", 'E', WAITERS, PARSED(parse_busy_code)},
     {"con", 'E', WAITERS, PARSED(parse_busy_code)},
     {"owner", 'o', TAKERS, TEXT(owner)},
@@ -1106,12 +1107,14 @@ int options_new_client(const struct options *options, struct event_base *base,
     client->guard_ms = needs_guard(options) ? (uint32_t)options->guard_ms
                                             : unused_guard(options);
     client->password = options->password;
+    client->password_file = options->password_file;
     client->no_identity = options->no_identity;
     if (IN(options->subcommand) & TAKERS) {
         client->user = user_name();
     }
     client->sentinel_username = options->sentinel_user;
     client->sentinel_password = options->sentinel_password;
+    client->sentinel_password_file = options->sentinel_password_file;
     client->tls_ca = options->tls_ca;
     client->tls_cert = options->tls_cert;
     client->tls_key = options->tls_key;

@@ -37,11 +37,12 @@ struct event_base;
 struct options {
     enum subcommand subcommand;
     const char *name; /* list: a pattern, or NULL; doctor: NULL unless given */
-    const char *url;
-    const char *password_file; /* or NULL */
-    char *password;            /* read from it by main, or NULL */
-    const char *sentinel_user, *sentinel_password_file; /* or NULL */
-    char *sentinel_password;
+    const char *url;  /* never NULL after options_parse */
+    /* A password that cannot be read again, from "-" or a pipe, is read by main; the file
+     * is NULL then. */
+    const char *password_file, *sentinel_password_file;        /* or NULL */
+    char *password, *sentinel_password;                        /* or NULL */
+    const char *sentinel_user;                                 /* or NULL */
     const char *tls_ca, *tls_cert, *tls_key, *tls_server_name; /* or NULL */
     const char *maps[MAX_MAPS];
     int map_count;
@@ -75,6 +76,8 @@ struct options {
     const char *more_names[MAX_MORE_NAMES]; /* --and */
     int more_count;
     bool keep_running; /* a loss does not end the command */
+    /* lead */
+    bool keep_trying; /* refused logins do not end it */
     /* run, lead */
     int64_t at_least_ms; /* 0: no minimum */
     bool direct;         /* a single process, no process group */

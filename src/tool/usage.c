@@ -250,7 +250,10 @@ static const char lead_waiting[] =
     "  --max-waiting N\n"
     "                 do not wait while N others do, and try again after 1s, later\n"
     "                 after up to 30s. A dead waiter counts until its turn comes.\n"
-    "                 Not for --redisson\n";
+    "                 Not for --redisson\n"
+    "  --keep-trying  do not exit if the server refuses the logins, neither at the\n"
+    "                 first connection nor later. Without it lead exits with 77,\n"
+    "                 later once they have been refused for the time of --lease\n";
 
 static const char verbose[] =
     "  --verbose      while waiting, print a line for each change of the holder or of\n"
@@ -388,8 +391,10 @@ static const char server[] =
     "                 with each server of a quorum, always do. Outages after the\n"
     "                 first connection do not count\n"
     "  --password-file FILE\n"
-    "                 read the password from the first line of FILE. With \"-\" that is\n"
-    "                 the standard input, whose other lines are left to be read\n"
+    "                 read the password from the first line of FILE, again for each\n"
+    "                 login, so that it can be replaced. With \"-\" that is the\n"
+    "                 standard input, whose other lines are left to be read; it and\n"
+    "                 pipes are read once\n"
     "  --sentinel-user NAME, --sentinel-password-file FILE\n"
     "                 credentials for the sentinels themselves; the user and password\n"
     "                 in the URL and --password-file are for the Redis servers\n"

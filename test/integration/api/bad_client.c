@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void client_refused(const char *url, const struct lw_client_options *wanted,
                            const char *text)
@@ -170,6 +171,42 @@ static void what_sentinels_are_logged_in_to_with(void **state)
     lw_client_free(client);
 }
 
+static void passwords_in_files(void **state)
+{
+    const char *sentinels = "redis-sentinel://h/s";
+    char file[64];
+    struct lw_client *client = NULL;
+    FILE *out;
+
+    (void)state;
+    (void)snprintf(file, sizeof(file), "/tmp/lockwire-%ld-password", (long)getpid());
+    client_refused("redis://h", client_of(.password_file = "/none"),
+                   "password_file '/none': cannot read the file: ");
+    client_refused(sentinels, client_of(.sentinel_password_file = "/dev/null"),
+                   "sentinel_password_file '/dev/null': the first line is empty");
+    client_refused("redis://h", client_of(.password = "p", .password_file = file),
+                   "password and password_file are both given");
+    client_refused(sentinels,
+                   client_of(.sentinel_password = "p", .sentinel_password_file = file),
+                   "sentinel_password and sentinel_password_file are both given");
+    client_refused("redis://h",
+                   client_of(.credentials = no_credentials, .password_file = file),
+                   "credentials is set together with");
+    client_refused("redis://h", client_of(.sentinel_password_file = file),
+                   "sentinel_password_file needs a URL that begins with redis-sentinel");
+    out = fopen(file, "w");
+    assert_non_null(out);
+    assert_true(fputs("p\n", out) >= 0 && fclose(out) == 0);
+    assert_int_equal(
+        lw_client_new(stage.base, "redis-sentinel://u@h/s",
+                      client_of(.password_file = file, .sentinel_username = "v",
+                                .sentinel_password_file = file),
+                      &client),
+        LW_OK);
+    lw_client_free(client);
+    (void)unlink(file);
+}
+
 static void databases_of_a_cluster(void **state)
 {
     struct lw_client *client = NULL;
@@ -304,6 +341,7 @@ int main(void)
         STAGE_TEST(a_url_with_tls_in_a_build_without),
         STAGE_TEST(credentials_beside_a_user_or_a_password),
         STAGE_TEST(what_sentinels_are_logged_in_to_with),
+        STAGE_TEST(passwords_in_files),
         STAGE_TEST(databases_of_a_cluster),
         STAGE_TEST(options_of_before_credentials),
         STAGE_TEST(client_guard),

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import unittest
 
-from support import COMMAND, LIMIT, ToolTest
+from support import COMMAND, LIMIT, ToolTest, until
 
 SECRET = "s3cret w0rd: %@/"
 
@@ -90,6 +90,84 @@ class Sources(PasswordTest):
         code, _, err = self.run_("status", "job", "--redis", self.server.url,
                                  "--password-file", self.file(SECRET.encode()))
         self.assertEqual(code, 1, err)
+
+
+class Rotation(PasswordTest):
+    """The server's password is replaced, and its connections end."""
+
+    def replace(self, password, file=None):
+        """`file`: the file's new content."""
+        self.server("ACL", "SETUSER", "anna", "resetpass", f">{password}")
+        if file is not None:
+            self.file(file.encode())
+        self.server("CLIENT", "KILL", "USER", "anna")
+
+    def until_connected(self, subcommand="run"):
+        until(lambda: self.server("CLIENT", "LIST").count(f"name=lockwire-{subcommand} ") == 2,
+              "both connections are up again")
+
+    def start(self, subcommand, *options, script="echo held; exec cat"):
+        return self.spawn(COMMAND, subcommand, "job", "--password-file", self.path("password"), *options,
+                          "--", "sh", "-c", script, stdin=subprocess.PIPE)
+
+    def test_each_login_reads_the_file_again(self):
+        self.file(SECRET.encode())
+        holder = self.start("run")
+        self.assertEqual(self.line_of(holder.stdout), "held\n")
+        waiter = self.start("lead", script="exit 5")
+        until(lambda: self.server("ZCARD", "lockwire:2:queue:{job}") == 1, "it queues")
+        for password in ("another", "s3cret"):
+            self.replace(password, password)
+            for subcommand in ("run", "lead"):
+                self.until_connected(subcommand)
+        code, _, err = self.end_of(holder)
+        self.assertEqual(code, 0, err)
+        self.assertEqual(self.end_of(waiter)[0], 5)
+
+    def test_a_file_that_comes_late_is_waited_for(self):
+        self.file(SECRET.encode())
+        holder = self.start("run")
+        self.assertEqual(self.line_of(holder.stdout), "held\n")
+        os.unlink(self.path("password"))
+        self.replace("another")
+        said = self.line_of(holder.stderr)
+        while "password_file" not in said:
+            said = self.line_of(holder.stderr)
+        self.assertIn(f"password_file '{self.path('password')}': cannot read the file: No such file", said)
+        self.file(b"another\n")
+        self.until_connected()
+        self.assertEqual(self.end_of(holder)[0], 0)
+
+    def test_a_pipe_is_read_once(self):
+        holder = self.spawn("bash", "-c", 'exec "$0" run job --password-file <(echo "$1") -- sh -c "$2"',
+                            COMMAND, SECRET, "echo held; exec cat", stdin=subprocess.PIPE)
+        self.assertEqual(self.line_of(holder.stdout), "held\n")
+        self.server("CLIENT", "KILL", "USER", "anna")
+        self.until_connected()
+        self.assertEqual(self.end_of(holder)[0], 0)
+
+    def test_lead_ends_if_its_logins_stay_refused(self):
+        self.file(SECRET.encode())
+        leader = self.start("lead", "--lease", "1s", script="echo leads; exec sleep 1000")
+        self.assertEqual(self.line_of(leader.stdout), "leads\n")
+        self.replace("another")
+        code, _, err = self.end_of(leader)
+        self.assertEqual(code, 77, err)
+        self.assertRegex(err, "lockwire: cannot lock 'job': the server rejected the connection: "
+                              "AUTH: WRONGPASS .*\n$")
+
+    def test_lead_keeps_trying_if_it_is_to(self):
+        self.file(b"not yet")
+        leader = self.start("lead", "--keep-trying", "--lease", "1s", script="echo leads; exec sleep 1000")
+        for password, what in ((SECRET, "WRONGPASS"), ("another", "was lost")):
+            said = self.line_of(leader.stderr)
+            while what not in said:
+                said = self.line_of(leader.stderr)
+            self.replace(password, password)
+            self.assertEqual(self.line_of(leader.stdout), "leads\n")
+            self.replace("refused")
+        leader.terminate()
+        self.assertEqual(self.end_of(leader)[0], 128 + signal.SIGTERM)
 
 
 class Secrecy(PasswordTest):

@@ -15,6 +15,7 @@ import subprocess
 import threading
 import unittest
 
+from resp import Link
 from support import COMMAND, LIMIT, ToolTest, until
 from watch import Terminal
 from watched import SERVICE, Watched
@@ -284,6 +285,20 @@ class Login(SentinelTest):
         for what in ("cmdline", "environ"):
             with open(f"/proc/{process.pid}/{what}", "rb") as file:
                 self.assertNotIn(b"s3cret", file.read())
+        self.end_command()
+        self.assertEqual(self.end_of(process)[0], 5)
+
+    def test_each_login_reads_it_again(self):
+        process = self.holder(*self.words)
+        with Link(self.watched.sentinels[0].socket, LIMIT) as sentinel:
+            sentinel("AUTH", "watcher", SECRET)
+            sentinel("ACL", "SETUSER", "watcher", "resetpass", ">another")
+            with open(self.path("sentinels"), "w", encoding="ascii") as file:
+                file.write("another\r\n")
+            for id_ in re.findall(r"^id=(\d+) .* name=lockwire-run ", sentinel("CLIENT", "LIST"), re.M):
+                sentinel("CLIENT", "KILL", "ID", id_)
+            until(lambda: sentinel("CLIENT", "LIST").count(" name=lockwire-run ") >= 1,
+                  "it is connected again")
         self.end_command()
         self.assertEqual(self.end_of(process)[0], 5)
 
