@@ -307,6 +307,17 @@ static int64_t read_number(const char *info, const char *field, int64_t most)
     return lw__check_number(value, strcspn(value, "\r\n"), most);
 }
 
+/* Returns true if the host's name has several addresses, of which some may be replicas. A
+ * sentinel and a node of a cluster are what they are, and who resolves the endpoint is
+ * asked by ROLE. */
+static bool may_be_replica(const struct lw__session *s)
+{
+    const struct lw__session_config *config = s->config;
+
+    return s->addresses.count > 1 && config->resolve == NULL && config->node_id == NULL &&
+           !config->of_sentinel;
+}
+
 static void note_replication(struct lw__session *s, const char *info)
 {
     read_id(info, "master_replid2:", s->former_replication_id);
@@ -384,6 +395,20 @@ static bool refuses_for_good(enum lw__handshake kind, const char *error)
     return kind == LW__HANDSHAKE_AUTH || kind == LW__HANDSHAKE_SELECT
                ? lw__classify_login(error)
                : lw__classify_account(error);
+}
+
+/* Returns false if the session failed: the next address is tried. */
+static bool check_replica(struct lw__session *s, const char *info)
+{
+    char why[LW_WHY_SIZE];
+
+    if (!may_be_replica(s) || strncmp(info_field(info, "role:"), "slave", 5) != 0) {
+        return true;
+    }
+    (void)snprintf(why, sizeof(why), "%s is a replica",
+                   s->addresses.list[s->address].text);
+    lw__session_fail(s, why);
+    return false;
 }
 
 /* The sentinels may not know yet that this server is no longer the master, or it may not
@@ -542,15 +567,17 @@ static void step_answered(struct lw__request *request, const struct lw__reply *r
                    : step_accepted(s, step->kind, reply))) {
         return;
     }
+    text = lw__reply_type(reply) == LW__REPLY_STRING ? text : "";
     if (step->kind == LW__HANDSHAKE_INFO) {
-        const char *info = lw__reply_type(reply) == LW__REPLY_STRING ? text : "";
-
-        if (!check_mode(s, info)) {
+        if (!check_mode(s, text)) {
             return;
         }
-        note_info(s, info, request->sent_us);
+        note_info(s, text, request->sent_us);
     } else if (step->kind == LW__HANDSHAKE_REPLICATION) {
-        note_replication(s, lw__reply_type(reply) == LW__REPLY_STRING ? text : "");
+        if (!check_replica(s, text)) {
+            return;
+        }
+        note_replication(s, text);
     }
     if (--s->steps_pending == 0) {
         became_ready(s);
@@ -638,7 +665,7 @@ static void send_questions(struct lw__session *s)
     if (config->node_id != NULL) {
         send_step(s, LW__HANDSHAKE_NODE_ID, 2, (const char *[]){"CLUSTER", "MYID"});
     }
-    if (config->replication) {
+    if (config->replication || may_be_replica(s)) {
         send_step(s, LW__HANDSHAKE_REPLICATION, 2,
                   (const char *[]){"INFO", "replication"});
     }

@@ -12,9 +12,10 @@
  * lw__session_start begins; `ready` is called; the owner sends commands on session->link;
  * `lost` is called when the connection ends, and `ready` again when the next one is up.
  *
- * A name may have several addresses. If all of them fail, `lost` is called with the
- * failure that got farthest: a password that one server refuses says more than a port
- * that is closed at another address. */
+ * A name may have several addresses. With redis:// the handshake then includes INFO
+ * replication, and a replica counts as a failure. If all of them fail, `lost` is called
+ * with the failure that got farthest: a password that one server refuses says more than a
+ * port that is closed at another address. */
 #ifndef LW_SESSION_H
 #define LW_SESSION_H
 #include "base/address.h"
@@ -88,7 +89,7 @@ struct lw__session_config {
      * sentinel that refuses the question before AUTH is sent the password first. */
     const char *sentinel_id;
     bool of_sentinel;           /* the server is to be a sentinel */
-    bool replication;           /* the handshake includes INFO replication */
+    bool replication;           /* the handshake always includes INFO replication */
     bool secure;                /* TLS */
     struct lw__tls_options tls; /* server_name: NULL for the host's */
     int db;

@@ -36,6 +36,7 @@ static const struct {
     {"LOADING", "wait until the server has loaded its data"},
     {"MASTERDOWN", "use the URL of the master, or redis-sentinel://"},
     {"READONLY", "use the URL of the master, or redis-sentinel://"},
+    {" is a replica", "use the URL of the master, or redis-sentinel://"},
     {"not listed in the URL",
      "add it to the URL: only a listed sentinel can name a new master"},
     {"is not the master", "wait for the failover to end, or compare the sentinels"},

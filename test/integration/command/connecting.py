@@ -11,7 +11,7 @@ import socket
 import subprocess
 import unittest
 
-from ports import free_port
+from ports import free_port, keep
 from quorum_servers import quorum_start
 from support import COMMAND, LIMIT, ToolTest, until
 from watched import SERVICE, Sentinel
@@ -34,6 +34,76 @@ ALL = {
     "release": ("release", "x", TOKEN),
     "watch": ("watch", "x"),
 }
+
+
+class SeveralAddresses(ToolTest):
+    """A name leads to a master and to its replica. Their roles are swapped."""
+
+    def setUp(self):
+        super().setUp()
+        self.port = free_port()
+        self.addresses = "127.0.0.1", "::1"
+        keeper = keep(self.port, "::1")
+        if not keeper or keeper.getsockname()[1] == 0:
+            self.skipTest("::1 has not this port")
+        self.addCleanup(keeper.close)
+        self.servers = []
+        for address in self.addresses:
+            server = self.redis()
+            server.kill()
+            server.start("--bind", address, "--port", str(self.port))
+            server("CONFIG", "SET", "repl-diskless-sync-delay", 0)
+            self.servers.append(server)
+        self.url = f"redis://localhost:{self.port}"
+
+    def make_master(self, number):
+        """The other server becomes its replica, and has its data before this returns."""
+        master, other = self.servers[number], self.servers[1 - number]
+        master("REPLICAOF", "NO", "ONE")
+        other("REPLICAOF", self.addresses[number], self.port)
+        until(lambda: "master_link_status:up" in other("INFO", "replication"), "the replica has its data")
+
+    def test_the_master_is_found(self):
+        for number in (0, 1):
+            self.make_master(number)
+            for code, *words in ((1, "status", "job"), (0, "list"), (0, "run", "job", "-n", "--", "true")):
+                got, _, err = self.end_of(self.spawn(COMMAND, *words, env={"LOCKWIRE_URL": self.url}))
+                self.assertEqual((got, err), (code, ""), words)
+
+    def test_a_holder_follows_it(self):
+        for number in (0, 1):
+            self.make_master(number)
+            process = self.spawn(COMMAND, "run", "job", "--redis", self.url, "--", "sh", "-c",
+                                 "echo held; exec cat", stdin=subprocess.PIPE)
+            self.assertEqual(self.line_of(process.stdout), "held\n")
+            self.make_master(1 - number)
+            self.servers[number]("CLIENT", "KILL", "TYPE", "normal")
+            until(lambda: "lockwire-run" in self.servers[1 - number]("CLIENT", "LIST"), "it is followed")
+            self.assertTrue(self.servers[1 - number]("EXISTS", "job"))
+            code, _, err = self.end_of(process) # ends the command's input
+            self.assertEqual(code, 0, err)
+            self.assertFalse(self.servers[1 - number]("EXISTS", "job"))
+
+    def test_a_release_that_is_refused_with_READONLY_is_made_at_the_new_master(self):
+        for number in (0, 1):
+            self.make_master(number)
+            process = self.spawn(COMMAND, "run", "job", "--redis", self.url, "--", "sh", "-c",
+                                 "echo held; exec cat", stdin=subprocess.PIPE)
+            self.assertEqual(self.line_of(process.stdout), "held\n")
+            self.make_master(1 - number)
+            code, _, err = self.end_of(process)
+            self.assertEqual(code, 0, err)
+            self.assertFalse(self.servers[1 - number]("EXISTS", "job"))
+
+    def test_a_replica_is_named(self):
+        for number, address in enumerate(self.addresses):
+            self.make_master(1 - number)
+            self.servers[1 - number].kill()
+            code, _, err = self.end_of(self.spawn(COMMAND, "run", "job", "-n", "--redis", self.url, "--",
+                                                  "true"))
+            self.assertEqual(code, 69, err)
+            self.assertIn(f"no connection to the server: {address} is a replica\n", err)
+            self.servers[1 - number].start("--bind", self.addresses[1 - number], "--port", str(self.port))
 
 
 class ConnectingTest(ToolTest):
