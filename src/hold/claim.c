@@ -36,8 +36,10 @@
 #include <syslog.h>
 #include <utlist.h>
 
-#define LINGER_TIMEOUTS 2 /* request time-outs of a round: a silent subscription ends */
-#define LINGER_ROUNDS 2   /* one of them follows, if the process was stopped in another */
+/* A silent subscription has ended after a round of so many request time-outs. A process
+ * that was stopped during one round is awake in the next. */
+#define LINGER_TIMEOUTS 2
+#define LINGER_ROUNDS 2
 #define SENDS ((unsigned)(LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE))
 
 /* ---- creation ---- */
@@ -262,8 +264,8 @@ static void note_clock(struct lw__claim *claim, int64_t sent_us, int64_t server_
 
 /* ---- encoding ---- */
 
-/* A claim joins the queue if its client is subscribed at the node that is asked, which
- * may be another than the name's node so far. */
+/* A claim joins the queue if its client is bound at the node that gets the command. After
+ * a redirection that is another one than the name's. */
 static bool may_join(const struct lw__claim *claim, const struct lw__terms *terms)
 {
     struct lw__node *node = lw__node_of_command(&claim->command);
@@ -534,7 +536,7 @@ static bool note_set(struct lw__claim *claim, const struct lw__reply *reply)
         return true;
     case LW__REPLY_NIL:
         claim->try = LW__TRY_TAKEN;
-        claim->token_sent = false; /* and is not in Redis, nor will be */
+        claim->token_sent = false; /* SET had no effect */
         return true;
     case LW__REPLY_STATUS:
         if (strcmp(lw__reply_text(reply, NULL), "OK") != 0) {
@@ -628,7 +630,7 @@ static void log_foreign_key(struct lw__claim *claim, const char *type)
                   claim->name->text, type, other_kind(claim, type));
 }
 
-/* No wait ends by itself: this library writes no such key. */
+/* Another program's key: this library writes none without a TTL. */
 static void log_no_ttl(const struct lw__claim *claim)
 {
     lw__log_cause(
@@ -716,7 +718,6 @@ static bool acquire_replied(struct lw__command *command, const struct lw__reply 
         if (came_before_release(claim)) {
             input.event = LW__EV_NOT_GRANTED;
             input.not_granted.set_done = false;
-            /* of a waiter that is not bound yet */
             input.not_granted.ticket = answer.ticket;
         } else {
             read_queued(claim, &answer, &input);
@@ -1004,8 +1005,8 @@ static void report(struct lw__claim *claim, const struct lw__output *out)
     }
 }
 
-/* Feeds the machine, and executes its actions; with LW__DO_END the
- * event `ended` frees the claim, or keeps it (lw__claim_linger). */
+/* Events are called after the machine's step, and `ended` last: it frees the claim, or
+ * keeps it (lw__claim_linger). */
 void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
 {
     bool asked = lw__machine_asks(claim->machine.phase);
@@ -1056,7 +1057,7 @@ void lw__claim_event(struct lw__claim *claim, enum lw__event event)
 {
     struct lw__input input = {.event = event};
 
-    /* A request that is still to be encoded will be true at that moment. */
+    /* A request that waits for room is encoded when it is sent: no other is needed. */
     if (event == LW__EV_RETRY_NOW && lw__node_is_unsent(&claim->command)) {
         return;
     }

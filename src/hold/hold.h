@@ -132,17 +132,17 @@ struct lw__cooldown {
 
 /* What a claim's owner needs at present: its handles, by handle.c. */
 struct lw__terms {
-    int64_t lease_us; /* to request; the other fields: */
-    /* of a hold */
+    int64_t lease_us; /* to request */
+    /* for a hold: */
     int64_t margin_us;     /* what must be left of its lease; or 0 */
     int64_t hold_until_us; /* no renewal extends it beyond; LW__NEVER: no limit */
     bool renews;
     bool lease_short; /* its lease is too short for its holder: it is renewed now */
-    /* of a request */
+    /* for a request: */
     bool fence;           /* its grant needs a fencing token */
     bool place;           /* it may wait in the queue */
     uint32_t queue_limit; /* 0: none */
-    bool awaited;         /* of either: a handle waits for it */
+    bool awaited;         /* of a claim in any phase: a handle waits for it */
 };
 
 /* How a claim asks its owner, and reports to it: its handles, by turns.c. A claim knows
@@ -152,14 +152,14 @@ struct lw__claim_events {
     void (*terms)(const struct lw__claim *claim, struct lw__terms *ret);
     /* Returns what must be left of the lease when it is granted, in us. */
     int64_t (*grant_margin_us)(const struct lw__claim *claim);
-    /* The hold that was adopted is this owner's, which may be the token of an earlier
-     * holder. */
+    /* A read-write lock's hold was adopted. `owner` is its owner in Redis: a caller's
+     * text, or the token of an earlier holder. */
     void (*adopted)(struct lw__claim *claim, const char *owner);
     /* The lease of the hold is not extended, for this reason. */
     void (*not_extended)(struct lw__claim *claim, const char *why);
     void (*granted)(struct lw__claim *claim);
-    /* The reply QUEUED: another owner holds the lock or is before the claim in the queue,
-     * or the script is sent again; asking.remaining_ms. */
+    /* The reply QUEUED: the lock is busy, or the script is sent again. Sets
+     * asking.remaining_ms. */
     void (*busy)(struct lw__claim *claim);
     /* All waiters end with this status. */
     void (*failed)(struct lw__claim *claim, int status);
@@ -217,7 +217,7 @@ enum lw__try {
     LW__TRY_OVER       /* over otherwise; SET was answered */
 };
 
-/* The part of a claim that few claims need, allocated with it (claim.c). */
+/* The part of a claim that few claims need, allocated when the claim is created. */
 struct lw__claim_extras {
     char *owner;  /* of a read-write lock: a copy of the handle's; or NULL */
     char *adopts; /* the token that it adopts, or has adopted; NULL: it acquires */
@@ -325,7 +325,7 @@ struct lw__holds {
 
 /* Logs once that waiters will poll, if the server is in cluster mode. */
 void lw__redisson_warn_of_cluster(struct lw__claim *claim);
-/* The lock is held by another owner, and handles keep waiting for the claim. */
+/* The lock is held by another owner or by this claim, and handles wait for the claim. */
 void lw__redisson_busy(struct lw__claim *claim);
 void lw__redisson_released(struct lw__claim *claim, const struct lw__released *reply);
 /* Returns how long, in us, the claim leaves the name to other clients. */
@@ -392,10 +392,10 @@ void lw__claim_free(struct lw__claim *claim);
 void lw__claim_step(struct lw__claim *claim, struct lw__input *input);
 void lw__claim_event(struct lw__claim *claim,
                      enum lw__event event); /* without arguments */
-/* lw__machine_release_status of the claim's release, which is not over. */
+/* Returns lw__machine_release_status for the claim's release, which has not ended. */
 int lw__claim_release_status(const struct lw__claim *claim);
-/* Sends the first request: now, or in `rest_us`; behind the try of another claim.
- * `ticket`: its place in the queue, if the caller chooses it; else 0. */
+/* Sends the first request: in `rest_us`, 0: now; but not before the try of the claim
+ * ahead has ended. `ticket`: its place in the queue, if the caller chooses it; else 0. */
 void lw__claim_start(struct lw__claim *claim, int64_t rest_us, int64_t ticket);
 /* A claim that sleeps retries after `window_us` at the latest. */
 void lw__claim_stand_by(struct lw__claim *claim, int64_t window_us);

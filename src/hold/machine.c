@@ -107,9 +107,9 @@ static struct lw__output acquire_to_keep(struct lw__machine *m)
 static struct lw__output release(struct lw__machine *m, int64_t now_us)
 {
     if (!lw__machine_releases(m->phase)) {
-        int64_t at_most = now_us + m->lease_us;
+        int64_t least = now_us + m->lease_us;
 
-        m->release_until_us = m->held_until_us > at_most ? m->held_until_us : at_most;
+        m->release_until_us = m->held_until_us > least ? m->held_until_us : least;
         m->failures = 0;
     }
     m->phase = LW__RELEASING;
@@ -234,8 +234,8 @@ static struct lw__output fail(struct lw__machine *m, const struct lw__input *in,
 
 /* ---- acquiring ---- */
 
-/* The time of the poll that a message to stand by wants. Of Redis's messages one waiter
- * of a name gets one, so that no jitter spreads the polls. */
+/* Returns when to poll after a message to stand by. Only one waiter of a name gets such a
+ * message from Redis, so the polls need no jitter. */
 static int64_t stand_by_until(const struct lw__input *in)
 {
     return in->now_us + in->standby.window_us + 2 * MS;
@@ -263,8 +263,8 @@ static struct lw__output on_queued(struct lw__machine *m, const struct lw__input
     if (m->unwanted) {
         return give_up(m, in);
     }
-    /* A message was noted while the request was in flight. If it is later than this
-     * reply, it is news. */
+    /* A message that was noted while the request was in flight counts if it is later than
+     * this reply. */
     if (handed != 0 && handed >= in->queued.server_us) {
         return hand_over(m, in, handed, m->fence, in->sent_us, in->queued.server_us);
     }
@@ -330,7 +330,7 @@ static struct lw__output step_acquiring(struct lw__machine *m, const struct lw__
             m->fence = in->handed_over.fence;
         }
         return only(0);
-    case LW__EV_STANDBY: /* counts with the reply, which may be older */
+    case LW__EV_STANDBY: /* on_queued takes it into account */
         if (stand_by_until(in) < m->due_us) {
             m->due_us = stand_by_until(in);
         }
@@ -411,7 +411,7 @@ static struct lw__output step_held(struct lw__machine *m, const struct lw__input
         return release(m, in->now_us);
     case LW__EV_UNDELIVERED:
         return acquire_to_keep(m);
-    case LW__EV_LOST_LOCALLY: /* released then, not before: the margin is the holder's */
+    case LW__EV_LOST_LOCALLY: /* released at the deadline: the margin is the holder's */
         if (in->lost_locally.at_us < m->deadline_us) {
             m->deadline_us = in->lost_locally.at_us;
         }

@@ -103,7 +103,7 @@ enum lw__event {
      * majority can grant, or when the releases of all votes have ended and a majority has
      * not confirmed it. */
     LW__EV_REFUSED,
-    /* claim.c and claim_migrating.c, with the reply to a release or a detach. */
+    /* claim.c, with the reply to a release or a detach. */
     LW__EV_RELEASED,
     /* renewal.c, with the reply to a renewal. */
     LW__EV_RENEWED,
@@ -117,10 +117,10 @@ enum lw__event {
      * holder has left it to its lease. claim.c and redisson.c, when a request has to
      * rest. */
     LW__EV_STANDBY,
-    /* turns.c: the link came up or was bound, or a waiter joined a claim that has no
-     * place in the queue, or the first waiter of a mode that polls has left. claim.c: the
-     * try of the claim ahead has ended. claim_message.c, redisson.c: an untrusted
-     * message. */
+    /* turns.c: the link came up or was bound, or the name's slot has moved, or a waiter
+     * joined a claim that has no place in the queue, or the first waiter of a mode that
+     * polls has left. claim.c: the try of the claim ahead has ended. claim_message.c: a
+     * message that proves nothing. redisson.c: a message, or a confirmed channel. */
     LW__EV_RETRY_NOW,
     /* claim.c, when due_us has come. */
     LW__EV_DUE,
@@ -132,7 +132,8 @@ enum lw__event {
     /* turns.c: the deadline came before the grant could be delivered, or the grant has no
      * fencing token and the waiter wants one. */
     LW__EV_UNDELIVERED,
-    /* turns.c, when it has the holder's `lost` called because of the deadline. */
+    /* turns.c, when the deadline or max_hold_ms has come, and the holder's `lost` will be
+     * called. */
     LW__EV_LOST_LOCALLY,
     /* claim.c, with the reply to a request that adopts: it cannot be. */
     LW__EV_NOT_ADOPTED,
@@ -244,7 +245,7 @@ struct lw__machine {
         int64_t deadline_us; /* held, EXPIRED */
         int64_t release_until_us; /* releasing: when it stops retrying */
     };
-    uint64_t fence;        /* of the hold; in flight, of that message */
+    uint64_t fence;        /* of the hold; in flight, of the noted message */
     int64_t held_until_us; /* the last deadline of the token */
     int64_t first_sent_us; /* when the command with an unknown outcome was first sent */
     uint32_t window_us;    /* the claim window of the token, up to a minute */
@@ -264,10 +265,10 @@ struct lw__machine {
 void lw__machine_init(struct lw__machine *machine, int64_t window_us, int64_t lease_us);
 struct lw__output lw__machine_step(struct lw__machine *machine,
                                    const struct lw__input *input);
-/* Returns the lw_error of a release that is not over yet for a caller that waits no
+/* Returns the lw_error of a release that has not ended, for a caller that waits no
  * longer: LW_OK if a reply has confirmed it; LW_EUNKNOWN if an attempt was left without a
  * reply, or is in flight; else LW_ECONN, because every attempt was answered, or none was
- * sent. Called by turns.c when request_timeout_ms or close_timeout_ms has passed. */
+ * sent. Called by claim.c (lw__claim_release_status). */
 int lw__machine_release_status(const struct lw__machine *machine, bool in_flight);
 /* Returns true for the events that may begin a delay: no other needs jitter. */
 static inline bool lw__machine_delays(enum lw__event event)
@@ -298,8 +299,8 @@ static inline bool lw__machine_releases(enum lw__phase phase)
 int64_t lw__machine_poll_us(int64_t remaining_ms, int64_t position, int64_t jitter);
 /* The same without a queue: as soon as the lease has ended, or after up to most_ms. */
 int64_t lw__machine_lease_poll_us(int64_t remaining_ms, int64_t most_ms, int64_t jitter);
-/* Returns the drift margin: how long before the end of the lease a deadline is, 1 % of
- * the lease and 2 ms. */
+/* Returns the drift margin of a lease of span_us: its deadline is so long before its end.
+ * That is 1 % and 2 ms. */
 int64_t lw__machine_drift_us(int64_t span_us);
 /* Returns true if a hold whose lease of lease_us has this deadline needs no renewal
  * before it ends, at until_us (LW__NEVER: it has no end). */

@@ -100,7 +100,7 @@ struct lw__extras {
     /* lock.c: the caller's arguments */
     lw_risk_cb *at_risk; /* NULL: no warnings */
     /* As given, or formatted by lw_lock_owner, or NULL. If a hold of a read-write lock is
-     * adopted: LW__OWNER_SIZE bytes, into which claim.c copies the hold's owner. */
+     * adopted: LW__OWNER_SIZE bytes, into which turns.c copies the hold's owner. */
     char *owner;
     char *note; /* or NULL */
     int64_t max_hold_us;
@@ -278,7 +278,7 @@ static inline bool lw__is_inherited(const struct lw_client *client)
 
 /* ==== the functions of each file, highest first ==== */
 
-/* ---- deliver.c: the only caller of user callbacks, except for the log callback ---- */
+/* ---- deliver.c: calls user callbacks, except those of logs, keep.c and all.c ---- */
 
 /* Calls the callbacks that are queued. `arg` is the client. */
 void lw__deliver(void *arg);
@@ -314,10 +314,10 @@ int lw__turns_adopt(struct lw_lock *lock, const char *token);
 void lw__turns_release(struct lw_lock *lock);
 /* Detaches the holder's token for `keep_us`, or for the rest of its lease if it is 0. */
 void lw__turns_detach(struct lw_lock *lock, int64_t keep_us);
-/* Completes a pending release with lw__turns_release_status, or with LW_EREDIS if the
- * server refuses. The claim goes on without its handle. */
+/* Completes a pending release with its outcome as far as that is known. The claim goes on
+ * without its handle. */
 void lw__turns_abandon_release(struct lw_lock *lock);
-/* Returns the lw_error with which a pending release would be completed now. */
+/* Returns the status of a pending release, as lw__claim_release_status does. */
 int lw__turns_release_status(const struct lw_lock *lock);
 /* The handle no longer waits for the outcome of its release. */
 void lw__turns_leave_release(struct lw_lock *lock);
@@ -340,7 +340,7 @@ void lw__turns_link_down(struct lw_client *client, const struct lw__node *node);
 /* ---- ending.c ---- */
 
 void lw__ending_drained(struct lw_client *client); /* a close may be complete */
-void lw__ending_closed(struct lw_client *client);  /* it is, and no loop is left */
+void lw__ending_closed(struct lw_client *client);  /* a close is complete */
 /* Frees every claim, the route and the loop. Handles are not freed. */
 void lw__ending_take_down(struct lw_client *client);
 /* Frees the client if the caller has freed it and no callback runs. */
@@ -363,7 +363,7 @@ void lw__handle_count_wait(const struct lw_lock *lock, int change);
 /* The handle waits for the claim, behind all others or ahead of them. */
 void lw__handle_wait(struct lw__claim *claim, struct lw_lock *lock);
 void lw__handle_wait_first(struct lw__claim *claim, struct lw_lock *lock);
-/* The handle waits no longer, and loses its claim unless it holds. */
+/* The handle waits no longer, and has no claim until lw__handle_hold. */
 void lw__handle_stop_waiting(struct lw__claim *claim, struct lw_lock *lock);
 /* Moves all waiters of one claim to another that has none. */
 void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to);
@@ -377,7 +377,7 @@ void lw__handle_end(struct lw_lock *lock, int status);
 void lw__handle_end_busy(struct lw_lock *lock, int64_t retry_ms);
 /* The handle no longer has a claim: that goes on without it, or ends. */
 void lw__handle_leave_claim(struct lw_lock *lock);
-/* The same with the reason why the name's node is not up. */
+/* lw__handle_finish with the reason why the name's node is not up. */
 void lw__handle_unserved(struct lw_lock *lock, int status);
 /* Its grant will be delivered. */
 void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock);

@@ -53,8 +53,8 @@ static void end_busy(struct lw__claim *claim, struct lw_lock *lock)
     lw__handle_end_busy(lock, busy_for_ms(claim));
 }
 
-/* Ends a handle because max_waiting others wait, which the lock being held does not say.
- */
+/* Ends a handle because max_waiting others wait. Its text distinguishes that from a lock
+ * that is only held. */
 static void end_full(struct lw__claim *claim, struct lw_lock *lock)
 {
     end_busy(claim, lock);
@@ -326,8 +326,8 @@ int lw__turns_release_status(const struct lw_lock *lock)
     return lw__claim_release_status(claim);
 }
 
-/* Returns the lw_error of a release that is known not to have been executed. Its text is
- * why there is no connection, or the last reply's. */
+/* Returns the lw_error of a release that is known not to have been executed. Has the
+ * handle's error text say why: there is no connection, or what the last reply was. */
 static int explain_not_released(struct lw_lock *lock)
 {
     lw__handle_set_link_error(lock);
@@ -445,10 +445,10 @@ static void hand_over_locally(struct lw__claim *claim)
 
 /* No handle holds the claim any longer: releases or detaches its token. The request of
  * its waiters follows, in the same write if there is room on the link. A detach's lease
- * is then in the reply to the request. At a quorum the request goes first: the release
- * then hands over to it for a claim window, and a client that ends in between strands no
- * whole lease. `detaches`: the token stays in Redis, and the caller wants to know whether
- * it is there. The step may free the claim. */
+ * is then in the reply to the request. At a quorum the request goes first, so that the
+ * release hands over to it: if the client ends then, the votes expire with their claim
+ * window, not with a whole lease. `detaches`: the token stays in Redis, and the caller
+ * wants to know whether it is there. The step may free the claim. */
 static void release_claim(struct lw__claim *claim, bool detaches)
 {
     struct lw__input input = {.event = LW__EV_RELEASE, .release = {detaches}};

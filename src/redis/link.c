@@ -15,8 +15,8 @@
  *
  * Any function that is called may close the link or free the loop: `refs` keeps the
  * link's memory until the caller has returned. Within its reply callbacks hiredis defers
- * freeing by itself. Its connect and disconnect callbacks call nothing that could end the
- * link, which hiredis 0.14.1 would not survive. */
+ * freeing by itself. Its connect and disconnect callbacks call no function of the link's
+ * owner, which might free what hiredis 0.14.1 still uses. */
 #include "redis/link_private.h"
 
 #include "base/address.h"
@@ -385,7 +385,7 @@ static struct lw__link *enter(const redisAsyncContext *context, const void *repl
     struct lw__link *link = lw__wire_owner(context);
 
     if (link == NULL || reply == NULL) {
-        return NULL; /* hiredis ends the connection: see on_end */
+        return NULL; /* the connection ends: on_disconnect follows, or has come */
     }
     link->refs++;
     if (!link->wire.fresh) {
@@ -569,7 +569,7 @@ static bool is_sharded(const struct lw__reply *reply)
            strncasecmp(kind, "sun", 3) == 0;
 }
 
-/* A client has one channel for each slot. */
+/* Returns a number for the channel: a client has one sharded channel for each slot. */
 static unsigned unsubscribed_by(const char *channel)
 {
     return 1 + lw__slot_of(channel, strlen(channel));

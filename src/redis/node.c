@@ -14,7 +14,8 @@
  * listener reconnects; after three such counts, and after twice as many each time, the
  * command connection does as well. A server that does not permit counting leaves the
  * waiters polling until the next connection. In a cluster each node is connected to under
- * its own name, and the run ids of both connections are compared instead. */
+ * its own name, and the run ids of both connections are compared instead. Elsewhere that
+ * would leave accounts without INFO (which is in @dangerous) without hand-overs. */
 #include "redis/node.h"
 
 #include "base/check.h"
