@@ -629,9 +629,11 @@ static const struct {
     {IN(TAKE) | IN(STATUS) | IN(WATCH) | IN(LIST) | IN(DOCTOR),
      "  --json                output for programs\n"},
     {ALL, "  --redis URL           redis://HOST, redis-sentinel://HOST,.../SERVICE,\n"
-          "                        redis-cluster://HOST,..., redis-quorum://HOST,...\n"
-          "                        (default: LOCKWIRE_URL, else " DEFAULT_URL ")\n"
-          "  --password-file FILE  read the server's password from FILE\n"
+          "                        redis-cluster://HOST,..., redis-quorum://HOST,...\n"},
+    {TAKERS | IN(RELEASE), "                        (default: LOCKWIRE_URL)\n"},
+    {ALL & ~(TAKERS | IN(RELEASE)),
+     "                        (default: LOCKWIRE_URL, else " DEFAULT_URL ")\n"},
+    {ALL, "  --password-file FILE  read the server's password from FILE\n"
           "  --help                show all options, exit codes and rules\n"
           "\n"},
     {RUNNERS, "Exit codes: COMMAND's own, or "},

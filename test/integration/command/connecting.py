@@ -63,6 +63,16 @@ class SeveralAddresses(ToolTest):
         other("REPLICAOF", self.addresses[number], self.port)
         until(lambda: "master_link_status:up" in other("INFO", "replication"), "the replica has its data")
 
+    def holder(self, number):
+        """Starts one at this master, and swaps the roles when the replica has its lock."""
+        self.make_master(number)
+        process = self.spawn(COMMAND, "run", "job", "--redis", self.url, "--", "sh", "-c",
+                             "echo held; exec cat", stdin=subprocess.PIPE)
+        self.assertEqual(self.line_of(process.stdout), "held\n")
+        until(lambda: self.servers[1 - number]("EXISTS", "job"), "the replica has the lock")
+        self.make_master(1 - number)
+        return process
+
     def test_the_master_is_found(self):
         for number in (0, 1):
             self.make_master(number)
@@ -72,11 +82,7 @@ class SeveralAddresses(ToolTest):
 
     def test_a_holder_follows_it(self):
         for number in (0, 1):
-            self.make_master(number)
-            process = self.spawn(COMMAND, "run", "job", "--redis", self.url, "--", "sh", "-c",
-                                 "echo held; exec cat", stdin=subprocess.PIPE)
-            self.assertEqual(self.line_of(process.stdout), "held\n")
-            self.make_master(1 - number)
+            process = self.holder(number)
             self.servers[number]("CLIENT", "KILL", "TYPE", "normal")
             until(lambda: "lockwire-run" in self.servers[1 - number]("CLIENT", "LIST"), "it is followed")
             self.assertTrue(self.servers[1 - number]("EXISTS", "job"))
@@ -86,11 +92,7 @@ class SeveralAddresses(ToolTest):
 
     def test_a_release_that_is_refused_with_READONLY_is_made_at_the_new_master(self):
         for number in (0, 1):
-            self.make_master(number)
-            process = self.spawn(COMMAND, "run", "job", "--redis", self.url, "--", "sh", "-c",
-                                 "echo held; exec cat", stdin=subprocess.PIPE)
-            self.assertEqual(self.line_of(process.stdout), "held\n")
-            self.make_master(1 - number)
+            process = self.holder(number)
             code, _, err = self.end_of(process)
             self.assertEqual(code, 0, err)
             self.assertFalse(self.servers[1 - number]("EXISTS", "job"))

@@ -153,8 +153,7 @@ class Rotation(PasswordTest):
         self.replace("another")
         code, _, err = self.end_of(leader)
         self.assertEqual(code, 77, err)
-        self.assertRegex(err, "lockwire: cannot lock 'job': the server rejected the connection: "
-                              "AUTH: WRONGPASS .*\n$")
+        self.assertIn("lockwire: cannot lock 'job': the server rejected the connection: AUTH: WRONGPASS", err)
 
     def test_lead_keeps_trying_if_it_is_to(self):
         self.file(b"not yet")
@@ -166,8 +165,7 @@ class Rotation(PasswordTest):
             self.replace(password, password)
             self.assertEqual(self.line_of(leader.stdout), "leads\n")
             self.replace("refused")
-        leader.terminate()
-        self.assertEqual(self.end_of(leader)[0], 128 + signal.SIGTERM)
+        self.assertIsNone(leader.poll())
 
 
 class Secrecy(PasswordTest):
