@@ -106,6 +106,14 @@ class Rotation(PasswordTest):
         until(lambda: self.server("CLIENT", "LIST").count(f"name=lockwire-{subcommand} ") == 2,
               "both connections are up again")
 
+    def line_with(self, word, process):
+        """Returns the next message with this word."""
+        said = self.line_of(process.stderr)
+        while word not in said:
+            self.assertTrue(said, f"it ended without {word}")
+            said = self.line_of(process.stderr)
+        return said
+
     def start(self, subcommand, *options, script="echo held; exec cat"):
         return self.spawn(COMMAND, subcommand, "job", "--password-file", self.path("password"), *options,
                           "--", "sh", "-c", script, stdin=subprocess.PIPE)
@@ -130,9 +138,7 @@ class Rotation(PasswordTest):
         self.assertEqual(self.line_of(holder.stdout), "held\n")
         os.unlink(self.path("password"))
         self.replace("another")
-        said = self.line_of(holder.stderr)
-        while "password_file" not in said:
-            said = self.line_of(holder.stderr)
+        said = self.line_with("password_file", holder)
         self.assertIn(f"password_file '{self.path('password')}': cannot read the file: No such file", said)
         self.file(b"another\n")
         self.until_connected()
@@ -159,9 +165,7 @@ class Rotation(PasswordTest):
         self.file(b"not yet")
         leader = self.start("lead", "--keep-trying", "--lease", "1s", script="echo leads; exec sleep 1000")
         for password, what in ((SECRET, "WRONGPASS"), ("another", "was lost")):
-            said = self.line_of(leader.stderr)
-            while what not in said:
-                said = self.line_of(leader.stderr)
+            self.line_with(what, leader)
             self.replace(password, password)
             self.assertEqual(self.line_of(leader.stdout), "leads\n")
             self.replace("refused")
