@@ -14,7 +14,7 @@
  *         if (status == LW_OK) {
  *             ... work, passing lw_lock_fence(lock) to the resource ...
  *         }
- *         lw_lock_free(lock); // releases the lock; or later, from any callback
+ *         lw_lock_free(lock); // releases the lock; or in a later callback
  *     }
  *
  * THE WORDS OF THIS PAGE
@@ -76,38 +76,40 @@
  *
  * WHAT A CALL ON A HANDLE DOES IN EACH STATE (its result, then its callback's status)
  *
- *                  LW_WAITING      LW_HELD                    LW_RELEASING  LW_LOST,
- *                                                                           LW_DONE
- *   lw_release     LW_EINVAL       0, then LW_OK,             LW_EINVAL     LW_ENOTHELD
- *                                  LW_STILLHELD, LW_ENOTHELD,
- *                                  LW_ECONN, LW_EREDIS or
- *                                  LW_EUNKNOWN
- *   lw_detach      LW_EINVAL       0, then LW_OK,             LW_EINVAL     LW_ENOTHELD
- *                                  LW_ENOTHELD, LW_ECONN,
- *                                  LW_EREDIS or LW_EUNKNOWN
- *   lw_renew       LW_EINVAL       0, then LW_OK, LW_ELOST,   LW_EINVAL     LW_ENOTHELD
- *                                  LW_ECONN, LW_EREDIS or
- *                                  LW_ECANCELED
- *   lw_lock_free   leaves the      releases the lock          finishes      frees the
- *                  queue; a late                              silently      handle
- *                  grant is
- *                  released
+ *                LW_       LW_HELD                LW_       LW_LOST,
+ *                WAITING                          RELEASING LW_DONE
+ *   lw_release   LW_EINVAL 0, then LW_OK,         LW_EINVAL LW_ENOTHELD
+ *                          LW_STILLHELD,
+ *                          LW_ENOTHELD, LW_ECONN,
+ *                          LW_EREDIS, LW_EUNKNOWN
+ *   lw_detach    LW_EINVAL 0, then LW_OK,         LW_EINVAL LW_ENOTHELD
+ *                          LW_ENOTHELD, LW_ECONN,
+ *                          LW_EREDIS, LW_EUNKNOWN
+ *   lw_renew     LW_EINVAL 0, then LW_OK,         LW_EINVAL LW_ENOTHELD
+ *                          LW_ELOST, LW_ECONN,
+ *                          LW_EREDIS, LW_ECANCELED
+ *   lw_lock_free leaves    releases the lock      finishes  frees the
+ *                the queue                        silently  handle
  *
+ * A grant that comes after lw_lock_free is released.
  * In every state lw_release, lw_detach and lw_renew return LW_ECLOSED once the client has
  * been freed, and in a forked child.
  *
  * WHAT A RESULT MEANS, in every call
  *
- *   not now   LW_ECONN: no server can do it at the moment. There is no connection, or the
- *             server is loading, busy, out of memory, a replica, without enough replicas,
- *             has a wrong clock, or grants no locks because of guard_ms. Requests that
- *             wait, the client's own renewals and releases are retried while there is
- *             time.
- *   never     LW_EREDIS: the server refuses (a permission, a password, a certificate), or
- *             has replied with any other error. Only connections are retried.
- *   unknown   LW_EUNKNOWN: a command was sent and has no reply, so that it may have been
- *             executed
- *   busy      LW_EBUSY, LW_EDEADLOCK; also LW_ETIMEOUT if lw_lock_error is LW_OK
+ *   not now   LW_ECONN: no server can do it at the moment. There is no
+ *             connection, or the server is loading, busy, out of memory,
+ *             a replica, without enough replicas, has a wrong clock, or
+ *             grants no locks because of guard_ms. Requests that wait,
+ *             the client's own renewals and releases are retried while
+ *             there is time.
+ *   never     LW_EREDIS: the server refuses (a permission, a password, a
+ *             certificate), or has replied with any other error. Only
+ *             connections are retried.
+ *   unknown   LW_EUNKNOWN: a command was sent and has no reply, so that
+ *             it may have been executed
+ *   busy      LW_EBUSY, LW_EDEADLOCK; also LW_ETIMEOUT if lw_lock_error
+ *             is LW_OK
  *   lost      LW_ELOST, LW_ENOTHELD
  *
  * Times are in milliseconds on a monotonic clock. On Linux it counts suspend
@@ -192,15 +194,16 @@ struct lw_client_options; /* below */
  * user, password and path are written as %XX. A URL with a user but without a password
  * needs options->password. The URL is one of:
  *
- *   redis://[[user][:password]@]host[:port][/db]
+ *   redis://[ACCOUNT@]host[:port][/db]
  *   unix:///path[?db=N]
- *   redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db]
- *   redis-cluster://[[user][:password]@]host[:port][,host[:port]...][/db]
- *   redis-quorum://[[user][:password]@]host[:port],host[:port],host[:port]...[/db]
- *   ...?guard=TIME      (behind ?db=N: &guard=TIME)
- *   rediss://, rediss-sentinel://, rediss-cluster://, rediss-quorum://   (with TLS)
- *   valkey://, valkeys://, valkey-sentinel:// ...      (the same as with redis)
+ *   redis-sentinel://[ACCOUNT@]host[:port][,host[:port]...]/service[/db]
+ *   redis-cluster://[ACCOUNT@]host[:port][,host[:port]...][/db]
+ *   redis-quorum://[ACCOUNT@]host[:port],host[:port],host[:port]...[/db]
+ *   ...?guard=TIME                    (behind ?db=N: &guard=TIME)
+ *   rediss://, rediss-sentinel:// ... (with TLS)
+ *   valkey://, valkeys://, ...        (the same as with redis)
  *
+ * ACCOUNT is [user][:password].
  * guard=TIME is guard_ms as a text, 15s to 10m, or none for LW_GUARD_NONE, so that all
  * programs that use a URL agree. If guard_ms is not 0 as well, both must be the same.
  *
@@ -753,9 +756,11 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
  * waits without limit, renews the lock while it holds it, and after each loss joins the
  * end of the queue. `gained` and `lost` alternate, starting with `gained`; either may be
  * NULL:
- *   gained   LW_OK: the lock is held, by a new acquisition. Its fencing token is larger
- * than all earlier ones, also the keep's own (lockwire(7), LEADERSHIP, has the
- * exceptions) lost     LW_ELOST, LW_ENOTHELD or LW_ETIMEOUT, as for any lock: rule 6
+ *   gained   LW_OK: the lock is held, by a new acquisition. Its fencing
+ *            token is larger than all earlier ones, also the keep's own
+ *            (lockwire(7), LEADERSHIP, has the exceptions)
+ *   lost     LW_ELOST, LW_ENOTHELD or LW_ETIMEOUT, as for any lock:
+ *            rule 6
  *
  * `options` are those of lw_acquire (NULL: a mutex) and apply to each acquisition, but
  * `lost` must be NULL, and wait_ms 0 or -1, which mean the same here. max_hold_ms limits

@@ -163,7 +163,7 @@ def written(parts):
         if kind == "words":
             lines += [plain(words), ""]
         elif kind == "example":
-            lines += ["```", words + "```", ""]
+            lines += ["```", re.sub(r"^    ", "", words, flags=re.M) + "```", ""]
         elif kind == "code":
             lines += [f"*{plain(name)}* {plain(words)}" + ("++" if after[0] == "code" else "\n")]
         else:

@@ -6,8 +6,11 @@ Owns the form of these pages. A line `/* == NAME(3): title == */` in the header 
 one without a title goes on with it; the header's first comment is lockwire(3). Each function of
 a page but the one that names it gets a page that leads there.
 
-    section3.py HEADER FOLDER VERSION     writes FOLDER/NAME.3.scd and FOLDER/ALIAS.3
+    section3.py HEADER FOLDER VERSION FRAGMENTS     writes FOLDER/NAME.3.scd and FOLDER/ALIAS.3
     section3.py HEADER --list                  the names of these files, as meson wants them
+
+A page begins with the function that names it and with FRAGMENTS/NAME.c, if there is one; the other
+functions follow, then callbacks, structs and enums.
 
 Happy path: split the header at the marks, each part into comments and declarations, write what
 a function, a callback, a struct, an enum is, and its comment below it. A declaration that this
@@ -16,6 +19,8 @@ cannot read, or that is on no page, ends it with its text.
 import os
 import re
 import sys
+
+from section7 import shown
 
 MARK = re.compile(r"/\* == (\w+)\(3\)(?:: (.*?))? == \*/", re.S)
 CHUNK = re.compile(r"\s*(/\*.*?\*/|#(?:[^\n]*\\\n)*[^\n]*|extern \"C\" \{|\})", re.S)
@@ -169,6 +174,21 @@ def members(kind, body):
     return found
 
 
+def signature(declaration):
+    """A declaration in lines that fit a page, which are never filled."""
+    lines, words = [], fold(declaration).split(", ")
+    for at, word in enumerate(words):
+        text = word + (", " if at + 1 < len(words) else "")
+        if lines and len(lines[-1] + text.rstrip()) <= 69:
+            lines[-1] += text
+        else:
+            lines.append(("    " if lines else "") + text)
+    while len(lines[0].rstrip()) > 69: # a single argument is too long for the first line
+        head, rest = lines[0].rsplit("(", 1)
+        lines[:1] = [head + "(", "    " + rest]
+    return ["```"] + [line.rstrip() for line in lines] + ["```", ""]
+
+
 # ---- pages ----
 
 def function_of(declaration):
@@ -203,7 +223,7 @@ def described(comment, declaration):
     if name is None:
         return [] if re.fullmatch(r"struct \w+;", declaration) else fail("what is this?", declaration)
     name = name if isinstance(name, str) else name.group(1)
-    return ["## " + plain(name), "", bold(fold(declaration)), ""] + prose(comment)
+    return ["## " + plain(name), ""] + signature(declaration) + prose(comment)
 
 
 class Page:
@@ -213,7 +233,21 @@ class Page:
     def functions(self):
         return [name for _, text in self.parts if (name := function_of(text))]
 
-    def write(self, folder, version, others):
+    def ordered(self, fragments):
+        """The lines of all parts: what the page is named for, its fragment, and the others."""
+        own = [part for part in self.parts if function_of(part[1]) == self.name]
+        calls = [part for part in self.parts if function_of(part[1]) and part not in own]
+        types = [part for part in self.parts if not function_of(part[1])]
+        example = os.path.join(fragments, self.name + ".c")
+        lines = [line for part in own for line in described(*part)]
+        if os.path.exists(example):
+            lines += ["# EXAMPLE", "", shown(fragments, self.name + ".c"), ""]
+        for heading, parts in (("OTHER CALLS", calls), ("TYPES", types)):
+            found = [line for part in parts for line in described(*part)]
+            lines += (["# " + heading, ""] if found and lines else []) + found
+        return lines
+
+    def write(self, folder, version, others, fragments):
         functions = self.functions()
         named = [self.name] + [name for name in functions if name != self.name]
         lines = [f'{self.name}(3) "lockwire {version}" "Library"', "",
@@ -222,10 +256,8 @@ class Page:
             lines += ["# SYNOPSIS", "", "*#include <lockwire.h>*", ""]
             for _, text in self.parts:
                 if function_of(text):
-                    lines += [bold(fold(text)), ""]
-        lines += ["# DESCRIPTION", ""]
-        for comment, text in self.parts:
-            lines += described(comment, text)
+                    lines += signature(text)
+        lines += ["# DESCRIPTION", ""] + self.ordered(fragments)
         lines += ["# SEE ALSO", "", ", ".join(f"*{other}*(3)" for other in others) +
                   ", *lockwire*(7)", ""]
         text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
@@ -257,8 +289,8 @@ def pages(header):
 
 
 def main():
-    if len(sys.argv) not in (3, 4):
-        sys.exit("usage: section3.py HEADER --list | FOLDER VERSION")
+    if len(sys.argv) not in (3, 5):
+        sys.exit("usage: section3.py HEADER --list | FOLDER VERSION FRAGMENTS")
     with open(sys.argv[1], encoding="utf-8") as file:
         found = pages(file.read())
     if sys.argv[2] == "--list":
@@ -268,7 +300,7 @@ def main():
         return
     for page in found.values():
         page.write(sys.argv[2], sys.argv[3],
-                   [name for name in found if name != page.name])
+                   [name for name in found if name != page.name], sys.argv[4])
 
 
 main()

@@ -9,6 +9,7 @@ Each missing or surplus item is reported; the exit code is 1 then.
     manual.py PAGES MAP LOCKWIRE     PAGES: a folder of built pages; MAP: the library's symbols
     manual.py --self-test            shows that each rule can fail
 """
+import functools
 import os
 import re
 import subprocess
@@ -29,13 +30,21 @@ def read(*path):
 
 def formatted(page):
     """Returns a page as words, and the formatter's warnings."""
-    done = subprocess.run(["man", "--warnings", "--nj", "--encoding=UTF-8", "--local-file", page],
+    done = format_page(page)
+    return re.sub(r"[\u2010-]\n +", lambda at: "" if at[0][0] == "\u2010" else "-", lines(page)), \
+        done.stderr
+
+
+@functools.cache
+def format_page(page):
+    return subprocess.run(["man", "--warnings", "--nj", "--encoding=UTF-8", "--local-file", page],
                           env={**os.environ, "MANWIDTH": "80", "MAN_KEEP_FORMATTING": "",
                                "LC_ALL": "C.UTF-8", "MANPAGER": "cat", "GROFF_NO_SGR": "1"},
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
-    text = re.sub(r".\x08", "", done.stdout)
-    return re.sub(r"[\u2010-]\n +", lambda at: "" if at[0][0] == "\u2010" else "-", text), \
-        done.stderr
+
+
+def lines(page):
+    return re.sub(r".\x08", "", format_page(page).stdout)
 
 
 def check_functions(pages, symbols):
@@ -58,6 +67,9 @@ def check_forms(pages):
             text, said = formatted(page)
             if said or not text:
                 yield f"{name}: {said.strip() or 'the formatter makes nothing of it'}"
+            for line in lines(page).splitlines():
+                if len(line) > 80:
+                    yield f"{name}: wider than 80 columns: {line.strip()}"
 
 
 def check_references(pages):
@@ -117,6 +129,7 @@ def self_test():
         "an exit code that is missing": (good, {"": "", "run": "--wait\n   65  data\n"}, {}),
         "a page that another one names and is not there": (good + "lockwire\\-gone(7)\n", said, {}),
         "a warning of the formatter": (good + ".hy no\n.nosuchmacro\n", said, {}),
+        "a line that is too wide": (good + ".nf\n" + 30 * "wide" + "\n", said, {}),
     }
     wrong = broken(good, said)
     missed = [what for what, (page, told, others) in bad.items()
