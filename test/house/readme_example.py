@@ -21,8 +21,8 @@ def example(readme):
         blocks = re.findall(r"^```c\n(.*?)^```$", file.read(), re.MULTILINE | re.DOTALL)
     if len(blocks) != 1:
         sys.exit(f"{readme}: {len(blocks)} C blocks, expected one")
-    lines = blocks[0].count("\n")
-    if lines > 60:
+    lines = sum(line != "" for line in blocks[0].split("\n"))
+    if lines > 40:
         sys.exit(f"{readme}: the example has grown to {lines} lines")
     return blocks[0]
 
@@ -55,13 +55,11 @@ def main():
         unset = {name: os.environ[name] for name in os.environ if name != "LOCKWIRE_URL"}
         refusals = refusal(program, unset), refusal(program, unset | {"LOCKWIRE_URL": "localhost"})
     print(done.stdout, end="")
-    expected = re.compile(r"job:42 is ours for \d+ ms, fencing token [1-9]\d*\n"
+    expected = re.compile(r"job:42 is ours, fencing token [1-9]\d*\n"
                           r"released: success\n")
     if done.returncode != 0 or not expected.fullmatch(done.stdout):
         sys.exit(f"exit status {done.returncode}, output as above")
-    if refusals != ((1, "LOCKWIRE_URL is not set\n"),
-                    (1, "the URL must begin with redis://, redis-sentinel://, redis-cluster:// or "
-                         "redis-quorum:// (rediss for TLS, the same with valkey), or unix://\n")):
+    if any(code == 0 or said != "LOCKWIRE_URL is missing or invalid\n" for code, said in refusals):
         sys.exit(f"without a URL, and with a bad one: {refusals}")
 
 
