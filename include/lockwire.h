@@ -879,7 +879,7 @@ struct lw_inspection {
     size_t size; /* of this struct in the library in use; later versions append */
     const char *name;
     /* The type of a foreign key, as TYPE returns it; "" if the key is not foreign. */
-    const char *stranger;
+    const char *foreign;
     const void *holders_, *waiters_;   /* for the two functions below */
     size_t holder_count, waiter_count; /* number of entries */
     size_t holder_total, waiter_total; /* number in Redis */

@@ -660,8 +660,8 @@ static void read_queued(struct lw__claim *claim, const struct lw__acquired *answ
     note_clock(claim, input->sent_us, answer->server_us);
     lw__name_note_contended(claim->holds, claim->name);
     input->queued.poll_ms = claim->mode->polls ? claim->holds->events->poll_ms(claim) : 0;
-    if (answer->stranger != NULL) {
-        log_foreign_key(claim, answer->stranger);
+    if (answer->foreign != NULL) {
+        log_foreign_key(claim, answer->foreign);
     } else if (answer->remaining_ms == -1) {
         log_no_ttl(claim);
     }

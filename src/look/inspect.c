@@ -324,7 +324,7 @@ static void break_next(struct lw__inspect_call *call)
         send_or_finish(call, &break_type);
     } else if (call->any_broken) {
         finish(call, LW_OK, "");
-    } else if (*found->stranger) {
+    } else if (*found->foreign) {
         finish(call, LW_ENOTHELD, "the key was not written by lockwire; left unchanged");
     } else {
         finish(call, LW_ENOTHELD,

@@ -20,7 +20,7 @@ void lw__inspect_reply_init(struct lw__inspect_reply *result, const char *name)
 {
     result->found = (struct lw_inspection){.size = sizeof(result->found),
                                            .name = name,
-                                           .stranger = "",
+                                           .foreign = "",
                                            .entry_size = sizeof(*result->entries),
                                            .server = "",
                                            .role = ""};
@@ -234,7 +234,7 @@ static bool read_holders(struct reader *r, const struct lw__reply *reply)
         return read_holds(r, lw__reply_at(reply, 5), lw__reply_integer(ttl));
     }
     if (strcmp(type, "none") != 0) {
-        r->result->found.stranger = copy_text(r, type);
+        r->result->found.foreign = copy_text(r, type);
     }
     return true;
 }

@@ -76,8 +76,8 @@ static bool read_queued(const struct lw__reply *reply, int64_t least_position,
     }
     read_position(ret, position);
     if (count == 7) {
-        ret->stranger = word_at(reply, 6);
-        return ret->stranger != NULL;
+        ret->foreign = word_at(reply, 6);
+        return ret->foreign != NULL;
     }
     return count == 6;
 }
@@ -155,7 +155,7 @@ static bool read_ticket(const char *at, struct lw__acquired *ret)
     if (!read_integer(&at, -1, LUA_MAX, &ret->ticket) || !read_flag(&at, &ret->again)) {
         return false;
     }
-    ret->stranger = *at != '\0' ? at : NULL;
+    ret->foreign = *at != '\0' ? at : NULL;
     return strchr(at, ' ') == NULL;
 }
 

@@ -22,9 +22,9 @@ struct lw__acquired {
     enum { LW__ANSWER_GRANTED, LW__ANSWER_QUEUED, LW__ANSWER_DEADLOCK } kind;
     uint64_t fence;
     int64_t remaining_ms, position, ticket, server_us;
-    bool full;            /* max_waiting others are queued; the position is -1 */
-    bool again;           /* the script is to be sent again: it left dead waiters */
-    const char *stranger; /* the TYPE of a key that is not a lock of ours, or NULL */
+    bool full;           /* max_waiting others are queued; the position is -1 */
+    bool again;          /* the script is to be sent again: it left dead waiters */
+    const char *foreign; /* the TYPE of a key that is not a lock of ours, or NULL */
 };
 struct lw__released {
     bool released, again;

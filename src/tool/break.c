@@ -218,8 +218,8 @@ static void on_inspected(struct lw_client *client, int result,
     }
     if (result != LW_OK) {
         query_fail(&op->query, result, why);
-    } else if (seen != NULL && *seen->stranger) {
-        lw__escape(seen->stranger, type, sizeof(type));
+    } else if (seen != NULL && *seen->foreign) {
+        lw__escape(seen->foreign, type, sizeof(type));
         (void)snprintf(reason, sizeof(reason),
                        "the key contains a %s in an unknown format; key left unchanged",
                        type);

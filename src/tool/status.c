@@ -106,8 +106,8 @@ static void on_inspected(struct lw_client *client, int result,
         return;
     }
     request->written = true;
-    request->code = seen->holder_total > 0 || *seen->stranger ? EXIT_SUCCESS
-                                                              : query_free_code(&guard);
+    request->code = seen->holder_total > 0 || *seen->foreign ? EXIT_SUCCESS
+                                                             : query_free_code(&guard);
     request->messages_deadline_ms = system_now_ms() + MESSAGES_MS;
     await_messages(request);
 }

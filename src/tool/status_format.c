@@ -175,7 +175,7 @@ void status_headline(const struct lw_inspection *seen, const char *free, int wid
         suffix[COLUMNS_CELL_MAX + 100], waiting[40] = "";
 
     lw__escape(seen->name, name, sizeof(name));
-    lw__escape(seen->stranger, type, sizeof(type));
+    lw__escape(seen->foreign, type, sizeof(type));
     if (seen->waiter_total > 0) {
         (void)snprintf(waiting, sizeof(waiting), ", %zu waiter%s", seen->waiter_total,
                        seen->waiter_total == 1 ? "" : "s");
@@ -345,7 +345,7 @@ static void put_seen(struct json *json, const struct lw_inspection *seen,
                      const struct lw_master *master, bool lasting)
 {
     put_text(json, "name", seen->name);
-    put_text(json, "stranger", seen->stranger);
+    put_text(json, "foreign", seen->foreign);
     put_number(json, "holder_total", (int64_t)seen->holder_total, true);
     put(json, "holders", make_holders(seen, lasting), false);
     put_number(json, "waiter_total", (int64_t)seen->waiter_total, true);

@@ -47,10 +47,10 @@ static void note_holder(struct vote *vote, const struct lw_inspection *seen)
 
     vote->guard = query_guard(&vote->query);
     vote->waiters = seen->waiter_total;
-    vote->held = holder != NULL || *seen->stranger;
+    vote->held = holder != NULL || *seen->foreign;
     if (holder == NULL) {
         status_free(&vote->guard, vote->what, sizeof(vote->what));
-        if (*seen->stranger) {
+        if (*seen->foreign) {
             (void)snprintf(vote->what, sizeof(vote->what), "held by another program");
         }
         return;

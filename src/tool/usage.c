@@ -331,7 +331,7 @@ static const char status_output[] =
     "Output:\n"
     "  --wide         cut nothing and leave nothing out; shows whole tokens, as\n"
     "                 `lockwire break --token` takes them\n"
-    "  --json         an object with name, stranger (the type of a key in an unknown\n"
+    "  --json         an object with name, foreign (the type of a key in an unknown\n"
     "                 format), holder_total, holders (mode, token, owner, client,\n"
     "                 remaining_ms, fence, since, user, note), waiter_total, waiters\n"
     "                 (mode, token, owner, client, position, waited_ms, permits),\n"

@@ -114,10 +114,10 @@ static void format_holder(const struct wait_status *display,
     char name[WORDS];
     int used;
 
-    if (*seen->stranger && display->options->mode == LW_REDISSON) {
+    if (*seen->foreign && display->options->mode == LW_REDISSON) {
         (void)snprintf(text, size, "held by another client");
-    } else if (*seen->stranger) {
-        lw__escape(seen->stranger, name, sizeof(name));
+    } else if (*seen->foreign) {
+        lw__escape(seen->foreign, name, sizeof(name));
         (void)snprintf(text, size, "held by another program, the key is a %s", name);
     } else if (holder == NULL) {
         (void)snprintf(text, size, "free at the moment");

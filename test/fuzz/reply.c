@@ -42,9 +42,9 @@ static void check_acquired(const struct lw__reply *reply, acquired_decoder *deco
         CHECK(got.position >= -1 && got.ticket >= -1);
         CHECK(got.position <= LUA_MAX && got.ticket <= LUA_MAX);
         CHECK(got.server_us > 0 && got.server_us <= LUA_MAX);
-        CHECK(got.stranger == NULL || strlen(got.stranger) > 0);
+        CHECK(got.foreign == NULL || strlen(got.foreign) > 0);
     } else {
-        CHECK(got.stranger == NULL && !got.again);
+        CHECK(got.foreign == NULL && !got.again);
     }
     CHECK(decode == lw__decode_rw_acquired || got.kind != LW__ANSWER_DEADLOCK);
 }

@@ -134,7 +134,7 @@ static bool keep_acquired(const struct lw__reply *reply,
     bool good = decode(reply, &acquired);
 
     (void)snprintf(stranger, sizeof(stranger), "%s",
-                   good && acquired.stranger != NULL ? acquired.stranger : "");
+                   good && acquired.foreign != NULL ? acquired.foreign : "");
     return good;
 }
 
@@ -180,7 +180,7 @@ static void test_a_place_in_the_queue(void **state)
     assert_int_equal(acquired.ticket, 11);
     assert_int_equal(acquired.server_us, 12);
     assert_true(acquired.again);
-    assert_null(acquired.stranger);
+    assert_null(acquired.foreign);
 }
 
 static void test_a_place_at_the_limits(void **state)
@@ -273,7 +273,7 @@ static void test_a_mutex_s_refusal_is_a_line(void **state)
     assert_int_equal(acquired.position, 2);
     assert_true(acquired.ticket == 1763690000000001);
     assert_true(acquired.server_us == 1763690000000002);
-    assert_true(acquired.again && acquired.stranger == NULL);
+    assert_true(acquired.again && acquired.foreign == NULL);
     assert_true(mutex_text("-1 -1 1 -1 0"));
     assert_int_equal(acquired.remaining_ms, -1);
     assert_false(acquired.again);
@@ -289,7 +289,7 @@ static void test_who_joins_a_mutex_s_queue_has_the_time_as_ticket(void **state)
     assert_int_equal(acquired.position, 0);
     assert_true(acquired.ticket == 1763690000000002);
     assert_true(acquired.server_us == 1763690000000002);
-    assert_true(!acquired.again && acquired.stranger == NULL);
+    assert_true(!acquired.again && acquired.foreign == NULL);
     assert_true(mutex_text("-2 49 12"));
     assert_int_equal(acquired.remaining_ms, LW__NOT_TOLD);
     assert_int_equal(acquired.position, 49);

@@ -57,7 +57,7 @@ class LookTest(ToolTest):
         code, out, err = self.end_of(self.spawn(COMMAND, "status", name, "--json"))
         self.assertIn(code, (0, 1), f"{out}{err}")
         seen = json.loads(out)
-        self.assertEqual(code, 0 if seen["holder_total"] or seen["stranger"] else 1)
+        self.assertEqual(code, 0 if seen["holder_total"] or seen["foreign"] else 1)
         return seen
 
     @staticmethod
@@ -135,7 +135,7 @@ class Status(LookTest):
         self.assertRegex(self.ask(1, "status", "job"),
                          rf"^job: free\nredis {self.server.socket}, master; 0\.\ds ago\n$")
         self.assertEqual(self.seen(), {
-            "name": "job", "stranger": None, "holder_total": 0, "holders": [],
+            "name": "job", "foreign": None, "holder_total": 0, "holders": [],
             "waiter_total": 0, "waiters": [], "server": self.server.socket, "role": "master",
             "master": None})
 
@@ -184,7 +184,7 @@ class Status(LookTest):
         self.server("RPUSH", "job", "value")
         self.assertIn("job: held by another program, the key is a list\n", self.status())
         self.assertIn("list", self.status())
-        self.assertEqual(self.seen()["stranger"], "list")
+        self.assertEqual(self.seen()["foreign"], "list")
 
     def test_no_control_character_reaches_the_terminal(self):
         self.server("SET", "job", "\x1b[2J\x07\nx\x7f")

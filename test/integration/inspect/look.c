@@ -28,7 +28,7 @@ static void nothing_there(void **state)
     look_at(a, "x");
     FOUND("");
     assert_int_equal(look.holder_total + look.waiter_total, 0);
-    assert_string_equal(look.stranger, "");
+    assert_string_equal(look.foreign, "");
 }
 
 static void a_mutex_its_holder_and_its_queue(void **state)
@@ -129,7 +129,7 @@ static void other_types_are_told_by_their_name(void **state)
         redis_ok(made[i][1]);
         look_at(a, "stranger");
         FOUND("");
-        assert_string_equal(look.stranger, made[i][0]);
+        assert_string_equal(look.foreign, made[i][0]);
         redis_ok("DEL stranger");
     }
     assert_true(a->up);

@@ -82,7 +82,7 @@ static void on_inspected(struct lw_client *client, int status,
         look.waiter_count = seen->waiter_count;
         look.holder_total = seen->holder_total;
         look.waiter_total = seen->waiter_total;
-        (void)snprintf(look.stranger, sizeof(look.stranger), "%s", seen->stranger);
+        (void)snprintf(look.foreign, sizeof(look.foreign), "%s", seen->foreign);
         (void)snprintf(look.server, sizeof(look.server), "%s", seen->server);
         (void)snprintf(look.role, sizeof(look.role), "%s", seen->role);
     }

@@ -20,7 +20,7 @@ struct entry {
 struct look {
     struct peer *peer;
     int status, broken; /* PENDING, or the callback's status */
-    char why[256], stranger[64], server[512], role[16];
+    char why[256], foreign[64], server[512], role[16];
     struct entry holders[MOST], waiters[MOST];
     size_t holder_count, waiter_count, holder_total, waiter_total;
     void (*then)(struct peer *peer); /* called at the end of the callback */
