@@ -5,7 +5,7 @@ terminal, and in fish, which prints them.
 
     completion.py FOLDER LOCKWIRE     FOLDER: of the completions
 
-Checks that each shell completes each line of QUESTIONS to its answer. If a shell is missing, it is
+Checks that each shell completes each line of QUESTIONS to its answer, and each subcommand. If a shell is missing, it is
 reported, and the exit code is 1: the tests of a build need all.
 """
 import os
@@ -111,11 +111,17 @@ class Zsh:
         self.wait_for("ready\r\n")
 
 
+def subcommands():
+    """The questions for each subcommand that the command itself lists."""
+    said = subprocess.run(["./lockwire", "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return {f"lockwire {name[:-1]}": name for name in re.findall(r"^  ([a-z]+)  +\S", said, re.M)}
+
+
 def compare(folder):
     """Yields what is completed otherwise than expected."""
     zsh = Zsh(folder)
     zsh.begin()
-    for line, becomes in QUESTIONS.items():
+    for line, becomes in (QUESTIONS | subcommands()).items():
         start = line.rsplit(" ", 1)[0]
         told = set(bash(folder, line)), zsh.completed(line).strip(), fish(folder, line)
         if told != ({becomes}, f"{start} {becomes}", [becomes]):

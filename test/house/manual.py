@@ -6,7 +6,8 @@ names exists, and the formatter has no warnings.
 
 Each missing or surplus item is reported; the exit code is 1 then.
 
-    manual.py PAGES MAP LOCKWIRE     PAGES: a folder of built pages; MAP: the library's symbols
+    manual.py PAGES MAP LOCKWIRE NEWS     PAGES: a folder of built pages; MAP: the library's
+                                          symbols; NEWS names each subcommand
     manual.py --self-test            shows that each rule can fail
 """
 import functools
@@ -105,6 +106,12 @@ def check_command(page, said):
         yield f"exit code {code}: not in lockwire(1)"
 
 
+def check_news(news, said):
+    for name in sorted(set(said) - {""}):
+        if not re.search(rf"`(?:lockwire )?{name}\b", news):
+            yield f"{name}: not in NEWS.md"
+
+
 def self_test():
     def broken(page, said, **others):
         with tempfile.TemporaryDirectory() as folder:
@@ -115,7 +122,8 @@ def self_test():
                 file.write("lw_a;\n")
             return [*check_functions(folder, os.path.join(folder, "map")), *check_forms(folder),
                     *check_references(folder),
-                    *check_command(os.path.join(folder, "lockwire.1"), said)]
+                    *check_command(os.path.join(folder, "lockwire.1"), said),
+                    *check_news("`lockwire run`", said)]
 
     good = (".TH a 3\n.SH NAME\nlw_a - a\n.SH SYNOPSIS\nlockwire run NAME\n.PP\n\\-\\-wait\n"
             ".TP\n64\nusage\n.SH SEE\n")
@@ -126,6 +134,7 @@ def self_test():
         "an option that is missing": (good, {"": "", "run": "--wait --lease\n 64  x"}, {}),
         "an option too much": (good.replace("wait", "weight"), {"": "", "run": " 64  x"}, {}),
         "a subcommand that is missing": (good, {**said, "hold": ""}, {}),
+        "a subcommand without news": (good + "lockwire hold NAME\n", {**said, "hold": ""}, {}),
         "an exit code that is missing": (good, {"": "", "run": "--wait\n   65  data\n"}, {}),
         "a page that another one names and is not there": (good + "lockwire\\-gone(7)\n", said, {}),
         "a warning of the formatter": (good + ".hy no\n.nosuchmacro\n", said, {}),
@@ -141,11 +150,12 @@ def self_test():
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    if len(sys.argv) != 4:
-        sys.exit("usage: manual.py --self-test | PAGES MAP LOCKWIRE")
-    pages, symbols, command = sys.argv[1:]
+    if len(sys.argv) != 5:
+        sys.exit("usage: manual.py --self-test | PAGES MAP LOCKWIRE NEWS")
+    pages, symbols, command, news = sys.argv[1:]
+    said = helps(command)
     wrong = [*check_functions(pages, symbols), *check_forms(pages),
-             *check_references(pages), *check_command(os.path.join(pages, "lockwire.1"), helps(command))]
+             *check_references(pages), *check_command(os.path.join(pages, "lockwire.1"), said), *check_news(read(news), said)]
     for line in wrong:
         print(f"manual.py: {line}")
     sys.exit(1 if wrong else 0)
