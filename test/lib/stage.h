@@ -22,7 +22,7 @@
 #include <cmocka.h>
 #include <event2/event.h>
 
-#define STAGE_WAIT_MS 30000 /* for anything that must happen */
+#define STAGE_WAIT_MS 60000 /* for anything that must happen; a quorum may need 41 s */
 #define STAGE_TEST_S 240    /* for one whole test */
 
 struct stage {
