@@ -1,16 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Mutations of what only a fault of a whole server shows: it is killed and has its file, a replica
-takes its place, or a clock differs from another."""
+"""Mutations that only a real server's file, or real clocks, show."""
 
 AOF_MUTATIONS = [
     ("fault: a hold is not in the server's file",
      ('scripts/lua/rw_acquire.lua', "            call('HSET', name, 'mode', '2 1 0 1 0 ' .. text",
       "            redis.set_repl(redis.REPL_REPLICA)\n            call('HSET', name, 'mode', '2 1 0 1 0 ' .. text")),
-]
-REPLICA_MUTATIONS = [
-    ('fault: the end of a detached lock is not at the replica',
-     ('scripts/lua/mutex_detach.lua', "redis.call('PEXPIRE', name, lease)\n",
-      "redis.set_repl(redis.REPL_AOF)\nredis.call('PEXPIRE', name, lease)\n")),
 ]
 DETACHED_MUTATIONS = [
     ("fault: the end of a detached lock is not in the server's file",
@@ -28,7 +22,6 @@ DRIFT_MUTATIONS = [
 
 MUTATIONS = [
     (AOF_MUTATIONS, 'fault_aof_exclusive', ('killed_with_aof__owner*',)),
-    (REPLICA_MUTATIONS, 'fault_failover_turns_off', ('promoted_with_all_writes__detached*',)),
     (DETACHED_MUTATIONS, 'fault_aof_turns_off', ('killed_with_aof__detached*',)),
     (OWN_CLOCK_MUTATIONS, 'fault_clock_own', ('own_clock*',)),
     (DRIFT_MUTATIONS, 'fault_clocks_quorum_servers', ('servers_that_gain*',)),
