@@ -6,9 +6,10 @@
  * lw__cluster_node makes a node for the master of a slot when it is first needed. A node
  * that replies MOVED knows better than the map: the slot is corrected, the map asked for
  * again, and the command sent where it belongs. After ASK only this command is sent
- * there. The map is also asked for when a node is lost or replies CLUSTERDOWN, at most
- * once a second, and every few minutes anyway: a map that is compared with one of long
- * ago may share no node with it.
+ * there. The map is also asked for when a node is lost, is silent or replies CLUSTERDOWN,
+ * at most once a second, and every few minutes anyway: a map that is compared with one of
+ * long ago may share no node with it. A replica that has been promoted (promotion.c) is
+ * asked immediately, and its answer judged like any other.
  *
  * A survey asks the first node, and one more every 200 ms until a good answer comes, each
  * over a connection of its own, so that a silent node delays none of the others. An
@@ -45,6 +46,7 @@
 #include "redis/classify.h"
 #include "redis/cluster_parse.h"
 #include "redis/node_table.h"
+#include "redis/promotion.h"
 #include "redis/reply.h"
 #include "redis/slot.h"
 
@@ -75,6 +77,7 @@
  * an array of two. */
 #define MAP_MAX ((size_t)32 << 20)
 #define MAP_ELEMENTS ((size_t)LW__SLOTS * 32)
+#define TIMERS 3 /* `again`, and those of the survey and of the promotion */
 #define NO_MASTER "no node of the cluster serves the slot"
 
 /* One node that is asked in a survey. */
@@ -127,6 +130,8 @@ struct lw__cluster {
     uint8_t corrected[LW__SLOTS];
 
     struct survey survey;
+    struct lw__promotion promotion;
+    struct lw__deferred silence;  /* a node is silent */
     struct lw__timer again;       /* begins the next one */
     struct lw__deferred remapped; /* the map has changed */
     int64_t asked_us;             /* when the last survey began */
@@ -677,6 +682,27 @@ static void ask(void *arg)
     begin_survey(&cluster->survey, endpoints, count);
 }
 
+static void silent(void *arg)
+{
+    ask_soon(arg);
+}
+
+/* The survey takes the place of one that is open. In the next one, soon after, another
+ * node is the first: of two replicas that call themselves masters the later epoch wins.
+ */
+static void promoted(void *arg, const struct lw__endpoint *replica)
+{
+    struct lw__cluster *cluster = arg;
+
+    cluster->better = *replica;
+    lw__timer_cancel(loop_of(cluster), &cluster->again);
+    ask(cluster);
+    cluster->hurried = true;
+    if (cluster->survey.open && cluster->survey.count > 1) {
+        cluster->better = cluster->survey.endpoints[1];
+    }
+}
+
 static void no_map(struct lw__cluster *cluster)
 {
     const char *why = cluster->survey.why;
@@ -768,10 +794,10 @@ static const char *find_master(struct lw__cluster *cluster,
                                const struct lw__endpoint *by, uint16_t *ret)
 {
     *ret = LW__NOBODY;
-    if (master->endpoint.port == 0) {
+    if (master->node.endpoint.port == 0) {
         return "the cluster reports no endpoint for the slot's master";
     }
-    *ret = get_master(cluster, &master->endpoint, master->id, by);
+    *ret = get_master(cluster, &master->node.endpoint, master->node.id, by);
     return *ret != LW__NOBODY ? NULL : lw__node_table_alloc_error(&cluster->table);
 }
 
@@ -879,6 +905,7 @@ static void map_believed(struct lw__cluster *cluster, struct lw__slot_map *map)
     memcpy(before, cluster->owners, sizeof(before));
     forget_map(cluster);
     why = note_map(cluster, map);
+    lw__promotion_note_map(&cluster->promotion, map);
     gaps = count_gaps(cluster);
     lw__node_set_reason(cluster->nowhere, LW_ECONN, why != NULL ? why : NO_MASTER);
     log_state(cluster, map, gaps, why);
@@ -1081,14 +1108,17 @@ static int make(const struct lw__route_options *options,
                 struct lw__cluster **ret)
 {
     struct lw__cluster *cluster = calloc(1, sizeof(*cluster));
+    struct lw__node_options masters;
 
     if (cluster == NULL) {
         return LW_ENOMEM;
     }
     cluster->options = *options;
     cluster->options.node.clustered = true;
-    if (lw__node_table_init(&cluster->table, &cluster->options.node, &node_events,
-                            cluster) != 0) {
+    masters = cluster->options.node;
+    masters.config.silence = &cluster->silence;
+    lw__defer_init(&cluster->silence, silent, cluster);
+    if (lw__node_table_init(&cluster->table, &masters, &node_events, cluster) != 0) {
         free(cluster);
         return LW_ENOMEM;
     }
@@ -1110,7 +1140,7 @@ int lw__cluster_new(const struct lw__route_options *options,
     if (make(options, events, arg, &cluster) != 0) {
         return LW_ENOMEM;
     }
-    if (lw__timer_reserve(loop, 2) != 0) {
+    if (lw__timer_reserve(loop, TIMERS) != 0) {
         goto fail;
     }
     if (lw__node_new(&cluster->options.node, &node_events, cluster, &cluster->nowhere) !=
@@ -1126,13 +1156,15 @@ int lw__cluster_new(const struct lw__route_options *options,
                    options->seeds[0].name, (unsigned)options->seeds[0].port);
     lw__node_set_reason(cluster->nowhere, LW_ECONN, why);
     lw__timer_init(&cluster->again, ask, cluster);
+    lw__promotion_init(&cluster->promotion, &cluster->options.node.config,
+                       &cluster->table, promoted, cluster);
     lw__defer_init(&cluster->remapped, remapped, cluster);
     lw__timer_set(loop, &cluster->again, lw__now_us());
     *ret = cluster;
     return 0;
 
 fail_reserved:
-    lw__timer_unreserve(loop, 2);
+    lw__timer_unreserve(loop, TIMERS);
 fail:
     lw__node_table_clear(&cluster->table);
     free(cluster);
@@ -1147,11 +1179,13 @@ void lw__cluster_free(struct lw__cluster *cluster)
     end_survey(&cluster->survey);
     lw__defer_cancel(loop_of(cluster), &cluster->survey.sweep);
     sweep(&cluster->survey);
+    lw__promotion_clear(&cluster->promotion);
     lw__node_table_clear(&cluster->table);
+    lw__defer_cancel(loop_of(cluster), &cluster->silence);
     lw__node_free(cluster->nowhere);
     lw__timer_cancel(loop_of(cluster), &cluster->again);
     lw__defer_cancel(loop_of(cluster), &cluster->remapped);
-    lw__timer_unreserve(loop_of(cluster), 2);
+    lw__timer_unreserve(loop_of(cluster), TIMERS);
     free(cluster->survey.in_use.list);
     free(cluster->survey.in_use_with_gaps.list);
     free(cluster);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What cluster nodes reply: see cluster_parse.h. Reads the ranges one by one, and of each
- * the master; replicas are skipped, and so is everything else that a node reports. */
+ * the master and its first replicas; everything else that a node reports is skipped. */
 #include "redis/cluster_parse.h"
 
 #include "base/check.h"
@@ -345,19 +345,39 @@ static size_t master_of(struct lw__slot_map *map, const struct lw__range *range)
     size_t i = 0;
 
     while (i < map->count &&
-           (!lw__endpoint_equal(&map->masters[i].endpoint, &range->master) ||
-            strcmp(map->masters[i].id, range->id) != 0)) {
+           (!lw__endpoint_equal(&map->masters[i].node.endpoint, &range->master) ||
+            strcmp(map->masters[i].node.id, range->id) != 0)) {
         i++;
     }
     if (i == MASTERS_MOST) {
         return i - 1;
     }
     if (i == map->count) {
-        map->masters[i].endpoint = range->master;
-        memcpy(map->masters[i].id, range->id, sizeof(range->id));
+        map->masters[i].node.endpoint = range->master;
+        memcpy(map->masters[i].node.id, range->id, sizeof(range->id));
         map->count++;
     }
     return i;
+}
+
+/* Invalid replicas are left out. */
+static void copy_replicas(const struct lw__slot_map *map, const struct lw__reply *range,
+                          struct lw__map_node *replicas)
+{
+    char why[LW_WHY_SIZE];
+
+    for (size_t i = 0; i < LW__MAP_REPLICAS && MASTER + 1 + i < lw__reply_count(range);
+         i++) {
+        const struct lw__reply *node = lw__reply_at(range, MASTER + 1 + i);
+        struct lw__endpoint *endpoint = &replicas[i].endpoint;
+
+        read_node_id(node, replicas[i].id);
+        if (!read_master(node, 1, endpoint, why)) {
+            endpoint->port = 0;
+        } else if (endpoint->host[0] == '\0') {
+            memcpy(endpoint->host, map->by.host, sizeof(endpoint->host));
+        }
+    }
 }
 
 static void copy_ranges(struct lw__slot_map *map, const struct lw__reply *reply)
@@ -372,6 +392,7 @@ static void copy_ranges(struct lw__slot_map *map, const struct lw__reply *reply)
             memcpy(range.master.host, map->by.host, sizeof(range.master.host));
         }
         master = master_of(map, &range);
+        copy_replicas(map, lw__reply_at(reply, at - 1), map->masters[master].replicas);
         for (unsigned slot = range.first; slot <= range.last; slot++) {
             map->owners[slot] = (uint16_t)(master + 1);
         }

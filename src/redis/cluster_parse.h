@@ -64,11 +64,18 @@ struct lw__node_ids {
     size_t count;
 };
 
+#define LW__MAP_REPLICAS 2 /* of each master at the most: further ones are skipped */
+
+/* Its host is that of the node that replied if the reply has none. */
+struct lw__map_node {
+    struct lw__endpoint endpoint; /* port 0: see above, or there is no such replica */
+    char id[LW__NODE_ID_SIZE];
+};
+
 /* One node's view of the cluster. */
 struct lw__slot_map {
     struct lw__map_master {
-        struct lw__endpoint endpoint; /* with the host of `by`, if the reply has none */
-        char id[LW__NODE_ID_SIZE];
+        struct lw__map_node node, replicas[LW__MAP_REPLICAS];
     } * masters;
     size_t count;
     uint16_t owners[LW__SLOTS]; /* index in `masters` plus 1; 0 if no node has the slot */

@@ -41,6 +41,7 @@
 #include <sys/un.h>
 
 #define READ_SIZE ((size_t)16384) /* hiredis' */
+#define SILENCE_LEAST_MS 300
 
 /* ---- pending replies ----
  *
@@ -250,25 +251,49 @@ static void on_end(void *arg)
 
 /* ---- time-outs ---- */
 
-static int64_t oldest_due(const struct lw__link *link)
+/* Returns when the oldest request will have been unanswered for this time; INT64_MAX if
+ * there is no request. One that was sent before `up` has only waited for the connection.
+ */
+static int64_t oldest_after(const struct lw__link *link, int64_t ms)
 {
     const struct lw__pending *oldest = link->pending.first;
-    int64_t since = INT64_MAX;
 
-    /* A request that was sent before `up` has only waited for the connection. */
-    if (oldest != NULL) {
-        since = oldest->sent_us > link->up_us ? oldest->sent_us : link->up_us;
-        since += (int64_t)link->request_timeout_ms * 1000;
+    if (oldest == NULL) {
+        return INT64_MAX;
     }
-    return since;
+    return (oldest->sent_us > link->up_us ? oldest->sent_us : link->up_us) + ms * LW__MS;
+}
+
+static int64_t oldest_due(const struct lw__link *link)
+{
+    return oldest_after(link, link->request_timeout_ms);
+}
+
+static int64_t silence_ms(const struct lw__link *link)
+{
+    int64_t part_ms = link->request_timeout_ms / 16;
+
+    return part_ms > SILENCE_LEAST_MS ? part_ms : SILENCE_LEAST_MS;
+}
+
+bool lw__link_is_silent(const struct lw__link *link)
+{
+    return link->state == LW__LINK_UP &&
+           oldest_after(link, silence_ms(link)) <= lw__now_us();
 }
 
 /* The timer is not moved while requests come and go: when it fires, it is set again. */
 static void arm_timer(struct lw__link *link)
 {
+    int64_t due_us;
+
     if (link->state == LW__LINK_UP && link->pending.first != NULL &&
         !lw__timer_is_set(&link->timer)) {
-        lw__timer_set(link->loop, &link->timer, oldest_due(link));
+        due_us = oldest_due(link);
+        if (link->silence != NULL && due_us > lw__now_us() + silence_ms(link) * LW__MS) {
+            due_us = lw__now_us() + silence_ms(link) * LW__MS;
+        }
+        lw__timer_set(link->loop, &link->timer, due_us);
     }
 }
 
@@ -342,6 +367,9 @@ static void on_timer(void *arg)
     } else if (oldest_due(link) <= lw__now_us()) {
         lw__defer(link->loop, &link->overdue, false);
     } else {
+        if (link->silence != NULL && lw__link_is_silent(link) && !has_arrived(link)) {
+            lw__defer(link->loop, link->silence, false);
+        }
         arm_timer(link);
     }
     lw__link_unref(link);
@@ -821,6 +849,7 @@ static struct lw__link *new_link(struct lw__loop *loop,
     link->to_host = options->host != NULL;
     link->connect_timeout_ms = options->connect_timeout_ms;
     link->request_timeout_ms = options->request_timeout_ms;
+    link->silence = options->silence;
     lw__timer_init(&link->timer, on_timer, link);
     lw__defer_init(&link->came_up, on_came_up, link);
     lw__defer_init(&link->broken, on_broken, link);

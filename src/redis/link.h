@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct lw__link;
+struct lw__deferred;
 struct lw__loop;
 struct lw__reply;
 struct lw__tls_options;
@@ -52,6 +53,8 @@ struct lw__link_options {
     size_t reply_max;
     size_t reply_elements;             /* 0: LW__REPLY_ELEMENTS */
     const struct lw__tls_options *tls; /* for a host only; NULL: no TLS */
+    /* Deferred when the link is found silent, and again while it stays so. NULL: none. */
+    struct lw__deferred *silence;
 };
 
 struct lw__link_events {
@@ -110,6 +113,9 @@ bool lw__link_has_ended(const struct lw__link *link);
 /* Returns true if the link failed because one side does not accept the other's TLS
  * certificate, version or cipher suites: another attempt fails as well. */
 bool lw__link_is_rejected(const struct lw__link *link);
+/* Returns true if the oldest request has been unanswered for a sixteenth of
+ * request_timeout_ms, and for 300 ms at least. */
+bool lw__link_is_silent(const struct lw__link *link);
 /* Returns the number of outstanding replies. */
 size_t lw__link_inflight(const struct lw__link *link);
 #endif

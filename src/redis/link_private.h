@@ -60,7 +60,8 @@ struct lw__link {
     struct lw__wire wire;
     struct lw__timer timer; /* for connecting; then for the oldest request */
     struct lw__deferred came_up, broken, overdue, end;
-    struct lw__deferred more; /* link_tls.c: more records to read */
+    struct lw__deferred more;     /* link_tls.c: more records to read */
+    struct lw__deferred *silence; /* lw__link_options */
     int64_t up_us;
     struct lw__pending_list pending;
     struct lw__link_channel *channels;

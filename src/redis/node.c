@@ -714,6 +714,11 @@ bool lw__node_has_failed(const struct lw__node *node)
     return node->error != 0;
 }
 
+bool lw__node_is_silent(const struct lw__node *node)
+{
+    return node->commands.link != NULL && lw__link_is_silent(node->commands.link);
+}
+
 bool lw__node_is_connected(const struct lw__node *node)
 {
     return node->commands.state == LW__SESSION_READY;

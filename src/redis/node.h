@@ -79,6 +79,8 @@ bool lw__node_is_connected(const struct lw__node *node);
 bool lw__node_is_backing_off(const struct lw__node *node);
 /* Returns true if the node is down after a failure: its first attempt has ended. */
 bool lw__node_has_failed(const struct lw__node *node);
+/* Returns true if the command connection is up and silent (lw__link_is_silent). */
+bool lw__node_is_silent(const struct lw__node *node);
 /* Returns why the node is not up: the last failure, or what its first attempt waits for.
  */
 const char *lw__node_reason(const struct lw__node *node);

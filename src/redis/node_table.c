@@ -305,6 +305,17 @@ bool lw__node_table_has_outage(const struct lw__node_table *table)
     return false;
 }
 
+bool lw__node_table_is_out(const struct lw__node_table *table,
+                           const struct lw__endpoint *endpoint)
+{
+    uint16_t index = find_endpoint(table, endpoint);
+    const struct lw__node_table_entry *entry = table->all[index];
+
+    return index != LW__NOBODY && entry->listed && entry->node != NULL &&
+           (is_up(entry) ? lw__node_is_silent(entry->node)
+                         : lw__node_has_failed(entry->node));
+}
+
 /* ---- sources of the slot map ---- */
 
 static bool is_deprioritized(const struct lw__node_table_entry *entry)

@@ -79,6 +79,9 @@ bool lw__node_table_all_subscribed(const struct lw__node_table *table);
 /* Returns true if a node that is in use is down after a failure, and so may be replaced
  * soon. A node that connects for the first time does not count. */
 bool lw__node_table_has_outage(const struct lw__node_table *table);
+/* Returns true if there is a listed master that is down after a failure, or silent. */
+bool lw__node_table_is_out(const struct lw__node_table *table,
+                           const struct lw__endpoint *endpoint);
 /* Returns the endpoints to ask for the slot map, to be freed, or NULL without memory. In
  * this order: `better`, if it has a host; nodes that are up and not deprioritized, at
  * random; the seeds; nodes that are not up; the deprioritized ones, least recently so

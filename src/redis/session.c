@@ -823,6 +823,7 @@ static void connect_next(struct lw__session *s)
         .reply_max = config->reply_max != 0 ? config->reply_max : REPLY_MAX,
         .reply_elements = config->reply_elements,
         .tls = config->secure ? &tls : NULL,
+        .silence = config->silence,
     };
     char why[LW_WHY_SIZE] = "out of memory";
     int status;

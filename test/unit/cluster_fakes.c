@@ -14,20 +14,28 @@
 #include <stdio.h>
 #include <string.h>
 
+#define FOREIGN_ID "ffffffffffffffffffffffffffffffffffffffff"
 #define RUN_ID "%c123456789abcdef0123456789abcdef01234567"
 
 /* ---- the map ---- */
 
-static void put_range(struct evbuffer *out, unsigned first, unsigned last,
-                      const char *host, uint16_t port, const char *id)
+static void put_node(struct evbuffer *out, const char *host, uint16_t port,
+                     const char *id)
 {
-    (void)evbuffer_add_printf(out, "*3\r\n:%u\r\n:%u\r\n*3\r\n", first, last);
+    (void)evbuffer_add_printf(out, "*3\r\n");
     if (host == NULL) {
         (void)evbuffer_add_printf(out, "$-1\r\n");
     } else {
         (void)evbuffer_add_printf(out, "$%zu\r\n%s\r\n", strlen(host), host);
     }
     (void)evbuffer_add_printf(out, ":%u\r\n$40\r\n%s\r\n", port, id);
+}
+
+static void put_range(struct evbuffer *out, unsigned first, unsigned last,
+                      const char *host, uint16_t port, const char *id, int replicas)
+{
+    (void)evbuffer_add_printf(out, "*%d\r\n:%u\r\n:%u\r\n", 3 + replicas, first, last);
+    put_node(out, host, port, id);
 }
 
 static void say_pieces(struct connection *connection)
@@ -38,18 +46,29 @@ static void say_pieces(struct connection *connection)
     (void)evbuffer_add_printf(out, "*%d\r\n", LW__SLOTS);
     for (unsigned slot = 0; slot < LW__SLOTS; slot++) {
         put_range(out, slot, slot, "127.0.0.1", n[slot % 2].node.port,
-                  id_of(&n[slot % 2]));
+                  id_of(&n[slot % 2]), 0);
     }
 }
 
-/* Sends fake->map, "0-5460 N1, ...", as the reply to CLUSTER SLOTS. */
+/* Puts the replicas of a range, "/N3/N4". */
+static void put_replicas(struct evbuffer *out, const struct fake *n, const char *text,
+                         int count)
+{
+    for (int i = 0; i < count; i++) {
+        const struct fake *replica = &n[text[3 * i + 2] - '1'];
+
+        put_node(out, "127.0.0.1", replica->node.port, id_of(replica));
+    }
+}
+
+/* Sends fake->map, "0-5460 N1, 5461-16383 N2/N3, ...", as the reply to CLUSTER SLOTS. */
 static void say_map(struct connection *connection)
 {
     const struct fake *fake = connection->fake;
     struct evbuffer *out = bufferevent_get_output(connection->stream);
     struct evbuffer *ranges = evbuffer_new();
     unsigned first, last, node;
-    int count = 0, length;
+    int count = 0, length, replicas;
 
     for (const char *at = fake->map; *at != '\0'; at += length, count++) {
         const struct fake *master;
@@ -57,12 +76,15 @@ static void say_map(struct connection *connection)
 
         at += strspn(at, ", ");
         assert_int_equal(sscanf(at, "%u-%u N%u%n", &first, &last, &node, &length), 3);
+        replicas = (int)strspn(at + length, "/N1234") / 3;
         master = &fake->node.scene->n[node - 1];
         if (host == NULL) {
             host = master->node.six ? "::1" : "127.0.0.1";
         }
         put_range(ranges, first, last, strcmp(host, "nil") == 0 ? NULL : host,
-                  master->node.port, id_of(master));
+                  master->node.port, id_of(master), replicas);
+        put_replicas(ranges, fake->node.scene->n, at + length, replicas);
+        length += 3 * replicas;
     }
     (void)evbuffer_add_printf(out, "*%d\r\n", count);
     (void)evbuffer_add_buffer(out, ranges);
@@ -100,7 +122,7 @@ static void say_cluster(struct connection *connection, const char *what)
     if (fake->refuses_cluster && strcmp(what, "SLOTS") != 0) {
         say(connection, "-NOPERM this user has no permissions\r\n");
     } else if (strcmp(what, "MYID") == 0) {
-        say_text(connection, id_of(fake));
+        say_text(connection, fake->foreign ? FOREIGN_ID : id_of(fake));
     } else if (strcmp(what, "INFO") == 0) {
         (void)snprintf(info, sizeof(info),
                        "cluster_enabled:1\r\ncluster_state:%s\r\n"
@@ -220,11 +242,25 @@ static void subscribe(struct connection *connection, const char *line,
     say_channel(connection, on ? "ssubscribe" : "sunsubscribe", channel, NULL);
 }
 
+static void say_role(struct connection *connection)
+{
+    struct fake *fake = connection->fake;
+
+    fake->roles_asked++;
+    if (fake->role != NULL) {
+        say(connection, fake->role);
+    } else {
+        say(connection, "*1\r\n$5\r\nslave\r\n");
+    }
+}
+
 /* Answers the commands of the handshake and the like, which no test is about. */
 static bool is_greeting(struct connection *connection, char *const words[8])
 {
     if (strcmp(words[0], "INFO") == 0) {
         say_info(connection);
+    } else if (strcmp(words[0], "ROLE") == 0) {
+        say_role(connection);
     } else if (strcmp(words[0], "CLIENT") == 0) {
         say(connection, strcmp(words[1], "ID") == 0 ? ":1\r\n" : "+OK\r\n");
     } else if (strcmp(words[0], "CONFIG") == 0 || strcmp(words[0], "COMMAND") == 0) {

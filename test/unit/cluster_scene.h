@@ -46,6 +46,9 @@ struct fake {
     char id;               /* the character of its node id; 0: its name's digit */
     bool down;             /* CLUSTER INFO reports a failed cluster */
     unsigned epoch;        /* the current epoch, in CLUSTER INFO */
+    bool foreign;          /* CLUSTER MYID reports another id than the maps have */
+    const char *role;      /* RESP, the reply to ROLE; NULL: it is a replica */
+    int roles_asked;       /* ROLE requests so far */
     bool refuses_cluster;  /* all CLUSTER commands except CLUSTER SLOTS */
     struct answer answers[ANSWERS];
 };

@@ -615,6 +615,54 @@ static void sets_are_acquired_when_a_master_has_died(void **state)
     assert_true(crowd.granted >= 500);
 }
 
+/* ---- masters that are replaced ---- */
+
+static bool was_asked_for_its_role(int node)
+{
+    redisReply *stats = server_command(cluster_server(node), "INFO commandstats");
+    bool asked = strstr(stats->str, "cmdstat_role:") != NULL;
+
+    freeReplyObject(stats);
+    return asked;
+}
+
+/* `strike` puts node 0 out of service. Node 3 is its replica, and waits for the client's
+ * question before it takes over. */
+static void replica_is_followed(void (*strike)(struct server *server))
+{
+    struct peer *a;
+    struct hold *A, *B;
+
+    cluster_set(3, 3,
+                "--cluster-replica-no-failover yes --cluster-replica-validity-factor 0");
+    a = client("a");
+    A = acquire_and_wait(a, "A", name_at(0, 0));
+    strike(cluster_server(0));
+    B = acquire_hold_with(a, "B", name_at(0, 1), asking(.wait_ms = -1));
+    UNTIL(was_asked_for_its_role(3));
+    freeReplyObject(
+        server_command(cluster_server(3), "CONFIG SET cluster-replica-no-failover no"));
+    cluster_promoted(3);
+    UNTIL(B->result != PENDING);
+    assert_int_equal(B->result, LW_OK);
+    free_hold(B);
+    free_hold(A);
+    server_resume(cluster_server(0));
+    stage_clear_trace();
+}
+
+static void the_replica_of_a_dead_master_is_watched(void **state)
+{
+    (void)state;
+    replica_is_followed(server_kill);
+}
+
+static void the_replica_of_a_silent_master_is_watched(void **state)
+{
+    (void)state;
+    replica_is_followed(server_pause);
+}
+
 /* ---- slots that move ---- */
 
 /* Renews and releases a hold while its slot moves, when `carried` keys have moved: none,
@@ -855,6 +903,8 @@ int main(void)
         STAGE_TEST(a_silent_node_does_not_keep_the_others_of_a_set),
         STAGE_TEST(sets_are_acquired_while_slots_move),
         STAGE_TEST(sets_are_acquired_when_a_master_has_died),
+        STAGE_TEST(the_replica_of_a_dead_master_is_watched),
+        STAGE_TEST(the_replica_of_a_silent_master_is_watched),
         STAGE_TEST(what_has_moved_is_followed),
         STAGE_TEST(locks_are_detached_and_adopted_at_each_master),
         STAGE_TEST(so_many_wait_at_each_master),
