@@ -61,7 +61,8 @@ void run_role(struct call *call)
 {
     if (call->server->view != NULL) {
         reply_role_of_sentinel(call);
-    } else if (call->server->master != NULL) {
+    } else if (call->server->master != NULL &&
+               !(call->server->map != NULL && call->server->map->boasts)) {
         reply_role_of_replica(call);
     } else {
         reply_role_of_master(call);

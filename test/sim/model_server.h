@@ -141,6 +141,7 @@ struct model_map {
     /* Slots from the first to before the second are reported as unassigned. */
     unsigned hidden_from, hidden_to;
     bool down;                    /* the cluster, in its view */
+    bool boasts;                  /* its reply to ROLE is that of a master */
     unsigned epoch;               /* the latest that it knows of */
     const char *self_host;        /* its host in its own replies; NULL: nil */
     enum model_vileness vileness; /* of its reply to CLUSTER SLOTS */

@@ -16,6 +16,7 @@ enum node_trouble {
     NODE_DEAF,   /* it learns of no change */
     NODE_VILE,   /* its reply to CLUSTER SLOTS is malformed */
     NODE_DOWN,   /* it takes the cluster for down */
+    NODE_BOASTS, /* its reply to ROLE is that of a master */
     NODE_HALF,   /* all nodes report that some slots are unassigned */
     NODE_LOOP,   /* it and another node redirect to each other */
     NODE_TROUBLES,

@@ -60,6 +60,9 @@ static void end_one(unsigned which, enum node_trouble trouble)
         node->map.down = false;
         node->map.epoch = node->epoch + 1;
         return;
+    case NODE_BOASTS:
+        node->map.boasts = false;
+        return;
     case NODE_HALF:
         set_half(0, 0);
         return;
@@ -103,6 +106,9 @@ static void begin_one(unsigned which, enum node_trouble trouble, int64_t until_u
         node->map.down = true;
         node->map.epoch += 3; /* from elections that it lost */
         return;
+    case NODE_BOASTS:
+        node->map.boasts = true;
+        return;
     case NODE_HALF:
         hide_some();
         return;
@@ -123,6 +129,7 @@ static void fall_into(unsigned which, enum node_trouble trouble, int64_t until_u
         "hears of no change",
         "talks nonsense",
         "says the cluster is down",
+        "says that it is a master",
         "knows of some slots nobody's",
         "sends to another",
     };
