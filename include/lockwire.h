@@ -465,13 +465,30 @@ struct lw_client_options {
      * the attempt fail, and `link` reports it. LW_EINVAL together with the password that
      * it replaces; password_file also together with `credentials`. */
     const char *password_file, *sentinel_password_file;
+    /* The text before every key and channel of this client, names of locks included: the
+     * lock "x" is the key "team:x" with the prefix "team:". Clients with different
+     * prefixes do not meet on one server, and an account for the prefix needs no other
+     * key. 1 to 64 printable ASCII bytes without spaces, quotes and the characters *?[]\,
+     * not beginning with "lockwire:". A '{' or '}' is allowed only as one tag, such as
+     * "{team}:". Then all keys of the client are in one slot, and names have no tag of
+     * their own; so does it work at an endpoint that refuses keys of several slots.
+     * Prefix and name together have at most 512 bytes. lw_lock_name, lw_inspect and
+     * lw_list return names without it.
+     *
+     * All users of a lock must use the same prefix. A client without one that locks
+     * "team:x" is excluded, because the key is the same, but has another queue and
+     * another fence counter: its fencing tokens do not compare with those of this client.
+     *
+     * Default: that of the URL (?prefix=team:), else none. If both are given they must be
+     * equal. */
+    const char *prefix;
 };
 #define LW_GUARD_NONE UINT32_MAX
 #define LW_CLIENT_OPTIONS_INIT                                                           \
     {                                                                                    \
         sizeof(struct lw_client_options), NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
             NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,   \
-            0, NULL, NULL, 0, NULL, NULL                                                 \
+            0, NULL, NULL, 0, NULL, NULL, NULL                                           \
     }
 
 /* == lw_acquire(3) == */

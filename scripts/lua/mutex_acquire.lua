@@ -6,7 +6,8 @@
 --
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
 --   counter
--- ARGV: token; `how`, six parts in one text, since each argument costs:
+-- ARGV: token; channel.lua's `channel`, optional, is the third; the second is `how`, six
+--   parts in one text, since each argument costs:
 --     "<n|j|k><f|-><ticket>[/<limit>] <numbers> <lease in ms>"
 --   n: the token does not wait; j: it joins the queue; k: it joins, and the queue's TTL is
 --     renewed
@@ -31,13 +32,14 @@
 -- a new token joins the queue at its end. slow() handles all other cases.
 -- Sent twice, it finds its token as the value, and extends the lease, or in the queue.
 
-local name, queue, token, how = KEYS[1], KEYS[2], ARGV[1], ARGV[2]
+local name, queue, token, how, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local call, pcall = redis.call, redis.pcall
 local value = pcall('GET', name)
 local joins, wants, no_ticket = how:byte(1, 3) -- in ASCII j, k, n: 106, 107, 110; -: 45
 
 if not value then
-    if #KEYS[3] == 14 and call('EXISTS', queue) == 0 then -- not a slot's: draw_fence.lua
+    if (not channel or channel:byte(-1) == 32) -- no slot's counter: draw_fence.lua
+        and call('EXISTS', queue) == 0 then
         -- The fencing token first: if it cannot be drawn there is no grant yet, and
         -- slow() handles that.
         local last = wants == 45 and 1125899906842624 or pcall('INCRBY', KEYS[3], '16')
@@ -74,6 +76,7 @@ local function slow()
     local fence, kind, fenced, ticket, limit, numbers, lease =
         KEYS[3], how:match('^(.)(.)(%d*)/?(%d*) (.*) (%d+)$')
     local waits, wants_fence = kind ~= 'n', fenced == 'f'
+    -- inline: channel.lua
     -- include: mutex.lua
     return request(pcall_type('GET', name), tonumber(ticket) or -1)
 end

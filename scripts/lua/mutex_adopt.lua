@@ -5,7 +5,8 @@
 -- KEYS: name (a string, the holder's token), fence counter, holder (optional: the hold's
 --   description, mutex_described.lua)
 -- ARGV: old token; new token; lease in ms; f (a fencing token is wanted) or -; about
---   (described.lua), if there is a holder key
+--   (described.lua), if there is a holder key, else '' if an argument follows; channel
+--   (channel.lua, optional)
 -- Reply: the first of sixteen fencing tokens, or 0 if none was wanted; -1: the old token
 --   does not hold the lock; -2: the key is no mutex. An error if GET is refused: it is
 --   then unknown which token holds the lock.
@@ -35,7 +36,8 @@ local time, left = redis.call('TIME'), redis.call('PTTL', name)
 redis.call('PEXPIRE', name, left > 0 and left or lease)
 local number = 0
 if ARGV[4] == 'f' then -- first: without it there is no grant
-    local count = '16'
+    local count, channel = '16', ARGV[6]
+    -- inline: channel.lua
     -- inline: draw_fence.lua
     number = last - 15
 end

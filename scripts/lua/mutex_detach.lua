@@ -5,10 +5,11 @@
 -- minimum time.
 --
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence counter
---   (only its name is used), holder (the hold's description, absent if it gets none). While
+--   (not used), holder (the hold's description, absent if it gets none). While
 --   the name's slot is migrating: the name alone
 -- ARGV: token; lease in ms (if it is negative the key keeps its TTL; one without a TTL
---   gets the absolute value); about (described.lua), if there is a holder key
+--   gets the absolute value); about (described.lua), if there is a holder key, else '' if
+--   an argument follows; channel (channel.lua, optional)
 -- Reply: 1: the token holds the lock, and has this lease; 0: it does not hold the lock.
 --   An error if GET is refused: it is then unknown which token holds the lock.
 --
@@ -18,7 +19,7 @@
 -- Happy path: the token holds the lock, and the first waiter learns when the lease ends.
 -- Sent twice, it sets the lease twice; the client sends the rest of it then.
 
-local name, queue, fence, token, lease = KEYS[1], KEYS[2], KEYS[3], ARGV[1], ARGV[2]
+local name, queue, token, lease, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[4]
 local value = redis.pcall('GET', name)
 
 if value ~= token and value ~= token:sub(1, -2) .. '+' then -- the queue mark
@@ -39,5 +40,6 @@ if KEYS[4] then -- first, so that it does not outlast the name
     -- inline: mutex_described.lua
 end
 redis.call('PEXPIRE', name, lease)
+-- inline: channel.lua
 -- inline: stand_by.lua
 return 1

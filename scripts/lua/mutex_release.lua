@@ -6,7 +6,8 @@
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
 --   counter, holder (absent if the hold has no description, mutex_described.lua)
 -- ARGV: token; numbers (Lua's format for a fencing token in messages, and the server that
---   is named there; or `- `: the lock is not handed over, guard.lua)
+--   is named there; or `- `: the lock is not handed over, guard.lua); channel
+--   (channel.lua, optional)
 -- Reply: bit 0: the token held the lock, which is released; bit 1: the script has to be
 --   sent again, since it has removed sixteen dead waiters. An error if GET is refused:
 --   it is then unknown which token holds the lock.
@@ -42,7 +43,8 @@ end
 if numbers == '- ' then -- the guard: no lock is granted
     return held and redis.call('DEL', name) or 0
 end
-local excluded = token
+local excluded, channel = token, ARGV[3]
+-- inline: channel.lua
 -- inline: mutex_hand_over.lua
 if held and outcome ~= 'handed' then
     redis.call('DEL', name)

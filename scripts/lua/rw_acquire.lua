@@ -5,7 +5,8 @@
 --
 -- KEYS: name (a hash, described in rw.lua), queue (a sorted set), fence counter
 -- ARGV: token; lease in ms; `<r|w> <owner>`, to read or to write (without an owner it is
---   the token); `<wait 0|1> <ticket> <permits>[/<N>] <numbers>`. A request that waits
+--   the token); `<wait 0|1> <ticket> <permits>[/<N>] <numbers>`; channel (channel.lua,
+--   optional). A request that waits
 --   joins the queue. The ticket is the server's time in us that its place goes by, -1 if
 --   it has none. A reader enters only while fewer than `permits` owners read; 0 is any
 --   number. With N, an owner without a hold must not join while N others are queued.
@@ -45,7 +46,8 @@ if exists == 1 and not to_write then
     end
 end
 
-if exists == 0 and #KEYS[3] == 14 then -- not a slot's: draw_fence.lua
+local channel = ARGV[5]
+if exists == 0 and (not channel or channel:byte(-1) == 32) then -- no slot: draw_fence.lua
     local number = pcall('INCR', KEYS[3])
     if type(number) == 'number' and number >= 1125899906842624
         and number < 9007199254740992 then

@@ -5,7 +5,8 @@
 --
 -- KEYS: name (a hash, described in rw.lua), fence counter
 -- ARGV: old token; new token; lease in ms; `<r|w> <owner>`, without an owner if any will
---   do; about (described.lua), if the hold is to have a description
+--   do; about (described.lua), if the hold is to have a description, else '' if an argument
+--   follows; channel (channel.lua, optional)
 -- Reply: the fencing token and the owner; or -1: the old token has no hold; -2: the key
 --   is no read-write lock, or the hold is of another kind or owner
 --
@@ -15,7 +16,7 @@
 -- next ones pass without memory.
 -- Sent twice, it finds the hold of the new token, and extends it.
 
-local name, queue, fence, numbers = KEYS[1], nil, KEYS[2], nil
+local name, queue, fence, numbers, channel = KEYS[1], nil, KEYS[2], nil, ARGV[6]
 -- include: rw.lua
 
 local old, token, lease = 'h:' .. ARGV[1], ARGV[2], tonumber(ARGV[3])
@@ -54,7 +55,7 @@ local before, about = redis.call('HGET', name, 'd:' .. ARGV[1]) or '', ARGV[5]
 if before ~= '' then
     change('d:' .. ARGV[1], false)
 end
-if about then
+if (about or '') ~= '' then
     -- inline: described.lua
     change('d:' .. token, described)
 end

@@ -3,10 +3,11 @@
 -- The hold lasts until the lease ends, or until a client releases or adopts its token. A
 -- client sends it when it would send mutex_detach.lua for a mutex.
 --
--- KEYS: name (a hash, described in rw.lua), queue (a sorted set), fence counter (only its
---   name is used). While the name's slot is migrating: the name alone
+-- KEYS: name (a hash, described in rw.lua), queue (a sorted set), fence counter (not
+--   used). While the name's slot is migrating: the name alone
 -- ARGV: token; lease in ms (if it is negative the hold keeps its own); about
---   (described.lua), if the hold gets a description
+--   (described.lua), if the hold gets a description, else '' if an argument follows;
+--   channel (channel.lua, optional)
 -- Reply: 1: the token has a hold, with this lease; 0: it has none
 --
 -- Must not change another hold, nor serve the queue: nothing becomes free. May shorten
@@ -16,7 +17,7 @@
 -- lease, by which the waiter polls already.
 -- Sent twice, it sets the lease twice; the client sends the rest of it then.
 
-local name, queue, fence, numbers = KEYS[1], KEYS[2], KEYS[3] or '', nil
+local name, queue, fence, numbers, channel = KEYS[1], KEYS[2], KEYS[3] or '', nil, ARGV[4]
 -- include: rw.lua
 
 local token, lease = ARGV[1], tonumber(ARGV[2])
@@ -28,7 +29,7 @@ if not ending or ending > 0 and ending <= now then
 end
 local about = ARGV[3]
 local function describe()
-    if about then
+    if (about or '') ~= '' then
         local before = redis.call('HGET', name, 'd:' .. token) or ''
         -- inline: described.lua
         redis.pcall('HSET', name, 'd:' .. token, described)

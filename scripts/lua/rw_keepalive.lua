@@ -11,7 +11,7 @@
 -- Happy path: the token has a hold, which is extended.
 -- Sent twice, it has the same effect as once.
 
-local name, queue, fence, numbers = KEYS[1], nil, '', nil
+local name, queue, fence, numbers, channel = KEYS[1], nil, '', nil, nil
 -- include: rw.lua
 
 local token, lease = ARGV[1], tonumber(ARGV[2])

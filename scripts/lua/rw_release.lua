@@ -4,9 +4,9 @@
 -- to an unknown token, and to break a lock.
 --
 -- KEYS: name (a hash, described in rw.lua), queue (a sorted set), fence counter
--- ARGV: token; `<numbers>[ <r|w><permits> <owner>]`. `numbers` is Lua's format for a
---   fencing token in messages, and the server that is named there. The rest is that of
---   the queue's member; without an owner it is the token. To break a lock the rest is
+-- ARGV: token; `<numbers>[ <r|w><permits> <owner>]`; channel (channel.lua, optional).
+--   `numbers` is Lua's format for a fencing token in messages, and the server that is
+--   named there. The rest is that of the queue's member; without an owner it is the token. To break a lock the rest is
 --   omitted, since a holder is not queued. The token '' is all tokens longer than 512
 --   bytes.
 -- The short form has less to pass, and is cheaper: KEYS is name and queue, and ARGV the
@@ -51,7 +51,7 @@ if not KEYS[3] then
 end
 
 local function slow()
-    local queue, fence, token = KEYS[2], KEYS[3], hold:sub(3)
+    local queue, fence, token, channel = KEYS[2], KEYS[3], hold:sub(3), ARGV[3]
     local numbers, request, owner = ARGV[2]:match('^(%S+ %S*) ?(%S*) ?(.*)$')
     if owner == '' then
         owner = token

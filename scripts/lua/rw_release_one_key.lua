@@ -13,7 +13,7 @@
 -- Happy path: the token has a hold, which is removed.
 -- Sent twice, it replies 0.
 
-local name, queue, fence, numbers = KEYS[1], nil, '', nil
+local name, queue, fence, numbers, channel = KEYS[1], nil, '', nil, nil
 -- include: rw.lua
 
 local record = load() and redis.call('HGET', name, 'h:' .. ARGV[1])

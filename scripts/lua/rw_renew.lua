@@ -5,7 +5,8 @@
 -- KEYS: fence counter; then for each hold its name (a hash, described in rw.lua) and
 --   queue
 -- ARGV: numbers (Lua's format for a fencing token in messages, and the server that is
---   named there); token for each hold; lease in ms, one for all holds or one for each
+--   named there); token for each hold; lease in ms, one for all holds or one for each; channel
+--   (channel.lua, optional, and only behind a lease for each)
 -- Reply: for each hold 1 (extended) or 0 (the token has none)
 --
 -- Must not shorten a TTL, nor omit a write that changes nothing: see mutex_renew.lua.
@@ -18,6 +19,7 @@ local count, answer, slow = (#KEYS - 1) / 2, {}, nil
 
 local function load_slow()
     local name, queue, fence, numbers = nil, nil, KEYS[1], ARGV[1]
+    local channel = ARGV[2 + 2 * count]
     -- include: rw.lua
 
     slow = function(i, token, lease)

@@ -29,7 +29,7 @@ __attribute__((format(printf, 2, 3))) static const char *wrong(const struct why 
 /* Cluster nodes hash only the part between the first '{' and the next '}'. The other keys
  * of a name repeat that part in braces, which works only if the name has no second '}'.
  */
-static const char *check_tag(const char *name, const struct why *why)
+static const char *check_tag(const char *what, const char *name, const struct why *why)
 {
     const char *close = strchr(name, '}'), *open;
 
@@ -38,15 +38,15 @@ static const char *check_tag(const char *name, const struct why *why)
     }
     open = strchr(name, '{');
     if (open == NULL || open > close) {
-        return wrong(why, "name: \"}\" at position %zu has no \"{\" before it",
+        return wrong(why, "%s: \"}\" at position %zu has no \"{\" before it", what,
                      (size_t)(close - name) + 1);
     }
     if (close == open + 1) {
-        return wrong(why, "name: the tag \"{}\" at position %zu is empty",
+        return wrong(why, "%s: the tag \"{}\" at position %zu is empty", what,
                      (size_t)(open - name) + 1);
     }
     if (strchr(close + 1, '}') != NULL) {
-        return wrong(why, "name: second \"}\" at position %zu, only one is allowed",
+        return wrong(why, "%s: second \"}\" at position %zu, only one is allowed", what,
                      (size_t)(strchr(close + 1, '}') - name) + 1);
     }
     return NULL;
@@ -74,7 +74,59 @@ const char *lw__check_name(const char *name, char *why_text, size_t why_size)
     if (strncmp(name, "lockwire:", 9) == 0) {
         return wrong(&why, "the name begins with \"lockwire:\", which is reserved");
     }
-    return check_tag(name, &why);
+    return check_tag("name", name, &why);
+}
+
+/* The key must not be one of those that begin with "lockwire:" either. */
+const char *lw__check_key(const char *prefix, const char *name, char *why_text,
+                          size_t why_size)
+{
+    const struct why why = {why_text, why_size};
+    const char *not_a_name = lw__check_name(name, why_text, why_size);
+    char key[LW__NAME_MOST + 1];
+
+    if (not_a_name != NULL || *prefix == '\0') {
+        return not_a_name;
+    }
+    if (strchr(name, '}') != NULL && strchr(prefix, '}') != NULL) {
+        return wrong(&why, "the name has a \"}\", and the prefix has a tag");
+    }
+    if (strlen(prefix) + strlen(name) > LW__NAME_MOST) {
+        return wrong(&why, "prefix and name are longer than %d bytes", LW__NAME_MOST);
+    }
+    (void)stpcpy(stpcpy(key, prefix), name);
+    return lw__check_name(key, why_text, why_size);
+}
+
+/* The bytes that a pattern of an ACL, SCAN or a shell gives a meaning are left out, so
+ * that `prefix*` is a pattern for everything that begins with the prefix. */
+const char *lw__check_prefix(const char *prefix, char *why_text, size_t why_size)
+{
+    const struct why why = {why_text, why_size};
+    size_t length = strnlen(prefix, LW__PREFIX_MOST + 1);
+    const char *open = strchr(prefix, '{');
+
+    if (length == 0) {
+        return wrong(&why, "the prefix is empty");
+    }
+    if (length > LW__PREFIX_MOST) {
+        return wrong(&why, "the prefix is longer than %d bytes", LW__PREFIX_MOST);
+    }
+    for (size_t i = 0; i < length; i++) {
+        if (prefix[i] <= 0x20 || prefix[i] >= 0x7f ||
+            strchr("*?[]\\\"'", prefix[i]) != NULL) {
+            return wrong(&why, "prefix: byte 0x%02x at position %zu is not allowed",
+                         (unsigned char)prefix[i], i + 1);
+        }
+    }
+    if (strncmp(prefix, "lockwire:", 9) == 0) {
+        return wrong(&why, "the prefix begins with \"lockwire:\", which is reserved");
+    }
+    if (open != NULL && strchr(prefix, '}') == NULL) {
+        return wrong(&why, "prefix: \"{\" at position %zu has no \"}\" after it",
+                     (size_t)(open - prefix) + 1);
+    }
+    return check_tag("prefix", prefix, &why);
 }
 
 const char *lw__check_word(const char *word, const char *what, char *why_text,

@@ -10,6 +10,15 @@
 /* Returns NULL if `name` is a legal name of a lock (see lw_acquire), else `why`, filled
  * with what is wrong and where. */
 const char *lw__check_name(const char *name, char *why, size_t why_size);
+/* Returns NULL if the caller may use this name behind `prefix`, which is valid or "",
+ * else `why`. */
+#define LW__NAME_MOST 512
+const char *lw__check_key(const char *prefix, const char *name, char *why,
+                          size_t why_size);
+/* Returns NULL if `prefix` may come before all names and keys of a client (see
+ * lw_client_options.prefix), else `why`. */
+#define LW__PREFIX_MOST 64
+const char *lw__check_prefix(const char *prefix, char *why, size_t why_size);
 /* Returns NULL if `word` has 1 to 128 printable ASCII bytes without spaces, else `why`;
  * `what` names the word in it. */
 const char *lw__check_word(const char *word, const char *what, char *why,

@@ -286,7 +286,7 @@ static bool parse_authority(const char *text, struct lw__url *url, struct span *
     return parse_user(span_between(text, at), url, why);
 }
 
-/* Parses ?guard=, behind `after`. Behind a path also ?db=, in any order. */
+/* Parses ?guard= and ?prefix=, behind `after`. Behind a path also ?db=. In any order. */
 static bool parse_query(const char *query, const char *after, struct lw__url *url,
                         struct explain *why)
 {
@@ -298,21 +298,27 @@ static bool parse_query(const char *query, const char *after, struct lw__url *ur
             if (!parse_guard(item, url, why)) {
                 return false;
             }
+        } else if (begun && url->prefix == NULL && take_name(&item, "prefix=")) {
+            if (!decode(item, "prefix", why, &url->prefix)) {
+                return false;
+            }
         } else if (begun && url->path != NULL && url->db < 0 && take_name(&item, "db=")) {
             if (!parse_db(item, url, why)) {
                 return false;
             }
         } else {
             return invalid(
-                why, "only %sone \"?guard=\" with a time or \"none\" may follow %s",
-                url->path != NULL ? "\"?db=\" with a number, and " : "", after);
+                why,
+                "only %sone \"?guard=\" with a time or \"none\", and one \"?prefix=\", may "
+                "follow %s",
+                url->path != NULL ? "\"?db=\" with a number, " : "", after);
         }
         query = item.start + item.length;
     }
     return true;
 }
 
-/* Parses [/[db]][?guard=]. */
+/* Parses [/[db]][?guard=][&prefix=]. */
 static bool parse_end(const char *rest, const char *after, struct lw__url *url,
                       struct explain *why)
 {
@@ -560,6 +566,7 @@ void lw__url_clear(struct lw__url *url)
     free(url->username);
     free(url->password);
     free(url->service);
+    free(url->prefix);
     for (size_t i = 0; i < url->host_count; i++) {
         free(url->hosts[i].name);
     }

@@ -30,15 +30,18 @@ struct lw__url {
     struct lw__url_host hosts[LW__URL_HOSTS];
     size_t host_count;
     uint32_t guard_ms; /* 0 if absent, LW_GUARD_NONE for "none" */
+    char *prefix;      /* NULL if absent */
 };
 /* Parses redis://[[user][:password]@]host[:port][/db], unix:///path[?db=N],
  * redis-sentinel://[[user][:password]@]host[:port][,host[:port]...]/service[/db],
  * redis-cluster://[[user][:password]@]host[:port][,host[:port]...][/db], or
  * redis-quorum://[[user][:password]@]host[:port],host[:port],host[:port]...[/db]; the
  * schemes with rediss use TLS. A scheme may begin with valkey in place of redis. Behind
- * each may be ?guard=TIME or ?guard=none, behind ?db=N as &guard=. %XX is decoded, a host
- * may be [v6], a user may have no password. Returns 0, LW_EINVAL or LW_ENOMEM; then `why`
- * says what is wrong and where. It never quotes the user part, which may hold a password.
+ * each may be ?guard=TIME or ?guard=none, and ?prefix=TEXT; the second item and those
+ * after it begin with & in place of ?. %XX is decoded, a host may be [v6], a user may
+ * have no password. The prefix is not checked. Returns 0, LW_EINVAL or LW_ENOMEM; then
+ * `why` says what is wrong and where. It never quotes the user part, which may hold a
+ * password.
  */
 int lw__url_parse(const char *text, struct lw__url *ret, char *why, size_t why_size);
 void lw__url_clear(struct lw__url *url);

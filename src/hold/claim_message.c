@@ -119,7 +119,8 @@ void lw__claim_message(void *arg, const char *text, size_t length)
     struct lw__message message;
     struct lw__claim *claim;
 
-    if (!lw__format_read_message(text, length, holds->uuid, &message)) {
+    if (!lw__format_read_message(text, length, holds->uuid, &message) ||
+        strncmp(message.name, holds->prefix, holds->prefix_length) != 0) {
         lw__log_cause(holds->log, lw__now_us(), LOG_NOTICE,
                       "unknown message ignored, on the channel of client %s",
                       holds->uuid);

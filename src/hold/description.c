@@ -85,8 +85,8 @@ static void encode(struct lw__command *command, struct lw__buffer *out)
     char about[LW__ABOUT_SIZE] = "";
 
     (void)lw__description_about(claim, about);
-    lw__encode_describe(out, lw__command_evals(command), claim->name->text, &token,
-                        about);
+    lw__encode_describe(out, lw__command_evals(command), claim->holds->prefix,
+                        claim->name->text, &token, about);
 }
 
 static bool replied(struct lw__command *command, const struct lw__reply *reply)

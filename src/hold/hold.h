@@ -80,11 +80,18 @@ struct lw__name {
     struct lw__node *node;    /* name.c: the one that serves its slot */
     struct lw__claim *claims; /* claim.c: of one client, in order of creation */
     uint32_t hash;
-    uint32_t references; /* claims and handles */
-    uint16_t slot;       /* of a cluster; 0 without a cluster */
-    bool slot_migrating; /* name.c: as lw__name_note_renewal noted last */
+    uint32_t references;   /* claims and handles */
+    uint16_t slot;         /* of a cluster; 0 without a cluster */
+    bool slot_migrating;   /* name.c: as lw__name_note_renewal noted last */
+    uint8_t prefix_length; /* of `text`, which is the key */
     char text[];
 };
+
+/* Returns the name as the caller of the library knows it, without the prefix. */
+static inline const char *lw__name_given(const struct lw__name *name)
+{
+    return name->text + name->prefix_length;
+}
 
 /* A hash table by text. It is no uthash, whose handle would take more memory than the
  * rest of a name. */
@@ -295,8 +302,10 @@ struct lw__holds {
     const struct lw__claim_events *events;
     const struct lw__vote_ops *votes; /* NULL: commands are sent to the name's node */
     const struct lw__mode *modes;     /* by enum lw_mode */
-    const char *who; /* `<client name> <host> <pid> <user>`; NULL: kept to itself */
+    const char *who;    /* `<client name> <host> <pid> <user>`; NULL: kept to itself */
+    const char *prefix; /* of all keys and channels; or "" */
     uint32_t request_timeout_ms;
+    uint8_t prefix_length;
     uint32_t claim_size; /* of the owner's struct whose first member is a claim */
     char uuid[LW__UUID_SIZE];
     struct lw__random random;
@@ -514,6 +523,7 @@ bool lw__description_about(const struct lw__claim *claim, char ret[LW__ABOUT_SIZ
 
 /* ---- name.c ---- */
 
+/* Both functions take a key, with the prefix. */
 /* Returns the name, new or known, with one more reference; NULL if memory is short. */
 struct lw__name *lw__name_get(struct lw__holds *holds, const char *text);
 /* Returns the name, without a reference, or NULL if it is not in use. */

@@ -136,7 +136,8 @@ struct lw__name *lw__name_get(struct lw__holds *holds, const char *text)
     if (names->size == 0 || (name = malloc(size)) == NULL) {
         return NULL;
     }
-    *name = (struct lw__name){.hash = hash, .references = 1};
+    *name = (struct lw__name){
+        .hash = hash, .references = 1, .prefix_length = holds->prefix_length};
     name->node = lw__route_find(holds->route, text, &name->slot);
     memcpy(name->text, text, length + 1);
     LL_PREPEND(*bucket_of(names, hash), name);

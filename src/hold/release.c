@@ -134,11 +134,8 @@ void lw__release_encode_detach(struct lw__command *command, struct lw__buffer *o
         .name = claim->name->text,
         .token = lw__claim_token(claim),
         .rw = claim->mode->rw,
-        .fence =
-            command->request.one_key
-                ? NULL
-                : lw__node_script_env(lw__node_of_command(command), claim->name->slot)
-                      .fence,
+        .site = lw__node_script_env(lw__node_of_command(command), claim->name->slot),
+        .one_key = command->request.one_key,
         .lease_ms = (left_us + LW__MS - 1) / LW__MS,
         .about = lw__description_about(claim, about) ? about : NULL,
     };

@@ -358,7 +358,7 @@ static int check_call(struct lw_client *client, const char *const *names, size_t
         return LW_EINVAL;
     }
     for (size_t i = 0; i < count; i++) {
-        if (lw__check_name(names[i], why, sizeof(why)) != NULL) {
+        if (lw__options_check_name(client, names[i], why) != NULL) {
             lw__options_explain(client, "names[%zu]: %s", i, why);
             return LW_EINVAL;
         }

@@ -22,6 +22,7 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <syslog.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -157,6 +158,7 @@ static int start_route(struct lw_client *client)
         .node.sentinel.password = o->sentinel_password,
         .node.sentinel.password_file = o->sentinel_password_file,
         .node.uuid = client->holds.uuid,
+        .node.prefix = client->holds.prefix,
         .node.message = lw__claim_message,
         .node.message_arg = &client->holds,
         .node.max_inflight = o->max_inflight,
@@ -289,6 +291,8 @@ static int init(struct lw_client *client, struct event_base *base, const char *u
     client->holds.loop = client->loop;
     client->holds.claim_size = sizeof(struct lw__handles);
     client->holds.log = &client->log;
+    client->holds.prefix = client->options.prefix != NULL ? client->options.prefix : "";
+    client->holds.prefix_length = (uint8_t)strlen(client->holds.prefix);
     client->holds.stats = &client->stats;
     client->holds.request_timeout_ms = client->options.request_timeout_ms;
     if (lw__timer_reserve(client->loop, 3) != 0) {

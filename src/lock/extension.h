@@ -17,6 +17,9 @@ int lw__options_check_open(struct lw_client *client);
 /* Returns LW_EINVAL for a quorum's client, which the call does not support. */
 int lw__options_check_single(struct lw_client *client);
 int lw__options_check_call(struct lw_client *client, const char *name);
+/* Returns NULL if the client may use this name, else `why`, filled with what is wrong. */
+const char *lw__options_check_name(const struct lw_client *client, const char *name,
+                                   char why[LW_WHY_SIZE]);
 
 /* Writes the reason of a refused call into the errbuf of the client's options, cut to its
  * size. */

@@ -33,7 +33,7 @@ static void encode_text(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw_client *client = client_of(command);
 
-    lw__encode_identity(out, client->holds.uuid,
+    lw__encode_identity(out, client->holds.prefix, client->holds.uuid,
                         client->closing ? NULL : client->identity.text);
 }
 
@@ -111,7 +111,7 @@ void lw__identity_init(struct lw_client *client)
                    client->options.user != NULL ? client->options.user : uid);
     client->holds.who = client->options.no_identity ? NULL : identity->who;
     client->identity.client = client;
-    lw__format_client(client->holds.uuid, client->identity.key);
+    lw__format_client(client->holds.prefix, client->holds.uuid, client->identity.key);
     lw__timer_init(&client->identity.timer, refresh, client);
 }
 

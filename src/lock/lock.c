@@ -260,6 +260,18 @@ static int check_call(struct lw_client *client, const char *name,
     return lw__lock_options(client, options, checked);
 }
 
+/* Returns NULL if memory is short. */
+static struct lw__name *get_name(struct lw_client *client, const char *name)
+{
+    char key[LW__NAME_SIZE];
+
+    if (client->holds.prefix_length > 0) {
+        (void)lw__format_name(client->holds.prefix, name, key);
+        name = key;
+    }
+    return lw__name_get(&client->holds, name);
+}
+
 /* Creates a handle that acquires the lock; or adopts it, if `token` is not NULL. The
  * arguments have been checked. */
 static int request(struct lw_client *client, const char *name, const char *token,
@@ -274,7 +286,7 @@ static int request(struct lw_client *client, const char *name, const char *token
     copy_options(lock, options);
     lock->done = done;
     lock->arg = arg;
-    lock->name = lw__name_get(&client->holds, name);
+    lock->name = get_name(client, name);
     if (lock->name == NULL || !copy_extras(lock, options, ticket, token != NULL)) {
         goto fail;
     }
@@ -587,7 +599,7 @@ uint64_t lw_lock_fence(const struct lw_lock *lock)
 
 const char *lw_lock_name(const struct lw_lock *lock)
 {
-    return lock->name->text;
+    return lw__name_given(lock->name);
 }
 
 /* Returns the text of the handle's token, which the caller frees; NULL if memory is

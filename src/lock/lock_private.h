@@ -220,7 +220,7 @@ struct lw_client {
     struct lw__tls_options tls; /* without a server name: that of the host */
     struct lw__tls_trust *trust;
     struct lw__address_map *address_map; /* or NULL */
-    char *strings[12]; /* copies: username, password, client_name, tls_*, sentinel_*, user
+    char *strings[13]; /* copies: username, password, client_name, tls_*, sentinel_*, user
                         */
     struct lw__log log;
     struct lw__causes causes; /* base/log.c */

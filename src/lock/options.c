@@ -272,6 +272,27 @@ static int merge_guard(struct lw_client *client)
     return 0;
 }
 
+/* Takes the prefix of the URL, if the options have none. */
+static int merge_prefix(struct lw_client *client)
+{
+    struct lw_client_options *o = &client->options;
+    const char *in_url = client->url.prefix;
+    char why[LW_WHY_SIZE];
+
+    if (o->prefix == NULL) {
+        o->prefix = in_url;
+    } else if (in_url != NULL && strcmp(o->prefix, in_url) != 0) {
+        lw__options_explain(client, "prefix \"%.64s\" differs from prefix=%s in the URL",
+                            o->prefix, in_url);
+        return LW_EINVAL;
+    }
+    if (o->prefix != NULL && lw__check_prefix(o->prefix, why, sizeof(why)) != NULL) {
+        lw__options_explain(client, "%s", why);
+        return LW_EINVAL;
+    }
+    return 0;
+}
+
 /* Reads the files to find errors now; each connection rereads them. */
 static int set_tls(struct lw_client *client)
 {
@@ -305,6 +326,9 @@ static int complete(struct lw_client *client)
     struct lw_client_options *o = &client->options;
     int status = merge_guard(client);
 
+    if (status == 0) {
+        status = merge_prefix(client);
+    }
     if (status == 0) {
         status = check_options(client);
     }
@@ -346,7 +370,8 @@ static int complete(struct lw_client *client)
         copy_string(&client->strings[8], &o->sentinel_password) != 0 ||
         copy_string(&client->strings[9], &o->user) != 0 ||
         copy_string(&client->strings[10], &o->password_file) != 0 ||
-        copy_string(&client->strings[11], &o->sentinel_password_file) != 0) {
+        copy_string(&client->strings[11], &o->sentinel_password_file) != 0 ||
+        copy_string(&client->strings[12], &o->prefix) != 0) {
         return LW_ENOMEM;
     }
     client->log = (struct lw__log){o->log, o->log_level, o->arg, &client->causes};
@@ -418,6 +443,12 @@ int lw__options_check_single(struct lw_client *client)
     return LW_EINVAL;
 }
 
+const char *lw__options_check_name(const struct lw_client *client, const char *name,
+                                   char why[LW_WHY_SIZE])
+{
+    return lw__check_key(client->holds.prefix, name, why, LW_WHY_SIZE);
+}
+
 int lw__options_check_call(struct lw_client *client, const char *name)
 {
     char why[LW_WHY_SIZE];
@@ -426,7 +457,7 @@ int lw__options_check_call(struct lw_client *client, const char *name)
     if (status != 0) {
         return status;
     }
-    if (lw__check_name(name, why, sizeof(why)) != NULL) {
+    if (lw__check_key(client->holds.prefix, name, why, sizeof(why)) != NULL) {
         lw__options_explain(client, "%s", why);
         return LW_EINVAL;
     }

@@ -115,7 +115,7 @@ static void encode_identities(struct lw__command *command, struct lw__buffer *ou
     const char *uuids[LW__INSPECT_ENTRIES];
     size_t count = lw__inspect_reply_clients(&call->look, uuids);
 
-    lw__encode_get_identities(out, count, uuids);
+    lw__encode_get_identities(out, call->client->holds.prefix, count, uuids);
 }
 
 /* The identities are optional: if MGET is not permitted the rest is reported. */
@@ -147,7 +147,7 @@ static void encode_identity(struct lw__command *command, struct lw__buffer *out)
     const char *uuids[LW__INSPECT_ENTRIES];
 
     (void)lw__inspect_reply_clients(&call->look, uuids);
-    lw__encode_get_identity(out, uuids[call->naming]);
+    lw__encode_get_identity(out, call->client->holds.prefix, uuids[call->naming]);
 }
 
 static void request_next_identity(struct lw__inspect_call *call);
@@ -181,7 +181,7 @@ static void request_next_identity(struct lw__inspect_call *call)
     char key[LW__CLIENT_SIZE];
 
     for (; call->naming < count; call->naming++) {
-        lw__format_client(uuids[call->naming], key);
+        lw__format_client(call->client->holds.prefix, uuids[call->naming], key);
         if (lw__node_send_early(lw__route_find(call->client->route, key, NULL),
                                 &call->command, &identity_type, true)) {
             return;
@@ -223,7 +223,8 @@ static void encode_hint(struct lw__command *command, struct lw__buffer *out)
     struct lw__inspect_call *call = call_of(command);
     bool sharded = lw__route_is_cluster(call->client->route);
 
-    lw__encode_verify(out, sharded ? (int)slot_of(call) : -1, call->name,
+    lw__encode_verify(out, call->client->holds.prefix,
+                      sharded ? (int)slot_of(call) : LW__NO_SLOT, call->name,
                       call->look.entries[call->hinted].token);
 }
 
@@ -339,7 +340,8 @@ static void encode_inspect(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inspect_call *call = call_of(command);
 
-    lw__encode_inspect(out, lw__command_evals(command), call->name, call->one_key,
+    lw__encode_inspect(out, lw__command_evals(command), call->client->holds.prefix,
+                       call->name, call->one_key,
                        call->broken != NULL ? BROKEN_HOLDERS : LW__INSPECT_HOLDERS,
                        call->broken != NULL ? 0 : LW__INSPECT_WAITERS);
 }
@@ -418,13 +420,14 @@ static struct lw__inspect_call *new_call(struct lw_client *client, const char *t
     if (call == NULL) {
         return NULL;
     }
-    call->name = strdup(text);
+    call->name = malloc(LW__NAME_SIZE);
     call->token = token != NULL ? strdup(token) : NULL;
     if (call->name == NULL || (token != NULL && call->token == NULL)) {
         lw__inspect_free(call);
         return NULL;
     }
-    lw__inspect_reply_init(&call->look, call->name);
+    (void)lw__format_name(client->holds.prefix, text, call->name);
+    lw__inspect_reply_init(&call->look, call->name + client->holds.prefix_length);
     call->client = client;
     DL_APPEND(client->inspect_calls, call);
     return call;

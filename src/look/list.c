@@ -145,13 +145,14 @@ static void encode_step(struct lw__command *command, struct lw__buffer *out)
 {
     const struct lw__list *list = list_of(command);
 
-    lw__encode_list(out, lw__command_evals(command), list->cursor, STEP_KEYS,
-                    list->pattern);
+    lw__encode_list(out, lw__command_evals(command), list->client->holds.prefix,
+                    list->cursor, STEP_KEYS, list->pattern);
 }
 
 /* Copies the valid lock names from the reply. Returns false if memory is short. */
 static bool copy_names(struct lw__list *list, const struct lw__reply *reply)
 {
+    const char *prefix = list->client->holds.prefix;
     size_t size = 1;
     char *to;
 
@@ -170,9 +171,9 @@ static bool copy_names(struct lw__list *list, const struct lw__reply *reply)
         size_t length;
         const char *text = lw__reply_text(lw__reply_at(reply, i), &length);
 
-        if (strlen(text) == length && lw__check_name(text, why, sizeof(why)) == NULL) {
-            memcpy(to, text, length + 1);
-            to += length + 1;
+        if (strlen(text) == length && strncmp(text, prefix, strlen(prefix)) == 0 &&
+            lw__check_key(prefix, text + strlen(prefix), why, sizeof(why)) == NULL) {
+            to = stpcpy(to, text + strlen(prefix)) + 1;
             list->names_left++;
         }
     }

@@ -20,7 +20,8 @@ struct lw__inspect_call {
     lw_break_cb *broken;
     struct lw__list *list;
     void *arg;
-    char *name, *token; /* `token`: the only holder to break, or NULL */
+    char *name;  /* the key, with the prefix */
+    char *token; /* the only holder to break, or NULL */
     struct lw__inspect_reply look;
     size_t naming;   /* in a cluster: the client whose identity is requested */
     size_t breaking; /* the holder whose release is in flight */

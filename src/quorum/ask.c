@@ -214,7 +214,7 @@ static void ask(struct lw__vote *vote, bool waits)
     options.lost = vote_lost;
     vote->busy = false;
     vote->renewed = LW_OK; /* it will have the lease that is wanted now */
-    status = lw__lock_acquire(vote->member->client, claim->name->text, &options,
+    status = lw__lock_acquire(vote->member->client, lw__name_given(claim->name), &options,
                               votes->ticket, vote_done, vote, &vote->lock);
     if (status != 0) {
         note_error(vote, status);

@@ -801,10 +801,13 @@ static const char *find_master(struct lw__cluster *cluster,
     return *ret != LW__NOBODY ? NULL : lw__node_table_alloc_error(&cluster->table);
 }
 
-/* Gives the slots of the map's master number `which` to the master with this index. */
+/* Gives the slots of the map's master number `which` to the master with this index. If
+ * the prefix has a tag, the node that has its slot uses that one. */
 static void assign_slots(struct lw__cluster *cluster, const struct lw__slot_map *map,
                          size_t which, uint16_t index)
 {
+    const char *prefix = cluster->options.node.prefix;
+    unsigned only = lw__slot_of(prefix, strlen(prefix)); /* if the prefix has a tag */
     bool before = false;
 
     for (unsigned slot = 0; slot < LW__SLOTS; slot++) {
@@ -817,6 +820,10 @@ static void assign_slots(struct lw__cluster *cluster, const struct lw__slot_map 
             cluster->owners[slot] = index;
         }
         before = has;
+    }
+    if (lw__format_has_tag(prefix) && index != LW__NOBODY &&
+        map->owners[only] == which + 1) {
+        lw__node_table_set_slot(&cluster->table, index, only);
     }
 }
 

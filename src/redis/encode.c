@@ -31,11 +31,20 @@ static void put_script(struct lw__buffer *out, bool eval, enum lw__script_id id,
     lw__resp_number(out, (int64_t)keys);
 }
 
-static void put_keys(struct lw__buffer *out, const char *name, bool rw, const char *fence)
+static void put_keys(struct lw__buffer *out, const char *name, bool rw,
+                     const struct lw__script_env *env)
 {
     lw__resp_text(out, name);
-    lw__format_put_queue(out, name, rw);
-    lw__resp_text(out, fence);
+    lw__format_put_queue(out, env->prefix, name, rw);
+    lw__resp_text(out, env->fence);
+}
+
+/* The last argument of a script that publishes or draws fencing tokens. */
+static void put_channel(struct lw__buffer *out, const struct lw__script_env *env)
+{
+    if (env->channel != NULL) {
+        lw__resp_text(out, env->channel);
+    }
 }
 
 void lw__encode_try(struct lw__buffer *out, const char *name,
@@ -85,12 +94,13 @@ static void put_waiting(struct lw__buffer *out, const struct lw__acquire_args *a
 static void put_rw_acquire(struct lw__buffer *out, bool eval,
                            const struct lw__acquire_args *args)
 {
-    put_script(out, eval, LW__SCRIPT_RW_ACQUIRE, 3, 4);
-    put_keys(out, args->name, true, args->site.fence);
+    put_script(out, eval, LW__SCRIPT_RW_ACQUIRE, 3, 4 + (args->site.channel != NULL));
+    put_keys(out, args->name, true, &args->site);
     lw__format_put_token(out, &args->token);
     lw__resp_number(out, args->lease_ms);
     lw__format_put_rw_request(out, args->rw);
     put_waiting(out, args);
+    put_channel(out, &args->site);
 }
 
 /* The argument `how` of mutex_acquire.lua. */
@@ -124,10 +134,11 @@ void lw__encode_acquire(struct lw__buffer *out, bool eval,
         put_rw_acquire(out, eval, args);
         return;
     }
-    put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 2);
-    put_keys(out, args->name, false, args->site.fence);
+    put_script(out, eval, LW__SCRIPT_MUTEX_ACQUIRE, 3, 2 + (args->site.channel != NULL));
+    put_keys(out, args->name, false, &args->site);
     lw__format_put_token(out, &args->token);
     put_how(out, args);
+    put_channel(out, &args->site);
 }
 
 void lw__encode_redisson_acquire(struct lw__buffer *out, bool eval,
@@ -171,15 +182,15 @@ void lw__encode_release(struct lw__buffer *out, bool eval,
     if (args->in_short) {
         put_script(out, eval, LW__SCRIPT_RW_RELEASE, 2, 1);
         lw__resp_text(out, args->name);
-        lw__format_put_queue(out, args->name, true);
+        lw__format_put_queue(out, args->site.prefix, args->name, true);
         lw__format_put_hold_field(out, &args->token);
         return;
     }
     put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE,
-               args->described && !rw ? 4 : 3, 2);
-    put_keys(out, args->name, rw, args->site.fence);
+               args->described && !rw ? 4 : 3, 2 + (args->site.channel != NULL));
+    put_keys(out, args->name, rw, &args->site);
     if (args->described && !rw) {
-        lw__format_put_holder(out, args->name);
+        lw__format_put_holder(out, args->site.prefix, args->name);
     }
     lw__format_put_token(out, &args->token);
     if (rw) {
@@ -187,6 +198,7 @@ void lw__encode_release(struct lw__buffer *out, bool eval,
     } else {
         lw__resp_text(out, args->site.numbers);
     }
+    put_channel(out, &args->site);
 }
 
 void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
@@ -201,30 +213,42 @@ void lw__encode_redisson_release(struct lw__buffer *out, bool eval,
     lw__resp_text(out, channel);
 }
 
+/* The last arguments of a script that may describe a hold. `about` is "" if the channel
+ * follows and there is no description. */
+static void put_about(struct lw__buffer *out, const char *about,
+                      const struct lw__script_env *env)
+{
+    if (about != NULL || (env != NULL && env->channel != NULL)) {
+        lw__resp_text(out, about != NULL ? about : "");
+    }
+    if (env != NULL) {
+        put_channel(out, env);
+    }
+}
+
 void lw__encode_detach(struct lw__buffer *out, bool eval,
                        const struct lw__detach_args *args)
 {
     enum lw__script_id id = args->rw ? LW__SCRIPT_RW_DETACH : LW__SCRIPT_MUTEX_DETACH;
     char lease[LW__DIGITS + 1];
 
-    bool described = args->fence != NULL && args->about != NULL;
-    size_t keys = args->fence == NULL ? 1 : described && !args->rw ? 4 : 3;
+    bool described = !args->one_key && args->about != NULL;
+    bool channel = !args->one_key && args->site.channel != NULL;
+    size_t keys = args->one_key ? 1 : described && !args->rw ? 4 : 3;
 
-    put_script(out, eval, id, keys, described ? 3 : 2);
-    if (args->fence != NULL) {
-        put_keys(out, args->name, args->rw, args->fence);
-    } else {
+    put_script(out, eval, id, keys, channel ? 4 : described ? 3 : 2);
+    if (args->one_key) {
         lw__resp_text(out, args->name);
+    } else {
+        put_keys(out, args->name, args->rw, &args->site);
     }
     if (described && !args->rw) {
-        lw__format_put_holder(out, args->name);
+        lw__format_put_holder(out, args->site.prefix, args->name);
     }
     lw__format_put_token(out, &args->token);
     (void)snprintf(lease, sizeof(lease), "%" PRId64, args->lease_ms);
     lw__resp_text(out, lease);
-    if (described) {
-        lw__resp_text(out, args->about);
-    }
+    put_about(out, described ? args->about : NULL, channel ? &args->site : NULL);
 }
 
 void lw__encode_adopt(struct lw__buffer *out, bool eval,
@@ -233,11 +257,14 @@ void lw__encode_adopt(struct lw__buffer *out, bool eval,
     bool rw = args->rw != NULL, has_holder = !rw && args->about != NULL;
 
     put_script(out, eval, rw ? LW__SCRIPT_RW_ADOPT : LW__SCRIPT_MUTEX_ADOPT,
-               has_holder ? 3 : 2, args->about != NULL ? 5 : 4);
+               has_holder ? 3 : 2,
+               args->site.channel != NULL ? 6
+               : args->about != NULL      ? 5
+                                          : 4);
     lw__resp_text(out, args->name);
     lw__resp_text(out, args->site.fence);
     if (has_holder) {
-        lw__format_put_holder(out, args->name);
+        lw__format_put_holder(out, args->site.prefix, args->name);
     }
     lw__resp_text(out, args->previous);
     lw__format_put_token(out, &args->token);
@@ -247,17 +274,16 @@ void lw__encode_adopt(struct lw__buffer *out, bool eval,
     } else {
         lw__resp_text(out, args->fence ? "f" : "-");
     }
-    if (args->about != NULL) {
-        lw__resp_text(out, args->about);
-    }
+    put_about(out, args->about, &args->site);
 }
 
-void lw__encode_describe(struct lw__buffer *out, bool eval, const char *name,
-                         const struct lw__token *token, const char *about)
+void lw__encode_describe(struct lw__buffer *out, bool eval, const char *prefix,
+                         const char *name, const struct lw__token *token,
+                         const char *about)
 {
     put_script(out, eval, LW__SCRIPT_DESCRIBE, 2, 2);
     lw__resp_text(out, name);
-    lw__format_put_holder(out, name);
+    lw__format_put_holder(out, prefix, name);
     lw__format_put_token(out, token);
     lw__resp_text(out, about);
 }
@@ -266,13 +292,14 @@ void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
                       const char *token, bool rw, const struct lw__script_env *env)
 {
     put_script(out, eval, rw ? LW__SCRIPT_RW_RELEASE : LW__SCRIPT_MUTEX_RELEASE,
-               rw ? 3 : 4, 2);
-    put_keys(out, name, rw, env->fence);
+               rw ? 3 : 4, 2 + (env->channel != NULL));
+    put_keys(out, name, rw, env);
     if (!rw) {
-        lw__format_put_holder(out, name);
+        lw__format_put_holder(out, env->prefix, name);
     }
     lw__resp_text(out, token);
     lw__resp_text(out, env->numbers); /* no request: a holder is in no queue */
+    put_channel(out, env);
 }
 
 /* Returns the number of leases to send: one if all are equal, since a word costs the
@@ -331,19 +358,22 @@ void lw__encode_rw_renew(struct lw__buffer *out, bool eval, size_t count,
                          const struct lw__renew_args *args,
                          const struct lw__script_env *env)
 {
-    size_t leases = count_leases(count, args);
+    bool channel = env->channel != NULL; /* then each hold has its lease, for its place */
+    size_t leases = channel ? count : count_leases(count, args);
 
-    put_script(out, eval, LW__SCRIPT_RW_RENEW, 1 + 2 * count, 1 + count + leases);
+    put_script(out, eval, LW__SCRIPT_RW_RENEW, 1 + 2 * count,
+               1 + count + leases + channel);
     lw__resp_text(out, env->fence);
     for (size_t i = 0; i < count; i++) {
         lw__resp_text(out, args[i].name);
-        lw__format_put_queue(out, args[i].name, true);
+        lw__format_put_queue(out, env->prefix, args[i].name, true);
     }
     lw__resp_text(out, env->numbers);
     for (size_t i = 0; i < count; i++) {
         lw__format_put_token(out, &args[i].token);
     }
     put_leases(out, leases, args);
+    put_channel(out, env);
 }
 
 void lw__encode_release_one_key(struct lw__buffer *out, bool eval, const char *name,
@@ -359,19 +389,15 @@ void lw__encode_release_one_key(struct lw__buffer *out, bool eval, const char *n
     }
 }
 
-void lw__encode_verify(struct lw__buffer *out, int slot, const char *name,
-                       const char *token)
+void lw__encode_verify(struct lw__buffer *out, const char *prefix, int slot,
+                       const char *name, const char *token)
 {
     char uuid[LW__UUID_SIZE], channel[LW__CHANNEL_OF_OURS_SIZE];
     size_t token_length = strlen(token), name_length = strlen(name);
 
     memcpy(uuid, token, LW__UUID_SIZE - 1);
     uuid[LW__UUID_SIZE - 1] = '\0';
-    if (slot >= 0) {
-        lw__format_shard_channel(uuid, (unsigned)slot, channel);
-    } else {
-        lw__format_own_channel(uuid, channel);
-    }
+    lw__format_channel(prefix, uuid, slot, channel);
     lw__resp_command(out, 3);
     lw__resp_text(out, slot >= 0 ? "SPUBLISH" : "PUBLISH");
     lw__resp_text(out, channel);
@@ -392,36 +418,44 @@ void lw__encode_rw_keepalive(struct lw__buffer *out, bool eval,
     lw__resp_number(out, args->lease_ms);
 }
 
-void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, bool one_key,
-                        int most_holders, int most_waiters)
+void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *prefix,
+                        const char *name, bool one_key, int most_holders,
+                        int most_waiters)
 {
     put_script(out, eval, LW__SCRIPT_INSPECT, one_key ? 1 : 4, 2);
     lw__resp_text(out, name);
     if (!one_key) {
-        lw__format_put_queue(out, name, false);
-        lw__format_put_queue(out, name, true);
-        lw__format_put_holder(out, name);
+        lw__format_put_queue(out, prefix, name, false);
+        lw__format_put_queue(out, prefix, name, true);
+        lw__format_put_holder(out, prefix, name);
     }
     lw__resp_number(out, most_holders);
     lw__resp_number(out, most_waiters);
 }
 
-void lw__encode_list(struct lw__buffer *out, bool eval, const char *cursor, int count,
-                     const char *pattern)
+void lw__encode_list(struct lw__buffer *out, bool eval, const char *prefix,
+                     const char *cursor, int count, const char *pattern)
 {
+    if (pattern == NULL && *prefix != '\0') {
+        pattern = "*";
+    }
     put_script(out, eval, LW__SCRIPT_LIST, 0, pattern != NULL ? 3 : 2);
     lw__resp_text(out, cursor);
     lw__resp_number(out, count);
     if (pattern != NULL) {
-        lw__resp_text(out, pattern);
+        lw__resp_begin(out, strlen(prefix) + strlen(pattern));
+        lw__buffer_put(out, prefix, strlen(prefix));
+        lw__buffer_put(out, pattern, strlen(pattern));
+        lw__resp_end(out);
     }
 }
 
-void lw__encode_identity(struct lw__buffer *out, const char *uuid, const char *text)
+void lw__encode_identity(struct lw__buffer *out, const char *prefix, const char *uuid,
+                         const char *text)
 {
     lw__resp_command(out, text != NULL ? 5 : 2);
     lw__resp_text(out, text != NULL ? "SET" : "DEL");
-    lw__format_put_client(out, uuid);
+    lw__format_put_client(out, prefix, uuid);
     if (text != NULL) {
         lw__resp_text(out, text);
         lw__resp_text(out, "PX");
@@ -429,21 +463,21 @@ void lw__encode_identity(struct lw__buffer *out, const char *uuid, const char *t
     }
 }
 
-void lw__encode_get_identities(struct lw__buffer *out, size_t count,
+void lw__encode_get_identities(struct lw__buffer *out, const char *prefix, size_t count,
                                const char *const *uuids)
 {
     lw__resp_command(out, 1 + count);
     lw__resp_text(out, "MGET");
     for (size_t i = 0; i < count; i++) {
-        lw__format_put_client(out, uuids[i]);
+        lw__format_put_client(out, prefix, uuids[i]);
     }
 }
 
-void lw__encode_get_identity(struct lw__buffer *out, const char *uuid)
+void lw__encode_get_identity(struct lw__buffer *out, const char *prefix, const char *uuid)
 {
     lw__resp_command(out, 2);
     lw__resp_text(out, "GET");
-    lw__format_put_client(out, uuid);
+    lw__format_put_client(out, prefix, uuid);
 }
 
 void lw__encode_fence_next(struct lw__buffer *out, const char *fence)
@@ -469,19 +503,21 @@ void lw__encode_fence_raise(struct lw__buffer *out, bool eval, const char *fence
     lw__format_put_token(out, token);
 }
 
-void lw__encode_guard(struct lw__buffer *out, bool eval, const char *identity,
-                      uint32_t guard_ms, bool goes_on)
+void lw__encode_guard(struct lw__buffer *out, bool eval, const char *prefix,
+                      const char *identity, uint32_t guard_ms, bool goes_on)
 {
     put_script(out, eval, LW__SCRIPT_GUARD, 1, 3);
-    lw__resp_text(out, LW__GUARD_KEY);
+    lw__format_put_guard(out, prefix);
     lw__resp_text(out, identity);
     lw__resp_number(out, guard_ms);
     lw__resp_number(out, goes_on);
 }
 
-void lw__encode_get_guard(struct lw__buffer *out)
+void lw__encode_get_guard(struct lw__buffer *out, const char *prefix)
 {
-    lw__resp_words(out, 2, (const char *[]){"GET", LW__GUARD_KEY});
+    lw__resp_command(out, 2);
+    lw__resp_text(out, "GET");
+    lw__format_put_guard(out, prefix);
 }
 
 void lw__encode_fence_extend(struct lw__buffer *out, const char *fence)

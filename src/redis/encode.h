@@ -15,6 +15,9 @@ struct lw__script_env {
     const char *fence;   /* the key of the fence counter */
     const char *numbers; /* lw__format_numbers, for the messages of a hand-over; or
                             LW__NO_HAND_OVER */
+    const char *prefix;  /* of all keys; or "" */
+    const char *channel; /* lw__format_channel_parts; NULL: neither a prefix nor a slot,
+                            which scripts assume without it */
 };
 
 /* SET NX PX. If a fencing token is wanted, the caller appends the command that draws it.
@@ -69,13 +72,14 @@ struct lw__detach_args {
     const char *name;
     struct lw__token token;
     bool rw;
-    /* NULL: the slot is migrating, so that the queue cannot be reached, and no waiter
-     * learns of the lease. */
-    const char *fence;
+    struct lw__script_env site;
+    /* The slot is migrating, so that the queue cannot be reached, and no waiter learns of
+     * the lease. */
+    bool one_key;
     /* If it is negative the key keeps its TTL, and a key without a TTL gets the absolute
      * value. */
     int64_t lease_ms;
-    const char *about; /* describes the hold, if there is a fence; or NULL */
+    const char *about; /* describes the hold, unless `one_key`; or NULL */
 };
 /* Sets the lease of a token that will not be renewed. */
 void lw__encode_detach(struct lw__buffer *out, bool eval,
@@ -94,8 +98,9 @@ struct lw__adopt_args {
 void lw__encode_adopt(struct lw__buffer *out, bool eval,
                       const struct lw__adopt_args *args);
 /* Describes the token's hold, of a mutex or a read-write lock. */
-void lw__encode_describe(struct lw__buffer *out, bool eval, const char *name,
-                         const struct lw__token *token, const char *about);
+void lw__encode_describe(struct lw__buffer *out, bool eval, const char *prefix,
+                         const char *name, const struct lw__token *token,
+                         const char *about);
 /* Releases the hold of this token, whichever client it belongs to, and hands over. */
 void lw__encode_break(struct lw__buffer *out, bool eval, const char *name,
                       const char *token, bool rw, const struct lw__script_env *env);
@@ -125,24 +130,27 @@ void lw__encode_release_one_key(struct lw__buffer *out, bool eval, const char *n
 void lw__encode_rw_keepalive(struct lw__buffer *out, bool eval,
                              const struct lw__renew_args *args);
 /* Asks the client of a token that was broken to verify its hold. `slot` is the name's in
- * a cluster, else -1. The token must be a client's (lw__format_is_token). */
-void lw__encode_verify(struct lw__buffer *out, int slot, const char *name,
-                       const char *token);
+ * a cluster, else LW__NO_SLOT. The token must be a client's (lw__format_is_token). */
+void lw__encode_verify(struct lw__buffer *out, const char *prefix, int slot,
+                       const char *name, const char *token);
 
 /* `one_key`: reads the name's own key only, and no queues. */
-void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *name, bool one_key,
-                        int most_holders, int most_waiters);
+void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *prefix,
+                        const char *name, bool one_key, int most_holders,
+                        int most_waiters);
 /* One step of SCAN over about `count` of the server's keys. The first step has the cursor
- * "0". `pattern` may be NULL. */
-void lw__encode_list(struct lw__buffer *out, bool eval, const char *cursor, int count,
-                     const char *pattern);
+ * "0". `pattern`, of the names behind the prefix, may be NULL. */
+void lw__encode_list(struct lw__buffer *out, bool eval, const char *prefix,
+                     const char *cursor, int count, const char *pattern);
 /* Stores the text by which others identify a client; deletes it if `text` is NULL. */
-void lw__encode_identity(struct lw__buffer *out, const char *uuid, const char *text);
+void lw__encode_identity(struct lw__buffer *out, const char *prefix, const char *uuid,
+                         const char *text);
 /* Reads these texts of `count` clients. Only the first LW__UUID_SIZE - 1 bytes of each
  * uuid are used. */
-void lw__encode_get_identities(struct lw__buffer *out, size_t count,
+void lw__encode_get_identities(struct lw__buffer *out, const char *prefix, size_t count,
                                const char *const *uuids);
-void lw__encode_get_identity(struct lw__buffer *out, const char *uuid);
+void lw__encode_get_identity(struct lw__buffer *out, const char *prefix,
+                             const char *uuid);
 
 /* Draws the next fencing token. */
 void lw__encode_fence_next(struct lw__buffer *out, const char *fence);
@@ -154,10 +162,10 @@ void lw__encode_fence_raise(struct lw__buffer *out, bool eval, const char *fence
                             const struct lw__token *token);
 /* Asks for how long the server must not grant locks (guard.lua). `goes_on`: this
  * connection had a usable reply before. */
-void lw__encode_guard(struct lw__buffer *out, bool eval, const char *identity,
-                      uint32_t guard_ms, bool goes_on);
+void lw__encode_guard(struct lw__buffer *out, bool eval, const char *prefix,
+                      const char *identity, uint32_t guard_ms, bool goes_on);
 /* Reads the guard record. */
-void lw__encode_get_guard(struct lw__buffer *out);
+void lw__encode_get_guard(struct lw__buffer *out, const char *prefix);
 /* Extends the counter's TTL. */
 void lw__encode_fence_extend(struct lw__buffer *out, const char *fence);
 /* PUBSUB NUMSUB: counts a channel's subscribers at the server that is asked. */

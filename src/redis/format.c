@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLIENT_KEY "lockwire:client:"
 #define LUA_MAX ((int64_t)1 << 53) /* scripts cannot count beyond it */
 #define WINDOW_MAX 60000           /* of a claim, in ms */
 #define PADDED_DIGITS 23           /* of n, so that the shortest window makes 65 bytes */
@@ -178,96 +177,140 @@ bool lw__format_read_hold(const char *text, struct lw__hold *ret)
 
 /* ---- keys ---- */
 
-size_t lw__format_fence(unsigned slot, char ret[LW__FENCE_SIZE])
-{
-    static const char before[] = LW__FENCE_KEY ":{";
-    size_t at = sizeof(before) - 1;
+#define CLIENT_KEY "lockwire:client:"
+#define CHANNEL "lockwire:2:"
 
-    memcpy(ret, before, at);
-    at += lw__slot_tag(slot, ret + at);
-    memcpy(ret + at, "}", 2);
-    return at + 1;
+/* No other place puts a prefix before anything. */
+
+size_t lw__format_name(const char *prefix, const char *name, char ret[LW__NAME_SIZE])
+{
+    size_t before = strlen(prefix), length = strlen(name);
+
+    memcpy(ret, prefix, before);
+    memcpy(ret + before, name, length + 1);
+    return before + length;
 }
 
-/* Returns true if the name has a cluster tag of its own. */
-static bool has_tag(const char *name)
+bool lw__format_has_tag(const char *text)
 {
-    const char *open = strchr(name, '{');
+    const char *open = strchr(text, '{');
     const char *close = open != NULL ? strchr(open, '}') : NULL;
 
     return close != NULL && close > open + 1;
 }
 
-/* The prefix, then `{name}`; `:name` if the name has a tag; `{tag of its slot}:name` if
- * it has no tag, but a }. */
-static void put_companion(struct lw__buffer *out, const char *prefix, const char *name)
+/* Writes `:{tag}` of the slot; nothing for LW__NO_SLOT. */
+static void format_slot(int slot, char ret[LW__SLOT_TAG_SIZE + 3])
 {
-    size_t length = strlen(name), tag_length = 0;
-    char tag[LW__SLOT_TAG_SIZE] = "";
-    bool tagged = has_tag(name), wrapped = !tagged && strchr(name, '}') == NULL;
+    char tag[LW__SLOT_TAG_SIZE];
 
-    if (!tagged && !wrapped) {
-        tag_length = lw__slot_tag(lw__slot_of(name, length), tag);
+    *ret = '\0';
+    if (slot >= 0) {
+        (void)lw__slot_tag((unsigned)slot, tag);
+        (void)snprintf(ret, LW__SLOT_TAG_SIZE + 3, ":{%s}", tag);
     }
-    lw__resp_begin(out, strlen(prefix) + length +
-                            (tagged    ? 1
-                             : wrapped ? 2
-                                       : tag_length + 3));
+}
+
+size_t lw__format_fence(const char *prefix, int slot, char ret[LW__FENCE_SIZE])
+{
+    char tag[LW__SLOT_TAG_SIZE + 3];
+
+    format_slot(lw__format_has_tag(prefix) ? LW__NO_SLOT : slot, tag);
+    return (size_t)snprintf(ret, LW__FENCE_SIZE, "%s" LW__FENCE_KEY "%s", prefix, tag);
+}
+
+void lw__format_put_guard(struct lw__buffer *out, const char *prefix)
+{
+    lw__resp_begin(out, strlen(prefix) + sizeof(LW__GUARD_KEY) - 1);
     lw__buffer_put(out, prefix, strlen(prefix));
-    if (!tagged && !wrapped) {
-        lw__buffer_put(out, "{", 1);
-        lw__buffer_put(out, tag, tag_length);
-        lw__buffer_put(out, "}", 1);
-    }
-    lw__buffer_put(out, wrapped ? "{" : ":", 1);
-    lw__buffer_put(out, name, length);
-    lw__buffer_put(out, "}", wrapped ? 1 : 0);
+    lw__buffer_put(out, LW__GUARD_KEY, sizeof(LW__GUARD_KEY) - 1);
     lw__resp_end(out);
 }
 
-void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw)
+static char *append(char *at, const char *bytes, size_t length)
 {
-    put_companion(out, rw ? "lockwire:2:rwqueue:" : "lockwire:2:queue:", name);
+    memcpy(at, bytes, length);
+    return at + length;
 }
 
-void lw__format_put_holder(struct lw__buffer *out, const char *name)
+/* The prefix and the kind, then `{name}`; `:name` if the name has a tag; `{tag of its
+ * slot}:name` if it has no tag, but a }. */
+static void put_companion(struct lw__buffer *out, const char *prefix, const char *kind,
+                          const char *name)
 {
-    put_companion(out, "lockwire:2:holder:", name);
+    size_t length = strlen(name), prefix_length = strlen(prefix),
+           kind_length = strlen(kind);
+    char start[LW__SLOT_TAG_SIZE + 3] = "{", *at;
+    bool wrapped = strchr(name, '}') == NULL;
+    size_t start_length = 1;
+
+    if (!wrapped && lw__format_has_tag(name)) {
+        start[0] = ':';
+    } else if (!wrapped) {
+        start_length += lw__slot_tag(lw__slot_of(name, length), start + 1);
+        start[start_length++] = '}';
+        start[start_length++] = ':';
+    }
+    at =
+        lw__resp_word(out, prefix_length + kind_length + start_length + length + wrapped);
+    if (at != NULL) {
+        at = append(at, prefix, prefix_length);
+        at = append(at, kind, kind_length);
+        at = append(at, start, start_length);
+        at = append(at, name, length);
+        if (wrapped) {
+            *at = '}';
+        }
+    }
 }
 
-void lw__format_client(const char *uuid, char ret[LW__CLIENT_SIZE])
+void lw__format_put_queue(struct lw__buffer *out, const char *prefix, const char *name,
+                          bool rw)
 {
-    (void)snprintf(ret, LW__CLIENT_SIZE, CLIENT_KEY "%.*s", LW__UUID_SIZE - 1, uuid);
+    put_companion(out, prefix, rw ? "lockwire:2:rwqueue:" : "lockwire:2:queue:", name);
 }
 
-void lw__format_put_client(struct lw__buffer *out, const char *uuid)
+void lw__format_put_holder(struct lw__buffer *out, const char *prefix, const char *name)
+{
+    put_companion(out, prefix, "lockwire:2:holder:", name);
+}
+
+void lw__format_client(const char *prefix, const char *uuid, char ret[LW__CLIENT_SIZE])
+{
+    (void)snprintf(ret, LW__CLIENT_SIZE, "%s" CLIENT_KEY "%.*s", prefix,
+                   LW__UUID_SIZE - 1, uuid);
+}
+
+void lw__format_put_client(struct lw__buffer *out, const char *prefix, const char *uuid)
 {
     char key[LW__CLIENT_SIZE];
 
-    lw__format_client(uuid, key);
+    lw__format_client(prefix, uuid, key);
     lw__resp_text(out, key);
 }
 
 /* ---- channels ---- */
 
-void lw__format_own_channel(const char *uuid, char ret[LW__CHANNEL_OF_OURS_SIZE])
+void lw__format_channel(const char *prefix, const char *uuid, int slot,
+                        char ret[LW__CHANNEL_OF_OURS_SIZE])
 {
-    (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s", uuid);
+    char tag[LW__SLOT_TAG_SIZE + 3];
+
+    format_slot(slot, tag);
+    (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "%s" CHANNEL "%s%s", prefix, uuid, tag);
 }
 
-void lw__format_shard_channel(const char *uuid, unsigned slot,
+void lw__format_channel_parts(const char *prefix, int slot,
                               char ret[LW__CHANNEL_OF_OURS_SIZE])
 {
-    char tag[LW__SLOT_TAG_SIZE];
-
-    (void)lw__slot_tag(slot, tag);
-    (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s:{%s}", uuid, tag);
+    lw__format_channel(prefix, " ", slot, ret);
 }
 
-void lw__format_connection_channel(const char *uuid, unsigned nonce,
+void lw__format_connection_channel(const char *prefix, const char *uuid, unsigned nonce,
                                    char ret[LW__CHANNEL_OF_OURS_SIZE])
 {
-    (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "lockwire:2:%s:%x", uuid, nonce);
+    (void)snprintf(ret, LW__CHANNEL_OF_OURS_SIZE, "%s" CHANNEL "%s:%x", prefix, uuid,
+                   nonce);
 }
 
 void lw__format_redisson_channel(const char *name, char ret[LW__CHANNEL_SIZE])

@@ -11,6 +11,8 @@
  */
 #ifndef LW_FORMAT_H
 #define LW_FORMAT_H
+#include "base/check.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +21,18 @@ struct lw__buffer;
 
 #define LW__FENCE_KEY "lockwire:fence"
 #define LW__GUARD_KEY "lockwire:guard"
+
+/* Everywhere below, `prefix` is the text before all keys and channels of a client, "" if
+ * it has none; lw__check_prefix has accepted it. `name` is a lock's key, which begins
+ * with the prefix. If the prefix has a tag, all of its keys are in one slot. */
+#define LW__PREFIX_SIZE (LW__PREFIX_MOST + 1)
+
+/* The key of the lock that the caller of the library calls `name`. Both together have at
+ * most 512 bytes (lw__check_key). Returns the length. */
+#define LW__NAME_SIZE (LW__NAME_MOST + 1)
+size_t lw__format_name(const char *prefix, const char *name, char ret[LW__NAME_SIZE]);
+/* Returns true if the text has a cluster tag. */
+bool lw__format_has_tag(const char *text);
 
 /* One acquisition, in Redis `<client uuid>:<n>:<claim window in ms>-`. Wire version 1 had
  * no - at the end. A mutex's value ends in + instead, the queue mark, while others may
@@ -84,29 +98,37 @@ struct lw__hold {
  */
 bool lw__format_read_hold(const char *text, struct lw__hold *ret);
 
-/* The fence counter of a cluster's slot, in place of LW__FENCE_KEY. */
-#define LW__FENCE_SIZE (sizeof(LW__FENCE_KEY ":{abc}"))
-size_t lw__format_fence(unsigned slot, char ret[LW__FENCE_SIZE]);
+/* The key of the fence counter: in a cluster that of a slot, unless the prefix has a tag.
+ * LW__NO_SLOT: without a cluster. */
+#define LW__NO_SLOT (-1)
+#define LW__FENCE_SIZE (LW__PREFIX_SIZE + sizeof(LW__FENCE_KEY ":{abc}"))
+size_t lw__format_fence(const char *prefix, int slot, char ret[LW__FENCE_SIZE]);
+/* Appends the key of the guard record. */
+void lw__format_put_guard(struct lw__buffer *out, const char *prefix);
 
 /* Appends the key of a name's queue, which is in the name's slot. */
-void lw__format_put_queue(struct lw__buffer *out, const char *name, bool rw);
+void lw__format_put_queue(struct lw__buffer *out, const char *prefix, const char *name,
+                          bool rw);
 /* Appends the key of the description of a mutex's hold, which is in the name's slot. */
-void lw__format_put_holder(struct lw__buffer *out, const char *name);
+void lw__format_put_holder(struct lw__buffer *out, const char *prefix, const char *name);
 /* The key of a client's identity. Only the first LW__UUID_SIZE - 1 bytes of `uuid` are
  * used. */
-#define LW__CLIENT_SIZE 64
-void lw__format_client(const char *uuid, char ret[LW__CLIENT_SIZE]);
-void lw__format_put_client(struct lw__buffer *out, const char *uuid);
+#define LW__CLIENT_SIZE (LW__PREFIX_SIZE + 64)
+void lw__format_client(const char *prefix, const char *uuid, char ret[LW__CLIENT_SIZE]);
+void lw__format_put_client(struct lw__buffer *out, const char *prefix, const char *uuid);
 
-/* The channel that a client subscribes to. */
-#define LW__CHANNEL_OF_OURS_SIZE 64
-void lw__format_own_channel(const char *uuid, char ret[LW__CHANNEL_OF_OURS_SIZE]);
-/* The same in a cluster, for messages about names in this slot. */
-void lw__format_shard_channel(const char *uuid, unsigned slot,
-                              char ret[LW__CHANNEL_OF_OURS_SIZE]);
+/* The channel that a client subscribes to; in a cluster for messages about names in this
+ * slot, else with LW__NO_SLOT. */
+#define LW__CHANNEL_OF_OURS_SIZE (LW__PREFIX_SIZE + 64)
+void lw__format_channel(const char *prefix, const char *uuid, int slot,
+                        char ret[LW__CHANNEL_OF_OURS_SIZE]);
 /* The channel of a single connection of a client. */
-void lw__format_connection_channel(const char *uuid, unsigned nonce,
+void lw__format_connection_channel(const char *prefix, const char *uuid, unsigned nonce,
                                    char ret[LW__CHANNEL_OF_OURS_SIZE]);
+/* The argument `channel` of scripts: the parts of lw__format_channel before and after the
+ * uuid, with a blank between them. */
+void lw__format_channel_parts(const char *prefix, int slot,
+                              char ret[LW__CHANNEL_OF_OURS_SIZE]);
 /* The channel on which Redisson publishes the release of a name. */
 #define LW__CHANNEL_SIZE 544 /* the longest name's */
 void lw__format_redisson_channel(const char *name, char ret[LW__CHANNEL_SIZE]);

@@ -184,7 +184,7 @@ void lw__node_subscribe(struct lw__node *node, unsigned slot)
         return;
     }
     if (node->commands.run_id[0] != '\0') {
-        lw__format_shard_channel(node->options.uuid, slot, channel);
+        lw__format_channel(node->options.prefix, node->options.uuid, (int)slot, channel);
         if (lw__listener_add(&node->listener, slot, channel, "") != NULL) {
             lw__listener_start(&node->listener); /* else at another time, with memory */
         }
@@ -206,8 +206,8 @@ static void listener_ready(void *arg)
     if (channel != NULL) { /* the former connection's */
         lw__listener_remove(listener, channel);
     }
-    lw__format_connection_channel(node->options.uuid, listener->connections,
-                                  node->connection_channel);
+    lw__format_connection_channel(node->options.prefix, node->options.uuid,
+                                  listener->connections, node->connection_channel);
     channel = lw__listener_find(listener, node->own_channel);
     if (channel != NULL) {
         lw__listener_remove(listener, channel);
@@ -289,7 +289,8 @@ static void init_listener(struct lw__node *node)
                                            .sharded = sharded,
                                            .consequence = "waiters poll"};
 
-    lw__format_own_channel(node->options.uuid, node->own_channel);
+    lw__format_channel(node->options.prefix, node->options.uuid, LW__NO_SLOT,
+                       node->own_channel);
     lw__defer_init(&node->bound, slots_confirmed, node);
     lw__listener_init(&node->listener, &options, sharded ? &sharded_events : &events,
                       node);
@@ -464,11 +465,8 @@ static void try_to_publish(struct lw__node *node)
     char channel[LW__CHANNEL_OF_OURS_SIZE], unheard[LW__CHANNEL_OF_OURS_SIZE + 2];
     bool sharded = node->options.clustered;
 
-    if (sharded) {
-        lw__format_shard_channel(node->options.uuid, node->options.slot, channel);
-    } else {
-        lw__format_own_channel(node->options.uuid, channel);
-    }
+    lw__format_channel(node->options.prefix, node->options.uuid,
+                       sharded ? (int)node->options.slot : LW__NO_SLOT, channel);
     (void)snprintf(unheard, sizeof(unheard), "%s:0", channel);
     lw__session_request(&node->commands, &node->publish, &type, 3,
                         (const char *[]){sharded ? "SPUBLISH" : "PUBLISH", unheard, ""});
@@ -639,6 +637,7 @@ int lw__node_new(const struct lw__node_options *options,
         return LW_ENOMEM;
     }
     node->options = *options;
+    lw__node_init_fence(node);
     if (options->sentinel.service != NULL && use_sentinels(node) != 0) {
         lw__timer_unreserve(options->config.loop, TIMERS);
         free(node);

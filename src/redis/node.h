@@ -50,6 +50,7 @@ struct lw__node_options {
     struct lw__session_config config;
     struct lw__sentinel_options sentinel; /* with a service: in place of host and path */
     const char *uuid;                     /* the client's, part of its channels' names */
+    const char *prefix;                   /* of all keys and channels; or "" */
     /* Called for each message on the client's channels. */
     void (*message)(void *arg, const char *text, size_t length);
     void *message_arg;

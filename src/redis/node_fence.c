@@ -24,6 +24,7 @@
 #include "redis/encode.h"
 #include "redis/explain.h"
 #include "redis/reply.h"
+#include "redis/slot.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,22 +34,42 @@
 #define TRUSTED_US (100 * LW__MS)
 #define REPLICAS_LOG_US (60000 * (int64_t)LW__MS)
 
+void lw__node_init_fence(struct lw__node *node)
+{
+    (void)lw__format_fence(node->options.prefix, LW__NO_SLOT, node->fence);
+    lw__format_channel_parts(node->options.prefix, LW__NO_SLOT, node->channel);
+}
+
 /* Returns the key of the counter, until the next call. */
 static const char *key_of(struct lw__node *node, unsigned slot)
 {
-    if (!node->options.clustered) {
-        return LW__FENCE_KEY;
+    if (node->options.clustered) {
+        (void)lw__format_fence(node->options.prefix, (int)slot, node->fence);
     }
-    (void)lw__format_fence(slot, node->fence);
     return node->fence;
 }
 
 struct lw__script_env lw__node_script_env(struct lw__node *node, unsigned slot)
 {
-    bool closed = !node->options.clustered && lw__node_guard_left_us(node) > 0;
+    const struct lw__node_options *o = &node->options;
+    bool closed = !o->clustered && lw__node_guard_left_us(node) > 0;
 
+    if (o->clustered) {
+        lw__format_channel_parts(o->prefix, (int)slot, node->channel);
+    }
     return (struct lw__script_env){key_of(node, slot),
-                                   closed ? LW__NO_HAND_OVER : node->numbers};
+                                   closed ? LW__NO_HAND_OVER : node->numbers, o->prefix,
+                                   o->clustered || *o->prefix ? node->channel : NULL};
+}
+
+/* Returns true if this is a cluster's node that has none of the client's keys: the prefix
+ * has a tag, and its slot is at another node. */
+static bool has_no_key(const struct lw__node *node)
+{
+    const char *prefix = node->options.prefix;
+
+    return node->options.clustered && lw__format_has_tag(prefix) &&
+           lw__slot_of(prefix, strlen(prefix)) != node->options.slot;
 }
 
 /* ---- numbers ---- */
@@ -267,7 +288,12 @@ void lw__node_seed_fence(struct lw__node *node)
     if (node->seed.request.prev != NULL || node->commands.state != LW__SESSION_READY) {
         return;
     }
-    lw__node_send_own(node, &node->seed, &seed_type);
+    if (has_no_key(node)) {
+        node->seeded = true;
+        lw__node_step_up(node);
+    } else {
+        lw__node_send_own(node, &node->seed, &seed_type);
+    }
 }
 
 /* Heartbeats extend the counter, which expires a day after the last one. They also give a
@@ -296,7 +322,7 @@ static const struct lw__command_type extend_type = {encode_extend, extended,
 
 void lw__node_extend_fence(struct lw__node *node)
 {
-    if (node->extend.request.prev == NULL) {
+    if (node->extend.request.prev == NULL && !has_no_key(node)) {
         lw__node_send_own(node, &node->extend, &extend_type);
     }
 }

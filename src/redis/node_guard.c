@@ -72,13 +72,13 @@ static void encode_question(struct lw__command *command, struct lw__buffer *out)
     char identity[2 * LW__RUN_ID_SIZE + LW__DIGITS + 2];
 
     if (!lw__node_uses_guard(node)) {
-        lw__encode_get_guard(out);
+        lw__encode_get_guard(out, node->options.prefix);
         return;
     }
     (void)snprintf(identity, sizeof(identity), "%s:%s:%s", session->run_id,
                    session->former_replication_id, session->former_offset);
-    lw__encode_guard(out, lw__command_evals(command), identity, node->options.guard_ms,
-                     node->guard_goes_on);
+    lw__encode_guard(out, lw__command_evals(command), node->options.prefix, identity,
+                     node->options.guard_ms, node->guard_goes_on);
 }
 
 static void ask_again(struct lw__node *node);
@@ -126,7 +126,7 @@ static void wait_has_passed(void *arg)
 /* Why locks are not granted, as the beginning of a sentence. */
 static const char *reason_of(const struct lw__node *node)
 {
-    return node->guard_record_lost ? "the record " LW__GUARD_KEY " was lost or replaced"
+    return node->guard_record_lost ? "the guard's record was lost or replaced"
            : was_promoted(node)    ? "the server was promoted"
                                    : "the server was restarted or is new";
 }
@@ -189,12 +189,13 @@ static void note_other_time(struct lw__node *node, int64_t other_ms)
 
     node->server_guard_ms = other_ms;
     (void)snprintf(why, sizeof(why),
-                   "this server's guard time is %" PRId64 " ms (key " LW__GUARD_KEY
+                   "this server's guard time is %" PRId64 " ms (key %s" LW__GUARD_KEY
                    "), not %" PRIu32 ": use the same in all clients, as ?guard=%" PRId64
                    "ms in the URL; " OTHERS_KEY
                    "; to change the time, stop them all, wait "
-                   "for the longer one, DEL " LW__GUARD_KEY,
-                   other_ms, node->options.guard_ms, other_ms);
+                   "for the longer one, DEL %s" LW__GUARD_KEY,
+                   other_ms, node->options.prefix, node->options.guard_ms, other_ms,
+                   node->options.prefix);
     stay_closed(node, LOG_ERR, LW__ERR_REFUSED, why);
 }
 
@@ -245,12 +246,12 @@ static void note_record(struct lw__node *node, const char *text)
     note_others(node, text, from_us);
     (void)snprintf(
         why, sizeof(why),
-        "this server's guard time is %" PRId64 " ms (key " LW__GUARD_KEY
+        "this server's guard time is %" PRId64 " ms (key %s" LW__GUARD_KEY
         "), and this client has none: use the same in all clients, as ?guard=%" PRId64
         "ms in the URL, or \"none\" here; " OTHERS_KEY
         "; if all clients have stopped using "
-        "it, DEL " LW__GUARD_KEY,
-        other_ms, other_ms);
+        "it, DEL %s" LW__GUARD_KEY,
+        other_ms, node->options.prefix, other_ms, node->options.prefix);
     stay_closed(node, LOG_NOTICE, LW__ERR_REFUSED, why);
 }
 
@@ -263,10 +264,10 @@ static void record_refused(struct lw__node *node, const char *why)
         return;
     }
     lw__log_once(log_of(node), &node->guard_denied_logged, LOG_WARNING,
-                 "the key " LW__GUARD_KEY
+                 "the key %s" LW__GUARD_KEY
                  " cannot be read; if other clients use a guard, "
                  "this one breaks it: %s",
-                 why);
+                 node->options.prefix, why);
     note_record(node, "");
 }
 
@@ -278,7 +279,8 @@ static void question_refused(struct lw__node *node, const char *why)
         record_refused(node, why);
     } else if (node->guard == LW__GUARD_OPEN) {
         lw__log_cause(log_of(node), lw__now_us(), LOG_WARNING,
-                      "the record " LW__GUARD_KEY " is not extended: %s", why);
+                      "the record %s" LW__GUARD_KEY " is not extended: %s",
+                      node->options.prefix, why);
     } else {
         stay_closed(node, LOG_WARNING, lw__classify(why), why);
     }

@@ -79,10 +79,11 @@ struct lw__node {
 
     /* node_fence.c */
     struct lw__command seed, extend;
-    bool seed_known; /* the server knows that script */
-    char fence[LW__FENCE_SIZE];
-    struct lw__node_fault fence_fault; /* `why` is "" if there is none */
-    int64_t replicas_logged_us;        /* when it was logged that replicas are missing */
+    bool seed_known;            /* the server knows that script */
+    char fence[LW__FENCE_SIZE]; /* the counter's key; a slot's: the last asked */
+    char channel[LW__CHANNEL_OF_OURS_SIZE]; /* of the same, lw__format_channel_parts */
+    struct lw__node_fault fence_fault;      /* `why` is "" if there is none */
+    int64_t replicas_logged_us; /* when it was logged that replicas are missing */
 
     /* node_guard.c */
     enum lw__guard_state {
@@ -115,6 +116,7 @@ void lw__node_send_own(struct lw__node *node, struct lw__command *command,
 void lw__node_make_room(void *arg);
 
 /* node_fence.c */
+void lw__node_init_fence(struct lw__node *node);
 /* Sets the counter, if that is necessary; then the node is up. */
 void lw__node_seed_fence(struct lw__node *node);
 /* Extends the counter's TTL. */

@@ -313,25 +313,26 @@ static int look(struct patient *patient)
 static void add_guard(struct patient *patient)
 {
     const struct query_guard *guard = &patient->guard;
-    char text[200], remedy[200];
+    char text[200], remedy[300];
 
     status_guard(guard, text, sizeof(text));
     if (guard->time_ms > 0 && guard->own_ms == 0) {
         (void)snprintf(remedy, sizeof(remedy),
                        "put guard=%" PRId64 "ms into the URL; if no client uses it any "
-                       "more, DEL lockwire:guard",
-                       guard->time_ms);
+                       "more, DEL %slockwire:guard",
+                       guard->time_ms, patient->options->prefix);
         findings_add(patient->findings, FINDING_FAILS, remedy,
                      "guard: clients of this server use one of %s, so that no lock is "
                      "granted without one",
                      text);
         fails(patient, EXIT_REFUSED);
     } else if (guard->refused) {
-        findings_add(
-            patient->findings, FINDING_FAILS,
-            "use the server's guard time in all clients; to change it, stop them "
-            "all, wait for the longer time, and DEL lockwire:guard",
-            "guard: the server's is %s", text);
+        (void)snprintf(remedy, sizeof(remedy),
+                       "use the server's guard time in all clients; to change it, stop "
+                       "them all, wait for the longer time, and DEL %slockwire:guard",
+                       patient->options->prefix);
+        findings_add(patient->findings, FINDING_FAILS, remedy,
+                     "guard: the server's is %s", text);
         fails(patient, EXIT_REFUSED);
     } else if (guard->left_ms > 0) {
         findings_add(patient->findings, FINDING_FAILS,
@@ -709,6 +710,7 @@ int doctor(const struct options *options)
 {
     char user[200];
     struct findings findings = {.server = "",
+                                .prefix = options->prefix,
                                 .user = user,
                                 .sentinel_user = options->sentinel_user != NULL
                                                      ? options->sentinel_user

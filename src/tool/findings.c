@@ -112,6 +112,12 @@ static bool is_denied_channel(const char *text)
            strstr(text, "can't publish to the channel") != NULL;
 }
 
+/* Returns how all keys and channels begin that an account needs besides the names. */
+static const char *start_of_keys(const struct findings *findings)
+{
+    return *findings->prefix ? findings->prefix : "lockwire:";
+}
+
 /* Writes what the account lacks. Returns false if that is not what the text is about. */
 static bool write_grant(const struct findings *findings, const char *text, char *ret)
 {
@@ -119,7 +125,8 @@ static bool write_grant(const struct findings *findings, const char *text, char 
     char command[60];
 
     if (is_denied_channel(text)) {
-        (void)snprintf(ret, REMEDY_MAX, "ACL SETUSER %s &lockwire:*", user);
+        (void)snprintf(ret, REMEDY_MAX, "ACL SETUSER %s &%s*", user,
+                       start_of_keys(findings));
     } else if (find_denied(text, command, sizeof(command))) {
         bool sentinel = strncmp(command, "sentinel|", strlen("sentinel|")) == 0;
 
@@ -135,9 +142,11 @@ static bool write_grant(const struct findings *findings, const char *text, char 
         return false;
     } else {
         (void)snprintf(ret, REMEDY_MAX,
-                       "ACL SETUSER %s ~lockwire:* and a pattern for the names of locks; "
-                       "or try a NAME that this account may use",
-                       user);
+                       *findings->prefix
+                           ? "ACL SETUSER %s ~%s*"
+                           : "ACL SETUSER %s ~%s* and a pattern for the names of locks; "
+                             "or try a NAME that this account may use",
+                       user, start_of_keys(findings));
     }
     return true;
 }

@@ -18,7 +18,7 @@ struct findings {
     size_t count, room;
     bool incomplete;    /* memory was short */
     const char *server; /* the quorum's server that the next findings are about, or "" */
-    const char *user, *sentinel_user; /* for remedies */
+    const char *user, *sentinel_user, *prefix; /* for remedies */
 };
 
 /* Adds a finding, unless there is one with the same text. Its remedy depends on the text;

@@ -180,6 +180,17 @@ static int parse_guard(const char *text, struct options *options)
     return CONTINUE;
 }
 
+static int parse_prefix(const char *text, struct options *options)
+{
+    char why[LW_WHY_SIZE];
+
+    if (lw__check_prefix(text, why, sizeof(why)) != NULL) {
+        return refuse(options->subcommand, "--prefix: %s", why);
+    }
+    (void)snprintf(options->prefix, sizeof(options->prefix), "%s", text);
+    return CONTINUE;
+}
+
 static int choose_mode(enum lw_mode mode, struct options *options)
 {
     if (options->mode != LW_MUTEX && options->mode != mode) {
@@ -413,6 +424,28 @@ static bool needs_url(enum subcommand subcommand)
     return (IN(subcommand) & (TAKERS | IN(RELEASE))) != 0;
 }
 
+/* Takes the prefix of the URL, if there is no --prefix. */
+static int merge_prefix(const char *in_url, struct options *options)
+{
+    char why[LW_WHY_SIZE];
+
+    if (in_url == NULL || strcmp(in_url, options->prefix) == 0) {
+        return CONTINUE;
+    }
+    if (*options->prefix != '\0') {
+        return refuse(options->subcommand,
+                      "--prefix %s differs from prefix=%s in the URL: use the same, or "
+                      "one of the two",
+                      options->prefix, in_url);
+    }
+    if (lw__check_prefix(in_url, why, sizeof(why)) != NULL) {
+        report("%s", why);
+        return EXIT_USAGE;
+    }
+    (void)snprintf(options->prefix, sizeof(options->prefix), "%s", in_url);
+    return CONTINUE;
+}
+
 /* Chooses the URL, and parses it as the library does, so that an invalid one ends the
  * command before there is a client. */
 static int check_url(struct options *options)
@@ -449,6 +482,9 @@ static int check_url(struct options *options)
     }
     options->quorum = url.quorum;
     result = merge_guard(url.guard_ms, options);
+    if (result == CONTINUE) {
+        result = merge_prefix(url.prefix, options);
+    }
     if (result == CONTINUE && url.cluster && options->guard_ms != 0 &&
         options->guard_ms != LW_GUARD_NONE) {
         result = refuse(options->subcommand, "a guard is not supported in a cluster");
@@ -703,7 +739,7 @@ static int check_names(const struct options *options)
         if (name == NULL) { /* of doctor */
             continue;
         }
-        if (lw__check_name(name, why, sizeof(why)) != NULL) {
+        if (lw__check_key(options->prefix, name, why, sizeof(why)) != NULL) {
             report("%s%s", i < 0 ? "" : "--and: ", why);
             return EXIT_USAGE;
         }
@@ -770,6 +806,7 @@ static const struct spec {
     {"ke", 'K', IN(RUN) | IN(LEAD), TEXT(tls_key)},
     {"co", 'E', WAITERS, PARSED(parse_busy_code)},
     {"con", 'E', WAITERS, PARSED(parse_busy_code)},
+    {"p", 'P', ALL & ~TAKERS, TEXT(password_file)},
     {"owner", 'o', TAKERS, TEXT(owner)},
     {"permits", 'p', TAKERS, PARSED(parse_permits)},
     {"note", 'N', TAKERS, PARSED(parse_note)},
@@ -794,6 +831,7 @@ static const struct spec {
     {"sni", 'S', ALL, TEXT(tls_server_name)},
     {"map", 'T', ALL, PARSED(parse_map)},
     {"guard", 'G', ALL, PARSED(parse_guard)},
+    {"prefix", 'Q', ALL, PARSED(parse_prefix)},
     {"help", 'H', ALL, CALL(help)},
 };
 /* clang-format on */
@@ -1047,15 +1085,20 @@ static char *join_maps(const struct options *options)
     return ret;
 }
 
-/* Returns the URL without its guard, to be freed; NULL without memory. */
+/* Returns the URL without its guard, to be freed; NULL without memory. (Nor has it the
+ * prefix, which is in `options`.) */
 static char *make_unguarded(const char *url)
 {
     char *copy = strdup(url), *query = copy != NULL ? strchr(copy, '?') : NULL;
-    const char *db = query != NULL ? strstr(query, "db=") : NULL;
-    size_t length = db != NULL ? strcspn(db, "&") : 0;
+    const char *item = query;
 
-    if (length > 0) {
-        memmove(query + 1, db, length);
+    while (item != NULL && strncmp(item + 1, "db=", 3) != 0) {
+        item = strchr(item + 1, '&');
+    }
+    if (item != NULL) {
+        size_t length = strcspn(item + 1, "&");
+
+        memmove(query + 1, item + 1, length);
         query[length + 1] = '\0';
     } else if (query != NULL) {
         *query = '\0';
@@ -1106,6 +1149,7 @@ int options_new_client(const struct options *options, struct event_base *base,
     client->address_map = options->map_count > 0 ? map : NULL;
     client->guard_ms = needs_guard(options) ? (uint32_t)options->guard_ms
                                             : unused_guard(options);
+    client->prefix = *options->prefix != '\0' ? options->prefix : NULL;
     client->password = options->password;
     client->password_file = options->password_file;
     client->no_identity = options->no_identity;

@@ -6,6 +6,7 @@
  * error, which has been reported. */
 #ifndef LW_TOOL_OPTIONS_H
 #define LW_TOOL_OPTIONS_H
+#include "base/check.h"
 #include "lockwire.h"
 
 #include <stdbool.h>
@@ -54,6 +55,7 @@ struct options {
     bool connect_given;
     int64_t guard_ms;  /* of --guard or the URL; 0: neither; LW_GUARD_NONE */
     bool guard_in_url; /* it is the URL's */
+    char prefix[LW__PREFIX_MOST + 1]; /* of --prefix or the URL; "": neither */
     /* run, take, release, break: a token, or NULL. If it was given as @FILE or -, it is
      * read from `token_file` by main, and NULL before. */
     const char *token, *token_file;

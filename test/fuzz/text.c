@@ -97,7 +97,7 @@ static void check_slot(const char *name, bool rw)
     struct lw__buffer word = {0};
     const char *key;
 
-    lw__format_put_queue(&word, name, rw);
+    lw__format_put_queue(&word, "", name, rw);
     CHECK(!word.failed);
     key = memchr(word.data, '\n', word.length);
     CHECK(key != NULL);

@@ -405,8 +405,8 @@ GUARD_CLOSED_MUTATIONS = [
       '    if (!is_asked(node) || node->guard == LW__GUARD_OPEN) {\n        return;\n    }\n'
       '    node->guard = LW__GUARD_ASKED;'))),
     ('a_mutex_is_released*', ('guard: releases hand over while it is closed',
-     ('src/redis', '!node->options.clustered && lw__node_guard_left_us(node) > 0',
-      '!node->options.clustered && lw__node_guard_left_us(node) < 0'))),
+     ('src/redis', '!o->clustered && lw__node_guard_left_us(node) > 0',
+      '!o->clustered && lw__node_guard_left_us(node) < 0'))),
     ('a_claim_that_repeats*', ('guard: a token that was sent before passes',
      ('src/hold', '} else if ((fault = lw__node_guard_fault(node)) != NULL) {',
       '} else if (!claim->token_sent && (fault = lw__node_guard_fault(node)) != NULL) {'))),

@@ -148,7 +148,7 @@ static void say_to_all(struct fake *fake, const char *kind, unsigned slot,
 {
     char channel[LW__CHANNEL_OF_OURS_SIZE];
 
-    lw__format_shard_channel(UUID, slot, channel);
+    lw__format_channel("", UUID, (int)slot, channel);
     say_to_subscribers(fake, kind, channel, text);
 }
 

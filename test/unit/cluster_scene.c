@@ -68,6 +68,7 @@ int scene_set_up(void **state)
                                              .backoff_min_ms = 5,
                                              .backoff_max_ms = 20},
                                   .uuid = UUID,
+                                  .prefix = "",
                                   .message = scene_on_message,
                                   .message_arg = scene,
                                   .max_inflight = 100,

@@ -257,7 +257,7 @@ static void test_a_drop_is_no_answer_to_what_was_asked(void **state)
     listen_to_x(scene);
     listen_to(scene, "a");
     await(scene, "N3 < SSUBSCRIBE 15495; N3 bound: a; ");
-    lw__format_shard_channel(UUID, SLOT_X, channel);
+    lw__format_channel("", UUID, SLOT_X, channel);
     (void)snprintf(said, sizeof(said),
                    "*3\r\n$12\r\nsunsubscribe\r\n$%zu\r\n%s\r\n:0\r\n-MOVED 15363 N4",
                    strlen(channel), channel);
@@ -281,8 +281,8 @@ static void test_drops_may_cross_our_own(void **state)
     jump(scene, 40);
     nothing_for(scene, 20);
     listen_to(scene, "a");
-    lw__format_shard_channel(UUID, SLOT_X, x);
-    lw__format_shard_channel(UUID, 15363, e);
+    lw__format_channel("", UUID, SLOT_X, x);
+    lw__format_channel("", UUID, 15363, e);
     (void)snprintf(said, sizeof(said),
                    "*3\r\n$12\r\nsunsubscribe\r\n$%zu\r\n%s\r\n:0\r\n"
                    "*3\r\n$12\r\nsunsubscribe\r\n$%zu\r\n%s\r\n:0\r\n-MOVED 16287 N4",

@@ -83,7 +83,11 @@ static void expect(struct lw__buffer *out, const char *format, ...)
     assert_int_equal(out->capacity, 0);
 }
 
-static const struct lw__script_env site = {LW__FENCE_KEY, "%d 5e1f"};
+static const struct lw__script_env site = {LW__FENCE_KEY, "%d 5e1f", "", NULL};
+/* With a prefix, and in a cluster; each script gets the parts of a channel then. */
+static const struct lw__script_env team = {"team:lockwire:fence", "%d 5e1f",
+                                           "team:", "team:lockwire:2: :{abc}"};
+#define TEAM_CHANNEL " team:lockwire:2:~:{abc}"
 
 static void put_release(struct lw__buffer *out, bool eval, const char *name,
                         const struct lw__rw *rw)
@@ -264,11 +268,11 @@ static void test_what_is_said_while_a_slot_moves(void **state)
     expect(&out, "EVALSHA %s 1 job theirs anyway", SHA(MUTEX_RELEASE_FAST));
     lw__encode_release_one_key(&out, false, "job", "theirs", true);
     expect(&out, "EVALSHA %s 1 job theirs", SHA(RW_RELEASE_ONE_KEY));
-    lw__encode_inspect(&out, false, "job", true, 100, 10);
+    lw__encode_inspect(&out, false, "", "job", true, 100, 10);
     expect(&out, "EVALSHA %s 1 job 100 10", SHA(INSPECT));
     lw__encode_rw_keepalive(&out, false, &kept);
     expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- 1000", SHA(RW_KEEPALIVE));
-    lw__encode_get_identity(&out, UUID);
+    lw__encode_get_identity(&out, "", UUID);
     expect(&out, "GET lockwire:client:" UUID);
 }
 
@@ -279,15 +283,14 @@ static void test_detaching_and_adopting(void **state)
     struct lw__adopt_args args = {.name = "job",
                                   .previous = "old",
                                   .token = token,
-                                  .site = {"lockwire:fence", "%d x"},
+                                  .site = {"lockwire:fence", "%d x", "", NULL},
                                   .lease_ms = 1000};
-    struct lw__detach_args detached = {"job", token, false, NULL, 500, "5 x"};
+    struct lw__detach_args detached = {"job", token, false, site, true, 500, "5 x"};
 
     (void)state;
     lw__encode_detach(&out, false, &detached);
     expect(&out, "EVALSHA %s 1 job " UUID ":7:2000- 500", SHA(MUTEX_DETACH));
-    detached =
-        (struct lw__detach_args){"job", token, true, "lockwire:fence", -30000, NULL};
+    detached = (struct lw__detach_args){"job", token, true, site, false, -30000, NULL};
     lw__encode_detach(&out, false, &detached);
     expect(&out,
            "EVALSHA %s 3 job lockwire:2:rwqueue:{job} lockwire:fence " UUID
@@ -315,16 +318,16 @@ static void test_a_description_is_in_a_key_of_its_own_or_in_the_hash(void **stat
     static const char about[] = "5 app host 7 root deploy";
     struct lw__buffer out = {0};
     struct lw__rw rw = {.write = true, .owner = "bob"};
-    struct lw__detach_args detached = {"job", token, false, "lockwire:fence", 500, about};
+    struct lw__detach_args detached = {"job", token, false, site, false, 500, about};
     struct lw__adopt_args adopted = {.name = "job",
                                      .previous = "old",
                                      .token = token,
-                                     .site = {"lockwire:fence", "%d x"},
+                                     .site = {"lockwire:fence", "%d x", "", NULL},
                                      .lease_ms = 1000,
                                      .about = about};
 
     (void)state;
-    lw__encode_describe(&out, false, "job", &token, about);
+    lw__encode_describe(&out, false, "", "job", &token, about);
     expect(&out,
            "EVALSHA %s 2 job lockwire:2:holder:{job} " UUID
            ":7:2000- 5~app~host~7~root~deploy",
@@ -369,11 +372,11 @@ static void test_the_hint_after_a_break(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__encode_verify(&out, -1, "job", token);
+    lw__encode_verify(&out, "", LW__NO_SLOT, "job", token);
     assert_int_equal(out.length, sizeof(plain) - 1);
     assert_memory_equal(out.data, plain, sizeof(plain) - 1);
     lw__buffer_clear(&out);
-    lw__encode_verify(&out, 5, "job", token);
+    lw__encode_verify(&out, "", 5, "job", token);
     assert_memory_equal(out.data, sharded, sizeof(sharded) - 1);
     assert_non_null(memmem(out.data, out.length, UUID ":{", strlen(UUID ":{")));
     lw__buffer_clear(&out);
@@ -384,10 +387,71 @@ static void test_a_step_through_all_keys(void **state)
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__encode_list(&out, false, "0", 250, NULL);
+    lw__encode_list(&out, false, "", "0", 250, NULL);
     expect(&out, "EVALSHA %s 0 0 250", SHA(LIST));
-    lw__encode_list(&out, false, "18446744073709551615", 250, "job:*");
+    lw__encode_list(&out, false, "", "18446744073709551615", 250, "job:*");
     expect(&out, "EVALSHA %s 0 18446744073709551615 250 job:*", SHA(LIST));
+}
+
+static void test_each_key_begins_with_the_prefix(void **state)
+{
+    struct lw__rw rw = {.write = true, .owner = "bob"};
+    struct lw__acquire_args asks = {
+        .name = "team:job", .token = token, .site = team, .lease_ms = 1000, .ticket = -1};
+    struct lw__detach_args detached = {"team:job", token, false, team, false, 500, NULL};
+    struct lw__adopt_args adopted = {.name = "team:job",
+                                     .previous = "old",
+                                     .token = token,
+                                     .rw = &rw,
+                                     .site = team,
+                                     .lease_ms = 1000};
+    struct lw__renew_args renewed[] = {{"team:a", token, 500}, {"team:b", token, 500}};
+    const char *uuids[] = {UUID};
+    struct lw__buffer out = {0};
+
+    (void)state;
+    lw__encode_acquire(&out, false, &asks);
+    expect(
+        &out,
+        "EVALSHA %s 3 team:job team:lockwire:2:queue:{team:job} team:lockwire:fence " UUID
+        ":7:2000- n-~%%d~5e1f~1000" TEAM_CHANNEL,
+        SHA(MUTEX_ACQUIRE));
+    lw__encode_release(&out, false,
+                       &(struct lw__release_args){"{team}:job",
+                                                  token,
+                                                  NULL,
+                                                  {"{team}:lockwire:fence", "%d 5e1f",
+                                                   "{team}:", "{team}:lockwire:2: "},
+                                                  false,
+                                                  true});
+    expect(&out,
+           "EVALSHA %s 4 {team}:job {team}:lockwire:2:queue::{team}:job "
+           "{team}:lockwire:fence {team}:lockwire:2:holder::{team}:job " UUID
+           ":7:2000- %%d~5e1f {team}:lockwire:2:~",
+           SHA(MUTEX_RELEASE));
+    lw__encode_detach(&out, false, &detached);
+    expect(
+        &out,
+        "EVALSHA %s 3 team:job team:lockwire:2:queue:{team:job} team:lockwire:fence " UUID
+        ":7:2000- 500 %s" TEAM_CHANNEL,
+        SHA(MUTEX_DETACH), "");
+    lw__encode_adopt(&out, false, &adopted);
+    expect(&out,
+           "EVALSHA %s 2 team:job team:lockwire:fence old " UUID
+           ":7:2000- 1000 w~bob %s" TEAM_CHANNEL,
+           SHA(RW_ADOPT), "");
+    lw__encode_rw_renew(&out, false, 2, renewed, &team);
+    expect(&out,
+           "EVALSHA %s 5 team:lockwire:fence team:a team:lockwire:2:rwqueue:{team:a} "
+           "team:b team:lockwire:2:rwqueue:{team:b} %%d~5e1f " UUID ":7:2000- " UUID
+           ":7:2000- 500 500" TEAM_CHANNEL,
+           SHA(RW_RENEW));
+    lw__encode_get_identities(&out, "team:", 1, uuids);
+    expect(&out, "MGET team:lockwire:client:" UUID);
+    lw__encode_get_guard(&out, "team:");
+    expect(&out, "GET team:lockwire:guard");
+    lw__encode_list(&out, false, "team:", "0", 250, NULL);
+    expect(&out, "EVALSHA %s 0 0 250 team:*", SHA(LIST));
 }
 
 static void test_a_release_of_each_kind(void **state)
@@ -605,6 +669,7 @@ int main(void)
         cmocka_unit_test(test_a_description_is_in_a_key_of_its_own_or_in_the_hash),
         cmocka_unit_test(test_the_hint_after_a_break),
         cmocka_unit_test(test_a_step_through_all_keys),
+        cmocka_unit_test(test_each_key_begins_with_the_prefix),
         cmocka_unit_test(test_a_release_of_each_kind),
         cmocka_unit_test(test_a_short_release_passes_only_the_hold),
         cmocka_unit_test(test_renewals_go_out_in_batches),

@@ -147,7 +147,8 @@ static int begin(void **state)
                                .modes = lw__mode_table,
                                .request_timeout_ms = 60000,
                                .claim_size = sizeof(struct lw__claim),
-                               .uuid = UUID};
+                               .uuid = UUID,
+                               .prefix = ""};
     wanted = (struct lw__terms){.lease_us = (int64_t)LEASE_MS * LW__MS,
                                 .hold_until_us = LW__NEVER,
                                 .renews = true,

@@ -97,7 +97,7 @@ static void test_each_tag_leads_to_its_slot(void **state)
         assert_int_equal(strlen(tag), length);
         assert_int_equal(strspn(tag, legal), length);
         assert_int_equal(slot_of(tag), slot);
-        length = lw__format_fence(slot, key);
+        length = lw__format_fence("", (int)slot, key);
         assert_int_equal(strlen(key), length);
         assert_int_equal(slot_of(key), slot);
     }
@@ -119,7 +119,7 @@ static void test_the_tags_are_those_of_all_versions(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-        lw__format_fence(cases[i].slot, key);
+        lw__format_fence("", (int)cases[i].slot, key);
         assert_string_equal(key, cases[i].key);
     }
     for (unsigned slot = 0; slot < LW__SLOTS; slot++) {
@@ -157,13 +157,93 @@ static void test_a_queue_is_where_its_name_is(void **state)
             struct lw__buffer word = {0};
 
             assert_null(lw__check_name(names[i], why, sizeof(why)));
-            lw__format_put_queue(&word, names[i], rw);
+            lw__format_put_queue(&word, "", names[i], rw);
             if (slot_of_word(&word) != slot_of(names[i])) {
                 fail_msg("\"%s\"", names[i]);
             }
             lw__buffer_clear(&word);
         }
     }
+}
+
+/* The name's tag decides, or that of the prefix, or the whole key. */
+static void test_with_a_prefix_a_queue_is_where_its_name_is(void **state)
+{
+    static const char *const prefixes[] = {"team:", "{team}:", "{", "a{team}b"};
+    static const char *const names[] = {"job", "{job}", "a{job}b", "a{b", "a b"};
+    char why[160], key[LW__NAME_SIZE], fence[LW__FENCE_SIZE];
+
+    (void)state;
+    for (size_t i = 0; i < 4 * 5; i++) {
+        const char *prefix = prefixes[i / 5], *name = names[i % 5];
+        struct lw__buffer word = {0};
+
+        if (i / 5 == 2) { /* a lone brace */
+            assert_non_null(lw__check_prefix(prefix, why, sizeof(why)));
+            continue;
+        }
+        assert_null(lw__check_prefix(prefix, why, sizeof(why)));
+        if (lw__format_has_tag(prefix) && strchr(name, '}') != NULL) {
+            assert_non_null(lw__check_key(prefix, name, why, sizeof(why)));
+            continue;
+        }
+        assert_null(lw__check_key(prefix, name, why, sizeof(why)));
+        (void)lw__format_name(prefix, name, key);
+        lw__format_put_queue(&word, prefix, key, false);
+        assert_int_equal(slot_of_word(&word), slot_of(key));
+        lw__format_fence(prefix, (int)slot_of(key), fence);
+        assert_int_equal(slot_of(fence), slot_of(key));
+        lw__buffer_clear(&word);
+    }
+}
+
+static void test_a_prefix_with_a_tag_has_one_counter(void **state)
+{
+    char key[LW__FENCE_SIZE], channel[LW__CHANNEL_OF_OURS_SIZE];
+    unsigned slot = slot_of("team");
+
+    (void)state;
+    lw__format_fence("{team}:", (int)slot, key);
+    assert_string_equal(key, "{team}:lockwire:fence");
+    lw__format_fence("{team}:", LW__NO_SLOT, key);
+    assert_string_equal(key, "{team}:lockwire:fence");
+    lw__format_channel("{team}:", "uuid", (int)slot, channel);
+    assert_int_equal(slot_of(channel), slot);
+}
+
+static void test_prefixes_that_are_refused(void **state)
+{
+    static const char *const refused[] = {
+        "",
+        "lockwire:",
+        "lockwire:2:",
+        "a b",
+        "team*",
+        "[team]",
+        "te\"am",
+        "te\\am",
+        "\n",
+        "\xc3\xbc",
+        "}",
+        "{",
+        "{}:",
+        "{a}{b}",
+        "a}b{c",
+        "{a}}",
+        "12345678901234567890123456789012345678901234567890123456789012345",
+    };
+    char why[160];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(refused) / sizeof(*refused); i++) {
+        if (lw__check_prefix(refused[i], why, sizeof(why)) == NULL) {
+            fail_msg("\"%s\"", refused[i]);
+        }
+    }
+    /* together they would be a key of another client's */
+    assert_null(lw__check_prefix("lock", why, sizeof(why)));
+    assert_non_null(lw__check_key("lock", "wire:fence", why, sizeof(why)));
+    assert_non_null(lw__check_key("team:", "lockwire:fence", why, sizeof(why)));
 }
 
 int main(void)
@@ -174,6 +254,9 @@ int main(void)
         cmocka_unit_test(test_each_tag_leads_to_its_slot),
         cmocka_unit_test(test_the_tags_are_those_of_all_versions),
         cmocka_unit_test(test_a_queue_is_where_its_name_is),
+        cmocka_unit_test(test_with_a_prefix_a_queue_is_where_its_name_is),
+        cmocka_unit_test(test_a_prefix_with_a_tag_has_one_counter),
+        cmocka_unit_test(test_prefixes_that_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

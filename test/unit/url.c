@@ -138,6 +138,10 @@ static const char *const good_lists[][2] = {
     {"rediss-sentinel://u:p%2Cw@[::1]:1,[fe80::1%25e],127.0.0.1:65535/a%2Fb/15",
      "::1:1 fe80::1%e:26379 127.0.0.1:65535 / a/b u p,w db 15 tls"},
     {"redis-sentinel://:a,b@c/s", "c:26379 / s ~user a,b db -1 plain"},
+    {"redis-cluster://h?prefix=%7Bteam%7D:&guard=none",
+     "h:6379 / ~service ~user ~password db -1 plain guard 4294967295 prefix {team}:"},
+    {"redis-sentinel://h/s?guard=1m&prefix=team:",
+     "h:26379 / s ~user ~password db -1 plain guard 60000 prefix team:"},
     {"redis-quorum://h1,h2:7,[::1]",
      "h1:6379 h2:7 ::1:6379 / ~service ~user ~password db -1 plain"},
     {"Redis-Quorum://a,b,c,d,e,f,g/",
@@ -168,6 +172,10 @@ static void describe(const struct lw__url *url, char *text, size_t size)
     if (url->guard_ms != 0) {
         (void)snprintf(text + length, size - length, " guard %lu",
                        (unsigned long)url->guard_ms);
+    }
+    length = strlen(text);
+    if (url->prefix != NULL) {
+        (void)snprintf(text + length, size - length, " prefix %s", url->prefix);
     }
 }
 
@@ -219,8 +227,8 @@ static const char *const bad_urls[][2] = {
     {"redis://h/-1", "database \"-1\""},
     {"redis://h/2147483648", "database \"2147483648\""},
     {"redis://h/1/2", "database \"1/2\""},
-    {"redis://h?db=1",
-     "only one \"?guard=\" with a time or \"none\" may follow the host "},
+    {"redis://h?db=1", "only one \"?guard=\" with a time or \"none\", and one "
+                       "\"?prefix=\", may follow the host "},
     {"redis://h/1#x", "only one \"?guard=\""},
     {"redis://h1,h2", "byte 0x2c at position 3 of host \"h1,h2\""},
     {"redis://redis://h", "\"://\" occurs twice"},
@@ -298,12 +306,15 @@ static const char *const bad_urls[][2] = {
     {"redis-quorum://h1,h2,h3/s", "database \"s\" is not a number"},
     {"redis-quorum://h1/0,h2/1,h3/2", "a quorum has 3, 5 or 7 servers; 1 is listed"},
     {"redis-quorum://h1,h2,h3?db=1",
-     "only one \"?guard=\" with a time or \"none\" may follow the hosts or database"},
+     "only one \"?guard=\" with a time or \"none\", and one \"?prefix=\", may follow the "
+     "hosts or database"},
     {"redis://h?guard=", "guard \"\" is neither \"none\" nor a time between 15s and 10m"},
     {"redis://h?guard=14999ms", "guard \"14999ms\" is neither"},
     {"redis://h?guard=10.001m", "guard \"10.001m\" is neither"},
     {"redis://h?guard=15s/3", "guard \"15s/3\" is neither"},
     {"redis://h?guard=None", "guard \"None\" is neither"},
+    {"redis://h?prefix=a&prefix=a", "only one \"?guard=\""},
+    {"redis://h?prefix=%0", "prefix: the \"%\" at byte 1"},
     {"redis://h?guard=15s&guard=15s", "only one \"?guard=\""},
     {"redis://h?guard=15s#x", "only one \"?guard=\""},
     {"redis://h&guard=15s", "byte 0x26"},
@@ -311,13 +322,13 @@ static const char *const bad_urls[][2] = {
     {"redis://h?Guard=15s", "only one \"?guard=\""},
     {"redis-sentinel://h?guard=15s", "the service is missing"},
     {"unix:///p?db=1?guard=15s", "database \"1?guard=15s\" is not a number"},
-    {"unix:///p?db=1&db=2", "only \"?db=\" with a number, and one \"?guard=\""},
+    {"unix:///p?db=1&db=2", "only \"?db=\" with a number, one \"?guard=\""},
     {"redis-quorum://unix:///a,h2,h3", "\"://\" occurs twice"},
     {"unix://", "path after unix:// must begin"},
     {"unix://host/path", "path after unix:// must begin"},
-    {"unix:///p?database=1", "only \"?db=\" with a number, and one \"?guard=\""},
+    {"unix:///p?database=1", "only \"?db=\" with a number, one \"?guard=\""},
     {"unix:///p?db=", "database \"\""},
-    {"unix:///p#x", "only \"?db=\" with a number, and one \"?guard=\""},
+    {"unix:///p#x", "only \"?db=\" with a number, one \"?guard=\""},
     {"unix:///%00", "path: the \"%\" at byte 2"},
     {"unix:///"
      "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"

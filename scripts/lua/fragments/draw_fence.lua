@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: MIT
 -- Statements that draw `count` fencing tokens, the last of which is `last`.
 --
--- A fragment, inlined where `fence` (the counter's key), `count` and `time` (the reply to
--- TIME) are declared: in mutex_hand_over.lua, and in a function of mutex.lua and rw.lua.
+-- A fragment, inlined where `fence` (the counter's key), `slot` (channel.lua), `count` and
+-- `time` (the reply to TIME) are declared: in mutex_hand_over.lua, and in a function of mutex.lua and rw.lua.
 --
 -- Happy path: INCRBY. A result below 2^50 means that the counter was lost, and one from
 -- 2^53 on is too large for Lua. A key of another type, and a text that is no integer or
@@ -15,7 +15,7 @@
 -- are therefore never below the server's time.
 
 local last, least = redis.pcall('INCRBY', fence, count), 1125899906842624
-if #fence > 14 then -- lockwire:fence:{tag}, the counter of a slot
+if slot ~= '' then
     least = time[1] * 1000000 + time[2] + count - 1
 end
 if type(last) ~= 'number' or last < least or last >= 9007199254740992 then

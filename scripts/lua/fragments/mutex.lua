@@ -6,8 +6,9 @@
 -- Independent of the read-write lock.
 --
 -- A fragment of mutex_acquire.lua, whose slow() includes it and calls request(). It
--- expects `name`, `queue` and `fence`, the keys; `token`; and the parts of `how`: `waits`
--- and `wants_fence` (booleans), `limit` ('' if none), `numbers`, `lease`.
+-- expects `name`, `queue` and `fence`, the keys; `token`; what channel.lua offers; and the
+-- parts of `how`: `waits` and `wants_fence` (booleans), `limit` ('' if none), `numbers`,
+-- `lease`.
 --
 -- Happy path: request() puts the token into the queue; a later release hands over to it.
 --

@@ -6,6 +6,7 @@
 -- and in a function of mutex.lua. It is no function itself, because to create one at each
 -- call of a script costs as much as a command. It expects
 --   `name`, `queue`, `fence`: the keys;
+--   `start`, `slot`: what channel.lua offers;
 --   `numbers`: Lua's format for a fencing token in a message (%d, or %.0f if an integer
 --     of C's may be too small), a blank, and the server's short id;
 --   `time`: the reply to TIME, or nil. A message has both words of it, since to combine
@@ -40,7 +41,6 @@
 -- process is not subscribed here, or if the server is read-only and has refused the writes.
 
 local outcome, behind, call, pcall = 'again', false, redis.call, redis.pcall
-local tag = fence:sub(15) -- of the slot, in a cluster: lockwire:fence:{tag}
 for tries = 0, 16 do
     local heads = pcall('ZRANGE', queue, '0', '1')
     local head, following = heads[1], heads[2]
@@ -57,10 +57,10 @@ for tries = 0, 16 do
     end
     -- A token is `<client's uuid>:<n>:<claim window in ms>-`.
     local client, window = head:sub(1, 36), head:match('^:%d+:([1-9]%d*)%-$', 37)
-    local channel, subscribers = 'lockwire:2:' .. client .. tag, 0
+    local channel, subscribers = start .. client .. slot, 0
     if window and head ~= excluded -- up to 60000, compared as text, which is cheaper
         and (#window < 5 or #window == 5 and window <= '60000') then
-        subscribers = pcall('PUBSUB', tag == '' and 'NUMSUB' or 'SHARDNUMSUB', channel)[2]
+        subscribers = pcall('PUBSUB', slot == '' and 'NUMSUB' or 'SHARDNUMSUB', channel)[2]
     end
     if subscribers == 0 then
         call('ZREM', queue, head)
@@ -71,7 +71,7 @@ for tries = 0, 16 do
             local time, count = time or call('TIME'), '16'
             -- inline: draw_fence.lua
             call('SET', name, following and head:sub(1, -2) .. '+' or head, 'PX', window)
-            local publish = tag == '' and 'PUBLISH' or 'SPUBLISH'
+            local publish = slot == '' and 'PUBLISH' or 'SPUBLISH'
             local receivers = pcall(publish, channel, 't ' .. head .. ' '
                                     .. numbers:format(last - 15) .. ' ' .. time[1] .. ' '
                                     .. time[2] .. ' ' .. name)
@@ -80,7 +80,7 @@ for tries = 0, 16 do
                 outcome, behind = 'handed', following ~= nil
                 local after = following and following ~= caller and following:sub(1, 36)
                 if after and after ~= client then
-                    pcall(publish, 'lockwire:2:' .. after .. tag,
+                    pcall(publish, start .. after .. slot,
                           's ' .. following .. ' ' .. window .. ' ' .. name)
                 end
             else

@@ -17,7 +17,7 @@
 --
 -- A fragment. It offers load(), add_hold(), remove_hold(), extend(), save(), purge(),
 -- serve() and what these consist of. It expects `name`, `queue` and `fence`, the keys,
--- and `numbers` (mutex_hand_over.lua). Without a queue (nil) and a fence counter ('') it
+-- `numbers` (mutex_hand_over.lua) and `channel` (channel.lua). Without a queue (nil) and a fence counter ('') it
 -- does not serve waiters. All scripts of the read-write lock include it, in a function if
 -- they have a fast path, which does the same for the commonest cases by itself.
 --
@@ -40,10 +40,8 @@
 
 -- include: clock.lua
 
--- In a cluster the fence counter's key has the tag of the slot, `lockwire:fence:{tag}`.
--- So have the channels, which are sharded ones of that slot.
-local tag = fence:sub(15)
-local prefix = tag == '' and '' or 'S'
+-- inline: channel.lua
+local sharded = slot == '' and '' or 'S'
 
 -- Returns the first of `count` new fencing tokens.
 local function draw_fence(count)
@@ -65,15 +63,15 @@ end
 -- gone, or is subscribed at another server, and nil if PUBSUB is not permitted. PUBLISH
 -- returns a count too late, and includes the subscribers by pattern.
 local function subscribers(client)
-    return redis.pcall('PUBSUB', prefix == '' and 'NUMSUB' or 'SHARDNUMSUB',
-                      'lockwire:2:' .. client .. tag)[2]
+    return redis.pcall('PUBSUB', slot == '' and 'NUMSUB' or 'SHARDNUMSUB',
+                      start .. client .. slot)[2]
 end
 
 -- Publishes that a waiter has been handed the lock. `kind` is r, a read-write lock's, so
 -- that a client that does not know the token can release it. Returns false if PUBLISH is
 -- not permitted.
 local function publish_hand_over(kind, client, token, number)
-    local receivers = redis.pcall(prefix .. 'PUBLISH', 'lockwire:2:' .. client .. tag,
+    local receivers = redis.pcall(sharded .. 'PUBLISH', start .. client .. slot,
                                   kind .. ' ' .. token .. ' ' .. numbers:format(number)
                                   .. ' ' .. time[1] .. ' ' .. time[2] .. ' ' .. name)
     return type(receivers) == 'number'
@@ -82,7 +80,7 @@ end
 -- Publishes that a waiter is the first now, and shall poll when the claim window of the
 -- new holder, which may hang, has ended.
 local function publish_standby(client, token, window)
-    redis.pcall(prefix .. 'PUBLISH', 'lockwire:2:' .. client .. tag,
+    redis.pcall(sharded .. 'PUBLISH', start .. client .. slot,
                 's ' .. token .. ' ' .. window .. ' ' .. name)
 end
 

@@ -18,6 +18,7 @@
 #define LOCK "lock"
 #define LOCK_QUEUE "lockwire:2:queue:{lock}"
 #define LOCK_FENCE "lockwire:fence:{lock}"
+#define LOCK_CHANNEL "lockwire:2: :{lock}"
 #define LOCK_KEYS LOCK, LOCK_QUEUE, LOCK_FENCE
 #define LOCK_HOLDER "lockwire:2:holder:{lock}"
 #define ABOUT "5 app host 7 root"
@@ -26,6 +27,7 @@
 #define BOOK "book"
 #define BOOK_QUEUE "lockwire:2:rwqueue:{book}"
 #define BOOK_FENCE "lockwire:fence:{book}"
+#define BOOK_CHANNEL "lockwire:2: :{book}"
 #define BOOK_KEYS BOOK, BOOK_QUEUE, BOOK_FENCE
 #define BOOK_HOLDER "lockwire:2:holder:{book}"
 #define SHELF "shelf:{book}"
@@ -269,12 +271,13 @@ static void acquire(const char *mine, const char *how)
     char how_long[160];
 
     (void)snprintf(how_long, sizeof(how_long), "%s " LEASE, how);
-    run(LW__SCRIPT_MUTEX_ACQUIRE, 3, LOCK_KEYS, mine, how_long, NULL);
+    run(LW__SCRIPT_MUTEX_ACQUIRE, 3, LOCK_KEYS, mine, how_long, LOCK_CHANNEL, NULL);
 }
 
 static void release(const char *mine)
 {
-    run(LW__SCRIPT_MUTEX_RELEASE, 4, LOCK_KEYS, LOCK_HOLDER, mine, NUMBERS, NULL);
+    run(LW__SCRIPT_MUTEX_RELEASE, 4, LOCK_KEYS, LOCK_HOLDER, mine, NUMBERS, LOCK_CHANNEL,
+        NULL);
 }
 
 static void take_turn(const char *old, const char *next, const char *how)
@@ -290,13 +293,14 @@ static void drop(const char *mine)
 
 static void detach(const char *mine)
 {
-    run(LW__SCRIPT_MUTEX_DETACH, 4, LOCK_KEYS, LOCK_HOLDER, mine, LEASE, ABOUT, NULL);
+    run(LW__SCRIPT_MUTEX_DETACH, 4, LOCK_KEYS, LOCK_HOLDER, mine, LEASE, ABOUT,
+        LOCK_CHANNEL, NULL);
 }
 
 static void adopt(const char *old, const char *mine)
 {
     run(LW__SCRIPT_MUTEX_ADOPT, 3, LOCK, LOCK_FENCE, LOCK_HOLDER, old, mine, LEASE, "f",
-        ABOUT, NULL);
+        ABOUT, LOCK_CHANNEL, NULL);
 }
 
 static void describe(const char *mine)
@@ -393,18 +397,19 @@ static void a_mutex_ends(void)
 
 static void book_acquire(const char *mine, const char *asker, const char *wait)
 {
-    run(LW__SCRIPT_RW_ACQUIRE, 3, BOOK_KEYS, mine, LEASE, asker, wait, NULL);
+    run(LW__SCRIPT_RW_ACQUIRE, 3, BOOK_KEYS, mine, LEASE, asker, wait, BOOK_CHANNEL,
+        NULL);
 }
 
 static void book_release(const char *mine, const char *leaver)
 {
-    run(LW__SCRIPT_RW_RELEASE, 3, BOOK_KEYS, mine, leaver, NULL);
+    run(LW__SCRIPT_RW_RELEASE, 3, BOOK_KEYS, mine, leaver, BOOK_CHANNEL, NULL);
 }
 
 static void book_renew(const char *mine, const char *other)
 {
     run(LW__SCRIPT_RW_RENEW, 5, BOOK_FENCE, BOOK, BOOK_QUEUE, SHELF, SHELF_QUEUE, NUMBERS,
-        mine, other, LEASE, NULL);
+        mine, other, LEASE, LEASE, BOOK_CHANNEL, NULL);
 }
 
 /* Renews by the key of the name alone, as while its slot moves. */
@@ -420,12 +425,13 @@ static void book_drop(const char *mine)
 
 static void book_detach(const char *mine)
 {
-    run(LW__SCRIPT_RW_DETACH, 3, BOOK_KEYS, mine, LEASE, ABOUT, NULL);
+    run(LW__SCRIPT_RW_DETACH, 3, BOOK_KEYS, mine, LEASE, ABOUT, BOOK_CHANNEL, NULL);
 }
 
 static void book_adopt(const char *old, const char *mine, const char *asker)
 {
-    run(LW__SCRIPT_RW_ADOPT, 2, BOOK, BOOK_FENCE, old, mine, LEASE, asker, ABOUT, NULL);
+    run(LW__SCRIPT_RW_ADOPT, 2, BOOK, BOOK_FENCE, old, mine, LEASE, asker, ABOUT,
+        BOOK_CHANNEL, NULL);
 }
 
 #define WAITS "1 -1 0 " NUMBERS
