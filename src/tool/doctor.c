@@ -627,8 +627,9 @@ static int write_base(struct patient *patient)
     }
     (void)snprintf(patient->name, sizeof(patient->name), "%s:%016" PRIx64,
                    name != NULL ? name : CLIENT_NAME, suffix);
-    write_name(patient, SPREAD - 1, true, longest);
-    if (lw__check_name(longest, why, sizeof(why)) != NULL) {
+    write_name(patient, strchr(patient->options->prefix, '{') == NULL ? SPREAD - 1 : -1,
+               true, longest);
+    if (lw__check_key(patient->options->prefix, longest, why, sizeof(why)) != NULL) {
         report("with the suffix of the trial's locks, %s", why);
         return EXIT_USAGE;
     }
@@ -699,7 +700,8 @@ static void read_url(struct patient *patient, char *user, size_t size)
     }
     patient->sentinels = url.service != NULL;
     /* a name with a tag has one slot */
-    patient->cluster = url.cluster && strchr(patient->name, '{') == NULL;
+    patient->cluster = url.cluster && strchr(patient->name, '{') == NULL &&
+                       strchr(options->prefix, '{') == NULL;
     if (url.username != NULL) {
         (void)snprintf(user, size, "%s", url.username);
     }

@@ -44,6 +44,15 @@ static bool begins(struct bytes text, const char *with)
     return text.len >= strlen(with) && memcmp(text.data, with, strlen(with)) == 0;
 }
 
+/* The same behind the prefix of all clients. */
+static bool key_begins(struct bytes key, const char *with)
+{
+    size_t before = strlen(load_prefix());
+
+    return begins(key, load_prefix()) &&
+           begins((struct bytes){key.data + before, key.len - before}, with);
+}
+
 static bool says_again_in(const char *text)
 {
     long long n[6];
@@ -56,11 +65,11 @@ static bool says_again_in(const char *text)
 /* Returns true if the reply reports that more of the queue is to be examined. */
 static bool says_again(const struct model_script_run *run)
 {
-    bool is_rw = run->key_count == 3 && begins(run->keys[1], RW_QUEUE);
+    bool is_rw = run->key_count == 3 && key_begins(run->keys[1], RW_QUEUE);
     char text[512], *rest = text, *items[8];
     int count = 0;
 
-    if (is_rw && run->arg_count == 4 && !begins(run->reply, "*")) {
+    if (is_rw && run->arg_count >= 4 && !begins(run->reply, "*")) {
         return false; /* a fencing token */
     }
     look_copy(text, sizeof(text), run->reply);
@@ -279,7 +288,8 @@ static void note_alone(const struct model_script_run *run)
     char key[128];
 
     look_copy(key, sizeof(key), run->keys[0]);
-    if ((run->key_count == 1 || is_detach(run)) && !begins(run->keys[0], "lockwire:")) {
+    if ((run->key_count == 1 || is_detach(run)) &&
+        !key_begins(run->keys[0], "lockwire:")) {
         for (unsigned i = 0; i < SERVERS; i++) {
             unserved[i][name_index(key)] = true;
         }
@@ -292,10 +302,10 @@ static void check_keys_of(const struct model_server *server,
                           const struct model_script_run *run, bool unmarked, bool excused)
 {
     for (int i = 1; i < run->key_count; i++) {
-        bool is_rw = begins(run->keys[i], RW_QUEUE), *left;
+        bool is_rw = key_begins(run->keys[i], RW_QUEUE), *left;
         char name[64], queue[128];
 
-        if (!is_rw && !begins(run->keys[i], QUEUE)) {
+        if (!is_rw && !key_begins(run->keys[i], QUEUE)) {
             continue;
         }
         look_copy(name, sizeof(name), run->keys[i - 1]);
@@ -453,7 +463,7 @@ static bool is_guarded(const struct model_script_run *run)
  * command does elsewhere. */
 static bool draws_alone(const struct model_script_run *run)
 {
-    return run->key_count == 1 && begins(run->keys[0], "lockwire:fence");
+    return run->key_count == 1 && key_begins(run->keys[0], "lockwire:fence");
 }
 
 static void on_script(struct model_server *server, const struct model_script_run *run)

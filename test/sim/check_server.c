@@ -31,12 +31,19 @@ void check_backed(const struct op *op)
     }
 }
 
+/* Returns true if the key, behind the prefix of all clients, begins with this. */
+static bool begins(const struct model_key *key, const char *text)
+{
+    size_t before = strlen(load_prefix()), length = strlen(text);
+
+    return key->name.len >= before + length &&
+           memcmp(key->name.data, load_prefix(), before) == 0 &&
+           memcmp(key->name.data + before, text, length) == 0;
+}
+
 static bool is_fence(const struct model_key *key)
 {
-    static const char begin[] = "lockwire:fence"; /* in a cluster, one for each slot */
-
-    return key->name.len >= sizeof(begin) - 1 &&
-           memcmp(key->name.data, begin, sizeof(begin) - 1) == 0;
+    return begins(key, "lockwire:fence"); /* in a cluster, one for each slot */
 }
 
 /* Returns true if the key may lack a TTL. An evicted fence counter is created again by
@@ -52,6 +59,9 @@ static bool may_be_bare(const struct model_key *key)
 static void check_key(const struct model_key *key, void *arg)
 {
     (void)arg;
+    if (!begins(key, "")) {
+        violation("the key %.*s lacks the prefix", (int)key->name.len, key->name.data);
+    }
     if (key->ttl_ms < 0 && !may_be_bare(key)) {
         violation("the key %.*s has no TTL", (int)key->name.len, key->name.data);
     }
@@ -66,7 +76,7 @@ void check_keys(void)
 
 static bool is_guard(const struct model_key *key)
 {
-    return bytes_equal(key->name, bytes_of("lockwire:guard"));
+    return begins(key, "lockwire:guard");
 }
 
 static void check_last_key(const struct model_key *key, void *arg)

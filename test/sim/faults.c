@@ -53,13 +53,13 @@ static void ask(const char *key, const char *words, struct buffer *answer)
     network_flush();
 }
 
-static void evict(const char *prefix, const char *name)
+static void evict(const char *kind, const char *name)
 {
     struct buffer words = {0}, answer = {0};
 
-    buffer_printf(&words, "DEL %s%s", prefix, name);
+    buffer_printf(&words, "DEL %s%s%s", load_prefix(), kind, name);
     buffer_append(&words, "", 1);
-    trace("evicted: %s%s", prefix, name);
+    trace("evicted: %s%s", kind, name);
     ask(words.data + strlen("DEL "), words.data, &answer);
     buffer_free(&words);
     buffer_free(&answer);
@@ -324,7 +324,7 @@ static void evict_queue(void)
 {
     const char *name = any_name();
 
-    char braced[32] = "{";
+    char braced[64] = "{";
 
     evict(QUEUE ":", name);
     evict(RW_QUEUE ":", name);

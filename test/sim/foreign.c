@@ -23,13 +23,28 @@ struct record {
     int64_t from_us;
 };
 
+static void format_key(char ret[LW__PREFIX_SIZE + sizeof(LW__GUARD_KEY)])
+{
+    (void)strcpy(stpcpy(ret, load_prefix()), LW__GUARD_KEY);
+}
+
+static void ask_of_record(struct model_server *server, const char *command,
+                          struct buffer *answer)
+{
+    char key[LW__PREFIX_SIZE + sizeof(LW__GUARD_KEY)], words[sizeof(key) + 8];
+
+    format_key(key);
+    (void)snprintf(words, sizeof(words), "%s %s", command, key);
+    model_server_ask_words(server, words, answer);
+}
+
 static bool read_record(struct model_server *server, struct record *ret)
 {
     struct buffer answer = {0};
     char text[256] = "";
     bool found;
 
-    model_server_ask_words(server, "GET " LW__GUARD_KEY, &answer);
+    ask_of_record(server, "GET", &answer);
     if (answer.len < sizeof(text)) {
         memcpy(text, answer.data, answer.len);
     }
@@ -55,7 +70,7 @@ static void delete_record(struct model_server *server)
 
     if (refuses_hosts(server)) {
         trace("an operator deletes the guard's record of s%u", servers_index(server));
-        model_server_ask_words(server, "DEL " LW__GUARD_KEY, &answer);
+        ask_of_record(server, "DEL", &answer);
         buffer_free(&answer);
     }
 }
@@ -100,7 +115,7 @@ void foreign_come(void)
     uint32_t ms = rng_chance(&world.rng, 700) ? world.plan.guard_ms - SHORTER_MS
                                               : world.plan.guard_ms + LONGER_MS;
     const struct lw__script *script = &lw__scripts[LW__SCRIPT_GUARD];
-    char identity[256], number[16];
+    char identity[256], number[16], key[LW__PREFIX_SIZE + sizeof(LW__GUARD_KEY)];
     struct buffer answer = {0};
 
     if (servers_refuse(index) || servers_lack_replicas(index) ||
@@ -109,9 +124,10 @@ void foreign_come(void)
     }
     trace("a client with the guard time %" PRIu32 " ms asks s%u", ms, index);
     read_identity(server, identity, sizeof(identity));
+    format_key(key);
     (void)snprintf(number, sizeof(number), "%" PRIu32, ms);
     const struct bytes words[] = {bytes_of("EVAL"),   {script->text, script->length},
-                                  bytes_of("1"),      bytes_of(LW__GUARD_KEY),
+                                  bytes_of("1"),      bytes_of(key),
                                   bytes_of(identity), bytes_of(number),
                                   bytes_of("0")};
     model_server_ask(server, 0, words, sizeof(words) / sizeof(words[0]), &answer);

@@ -56,6 +56,7 @@ void host_open(struct host *host)
     options.local_turns = world.plan.local_turns;
     options.backoff_max_ms = 1000;
     options.guard_ms = world.plan.guard_ms;
+    options.prefix = *load_prefix() ? load_prefix() : NULL;
     options.link = on_link;
     options.arg = host;
     host->link_up = false;

@@ -81,9 +81,9 @@ void inquire(struct host *host, const char *name, bool to_break)
     world.current = host;
     host->in_call++;
     if (to_break) {
-        status = lw_break(host->client, name, NULL, on_broken, inquiry);
+        status = lw_break(host->client, load_given(name), NULL, on_broken, inquiry);
     } else {
-        status = lw_inspect(host->client, name, on_inspected, inquiry);
+        status = lw_inspect(host->client, load_given(name), on_inspected, inquiry);
     }
     host->in_call--;
     host->ready = true;

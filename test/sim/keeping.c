@@ -109,8 +109,8 @@ bool keeping_draw(struct lw_acquire_options *options)
 
 int keeping_begin(struct op *op)
 {
-    int status = lw_keep_new(op->host->client, load_name(op->name), &op->options,
-                             on_gained, on_lost, op, &op->keep);
+    int status = lw_keep_new(op->host->client, load_given(load_name(op->name)),
+                             &op->options, on_gained, on_lost, op, &op->keep);
 
     if (status == LW_OK) {
         op->lock = lw_keep_lock(op->keep);

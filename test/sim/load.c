@@ -35,9 +35,28 @@ const char *load_name(unsigned name)
 {
     static const char *const names[NAMES] = {"a", "job:{7}", "c", "d",
                                              "e", "f",       "g", "h"};
-
+    static char keys[NAMES][40];
     /* In a cluster each of the first masters has one, and two names share a slot. */
-    return world.plan.clustered && name == SINGLE_NAMES - 1 ? "{c}d" : names[name];
+    bool shares = world.plan.clustered && name == SINGLE_NAMES - 1;
+    const char *prefix = load_prefix(), *given = shares ? "{c}d" : names[name];
+
+    if (strchr(prefix, '{') != NULL) { /* then no name has a tag */
+        given = name == 1 ? "job" : names[name];
+    }
+    (void)snprintf(keys[name], sizeof(keys[name]), "%s%s", prefix, given);
+    return keys[name];
+}
+
+const char *load_given(const char *key)
+{
+    return key + strlen(load_prefix());
+}
+
+const char *load_prefix(void)
+{
+    const char *prefix = getenv("LOCKWIRE_TEST_PREFIX");
+
+    return prefix != NULL ? prefix : "";
 }
 
 /* A call may only be made while its host runs. If it does not, `run` is scheduled
@@ -798,7 +817,7 @@ static int begin_set(struct op *first)
     const char *names[NAMES];
 
     for (unsigned i = 0; i < set->count; i++) {
-        names[i] = load_name(set->ops[i]->name);
+        names[i] = load_given(load_name(set->ops[i]->name));
     }
     return lw_acquire_all(first->host->client, names, set->count, &first->options,
                           on_set_done, on_set_lost, set, &set->all);
@@ -824,8 +843,8 @@ static int adopt(struct op *op)
     trace("op %u: h%d adopts %s of %s in mode %d, lease %u, wait %lld", op->id,
           op->host->id, left.token, load_name(op->name), op->options.mode,
           (unsigned)op->options.lease_ms, (long long)op->options.wait_ms);
-    return lw_adopt(op->host->client, load_name(op->name), left.token, &op->options,
-                    on_done, op, &op->lock);
+    return lw_adopt(op->host->client, load_given(load_name(op->name)), left.token,
+                    &op->options, on_done, op, &op->lock);
 }
 
 static void begin_adoption(struct host *host)
@@ -885,8 +904,8 @@ static void acquire(struct host *host)
     enter(op);
     status = several ? begin_set(op)
              : keeps ? keeping_begin(op)
-                     : lw_acquire(host->client, load_name(op->name), &op->options,
-                                  on_done, op, &op->lock);
+                     : lw_acquire(host->client, load_given(load_name(op->name)),
+                                  &op->options, on_done, op, &op->lock);
     leave(op, before);
     if (status != 0) {
         violation("op %u: lw_acquire: %s", op->id, lw_strerror(status));

@@ -254,7 +254,9 @@ bool look_is_crowded(unsigned name)
     for (int i = 0; i < 4; i++) {
         int64_t count;
 
-        (void)snprintf(queue, sizeof(queue), formats[i], load_name(name));
+        (void)snprintf(queue, sizeof(queue), "%s", load_prefix());
+        (void)snprintf(queue + strlen(queue), sizeof(queue) - strlen(queue), formats[i],
+                       load_name(name));
         count = look_number(look_ask("ZCARD", queue, NULL));
         most = count > most ? count : most;
     }
