@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "lockwire.h"
 #include "redis/cluster.h"
+#include "redis/format.h"
 #include "redis/slot.h"
 
 #include <stdlib.h>
@@ -20,7 +21,8 @@ struct lw__route {
     bool cluster_logged;
 };
 
-/* Names whose slot is at another node, and all contended ones, will fail. */
+/* Names whose slot is at another node, and all contended ones, will fail; except if the
+ * prefix has a tag: then all keys are in one slot, which this server has. */
 static void log_cluster(struct lw__route *route, const struct lw__node *node)
 {
     const struct lw__log *log = lw__node_config(node)->log;
@@ -89,6 +91,7 @@ int lw__route_new(const struct lw__route_options *options,
     }
     route->events = events;
     route->arg = arg;
+    route->cluster_logged = lw__format_has_tag(options->node.prefix);
     status = options->seeds != NULL
                  ? lw__cluster_new(options, events, arg, &route->cluster)
                  : start_only(route, &options->node);
