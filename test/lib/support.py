@@ -4,8 +4,13 @@ are always ended, and waits for events.
 
 Independent of what is tested. The programs' paths come from the environment (LOCKWIRE_COMMAND,
 LOCKWIRE_GATEWAY).
+
+With LOCKWIRE_TEST_PREFIX all commands have that prefix, by which the tests' own keys begin as well,
+and the servers permit the default user no other key or channel. The tests are another user.
 """
+import atexit
 import os
+import re
 import select
 import shutil
 import signal
@@ -26,7 +31,48 @@ for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, si
 
 LIMIT = 120  # seconds, for anything that must happen; slow and sanitized runs need less
 COMMAND = os.environ.get("LOCKWIRE_COMMAND", "lockwire")
+PREFIX = os.environ.get("LOCKWIRE_TEST_PREFIX", "")
 GATEWAY = os.environ.get("LOCKWIRE_GATEWAY", "gateway")
+
+
+def make_wrapper():
+    """Returns a program that is the command with the prefix."""
+    folder = tempfile.mkdtemp(prefix="lockwire-test-")
+    atexit.register(shutil.rmtree, folder)
+    path = os.path.join(folder, "lockwire")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(f"""#!/bin/sh
+case $1 in
+[a-z]*) subcommand=$1; shift; exec {COMMAND} "$subcommand" --prefix {PREFIX} "$@" ;;
+*) exec {COMMAND} "$@" ;;
+esac
+""")
+    os.chmod(path, 0o755)
+    return path
+
+
+if PREFIX:
+    COMMAND = make_wrapper()
+
+KEYED = {"GET", "SET", "TYPE", "PTTL", "PEXPIRE", "PERSIST", "STRLEN", "HSET", "HGET", "HGETALL", "HKEYS",
+         "HLEN", "HEXISTS", "KEYS", "ZADD", "ZCARD", "ZRANGE", "ZREM", "ZSCORE", "RPUSH", "SADD", "SCARD", "INCR", "EXPIRE",
+         "DEL", "EXISTS", "PUBLISH"}
+
+
+def prefixed(words):
+    """Returns the command with the prefix before its keys."""
+    if PREFIX and words[0] == "EVAL":
+        count = 3 + int(words[2])
+        return (*words[:3], *[PREFIX + key for key in words[3:count]], *words[count:])
+    if PREFIX and words[:2] == ("CLUSTER", "KEYSLOT"):
+        return (*words[:2], PREFIX + words[2])
+    if not PREFIX or str(words[0]).upper() not in KEYED:
+        return words
+    count = len(words) if words[0] in ("DEL", "EXISTS") else 2
+    # the name in a companion key is a key as well
+    keys = [PREFIX + re.sub(rf":\{{(?!{PREFIX})", ":{" + PREFIX, str(word))
+            for word in words[1:count]]
+    return words[0], *keys, *words[count:]
 
 
 def until(condition, what):
@@ -67,6 +113,12 @@ class Redis:
         if self.process.poll() is not None:
             with open(log, encoding="utf-8", errors="replace") as file:
                 raise AssertionError("redis-server ended: " + file.read()[-2000:])
+        if PREFIX:
+            with Link(self.socket, LIMIT) as link:
+                link("ACL", "SETUSER", "tests", "on", ">all", "~*", "&*", "+@all")
+                link("ACL", "SETUSER", "default", "resetkeys", f"~{PREFIX}*", "resetchannels",
+                     f"&{PREFIX}*", "&__sentinel__:*",
+                     f"&redisson_lock__channel:{{{PREFIX}*")
 
     def listen(self):
         """Makes it listen at a TCP port of 127.0.0.1 as well; returns the port."""
@@ -102,7 +154,10 @@ class Redis:
     def __call__(self, *words):
         """Sends one command on a connection of its own, and returns the reply."""
         with Link(self.socket, LIMIT) as link:
-            return link(*words)
+            if PREFIX and words != ("PING",):
+                link("AUTH", "tests", "all")
+            reply = link(*prefixed(words))
+            return [key[len(PREFIX):] for key in reply] if words[0] == "KEYS" else reply
 
     def take_away(self, *words):
         """Sends a command that takes locks away, and closes the connections: each client connects

@@ -6,13 +6,13 @@ server grants no locks for another reason than time, they exit with 77.
 """
 import unittest
 
-from support import COMMAND, ToolTest
+from support import COMMAND, PREFIX, ToolTest
 from terminal import CTRL_C, Terminal
 
 GUARD = ("--guard", "15s", "--lease", "3s", "--grace", "1s")
 WHY = r"the server was restarted or is new; no locks for 1[0-9] s more"
 SHOWN = r"no locks for [0-9]+s more: the server "
-OTHER = "this server's guard time is 20000 ms (key lockwire:guard), not 15000: use the same"
+OTHER = f"this server's guard time is 20000 ms (key {PREFIX}lockwire:guard), not 15000: use the same"
 
 
 class GuardTest(ToolTest):

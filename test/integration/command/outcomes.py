@@ -15,7 +15,7 @@ import unittest
 
 from ports import free_port, free_port_with_bus
 from resp import Link, RedisError
-from support import COMMAND, LIMIT, ToolTest, until
+from support import COMMAND, LIMIT, PREFIX, ToolTest, until
 from watched import Sentinel
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../src/base/outcome.h")
@@ -128,7 +128,7 @@ class NotNow(OutcomeTest):
         if "redis_version:6" in server("INFO", "server"):
             self.skipTest("while such a server loads it replies too rarely")
         with Link(server.socket) as link:
-            link.call_all([("SET", f"key{number}", "v" * 100) for number in range(2000)])
+            link.call_all([("SET", f"{PREFIX}key{number}", "v" * 100) for number in range(2000)])
         server("SAVE")
         server.kill()
         server.answers = lambda: error_of(server, "GET", "x").startswith("LOADING")

@@ -15,7 +15,7 @@ import subprocess
 import termios
 import unittest
 
-from support import COMMAND, LIMIT, ToolTest, until
+from support import COMMAND, PREFIX, LIMIT, ToolTest, until
 from terminal import CTRL_C, Terminal
 
 CTRL_S, CTRL_Q = "\x13", "\x11"
@@ -294,10 +294,10 @@ class InPipe(WaitingTest):
             process = self.spawn(COMMAND, "run", "job", "--wait", "200ms", "--verbose", "--", "true")
             code, _, err = self.end_of(process)
             self.assertEqual(code, 75)
-            self.assertIn("lockwire: key job has no TTL: ", err)
+            self.assertIn(f"lockwire: key {PREFIX}job has no TTL: ", err)
             self.assertTrue(err.endswith(f"lockwire: timed out waiting for 'job': {held}{frees}"), err)
             process = self.spawn(COMMAND, "run", "job", "--verbose", "--", "true")
-            self.assertIn("lockwire: key job has no TTL: ", self.line_of(process.stderr))
+            self.assertIn(f"lockwire: key {PREFIX}job has no TTL: ", self.line_of(process.stderr))
             self.assertEqual(self.line_of(process.stderr),
                              f"lockwire: job: waiting, place 1 of 1; held by {shown}\n")
             self.end(process)
@@ -311,7 +311,7 @@ class InPipe(WaitingTest):
         process = self.spawn(COMMAND, "run", "job", "--wait", "0", "--", "true")
         code, _, err = self.end_of(process)
         self.assertEqual(code, 75)
-        self.assertRegex(err, r"^lockwire: key job has no TTL: .*\n"
+        self.assertRegex(err, rf"^lockwire: key {PREFIX}job has no TTL: .*\n"
                               r"lockwire: cannot lock 'job': held by another client\n$")
 
     def test_what_cannot_be_looked_at_is_waited_for_all_the_same(self):
