@@ -4,15 +4,17 @@
 Owns the shape of those lines. Independent of the peers. A poll or a release is one script with
 the name's queue among its keys. The commands that a script calls are in lines marked `lua`.
 """
+import os
 import re
 
 
 
+PREFIX = os.environ.get("LOCKWIRE_TEST_PREFIX", "")  # of lockwire's clients
 MUTEX, READWRITE = "queue", "rwqueue"
 
 
 def queue_of(name, kind=MUTEX):
-    return "lockwire:2:" + kind + ":{" + name + "}"
+    return PREFIX + "lockwire:2:" + kind + ":{" + name + "}"
 
 
 def asks(lines, name, kind=MUTEX):

@@ -60,7 +60,7 @@ class Game:
         self.players = players
         self.options = options
         self.path = server.directory + "/counter"
-        self.prefix = "".join({peers.NAME_PREFIX.get(name, "") for name in options.peers})
+        self.prefix = peers.PREFIX + "".join({peers.NAME_PREFIX.get(name, "") for name in options.peers})
         self.tally = Tally()
 
     def start(self, player):

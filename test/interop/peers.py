@@ -50,8 +50,13 @@ class Place:
 CLAIM_MS = "30000"  # the claim window: so long that it does not end during a test
 
 
+# A prefix of lockwire's clients, and what the names in the tests begin with then. The foreign
+# peers take it as a part of the name.
+PREFIX = os.environ.get("LOCKWIRE_TEST_PREFIX", "")
+
+
 def start_lockwire(server, place):
-    return [place.lockwire, server.url, CLAIM_MS], {}
+    return [place.lockwire, server.url + (PREFIX and "?prefix=" + PREFIX), CLAIM_MS], {}
 
 
 def lockwire(mode):
@@ -152,6 +157,8 @@ class Peer:
         self.version = self.answer("ready")
 
     def send(self, command):
+        if PREFIX and self.title.startswith("lockwire"):
+            command = command.replace(f" {PREFIX}", " ", 1)
         try:
             self.process.stdin.write(command.encode() + b"\n")
             self.process.stdin.flush()

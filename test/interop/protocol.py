@@ -12,6 +12,7 @@ Usual course: `protocol.py --lockwire PROGRAM --cache DIR protocol-py`.
 import functools
 
 import asks
+import peers
 import scene
 from scene import LEASE_MS
 
@@ -29,7 +30,7 @@ def both_ways(test):
     def run(self):
         for first, second in BOTH_WAYS:
             with self.subTest(first=first):
-                self.name = "stock-" + first
+                self.name = peers.PREFIX + "stock-" + first
                 test(self, self.start(first), self.start(second))
     return run
 
@@ -63,7 +64,7 @@ class Protocol(scene.Scene):
         """Kills the waiter, and waits until the server has noticed that its connections are
         gone. Returns its channel."""
         token = self.server("ZRANGE", asks.queue_of(self.name), 0, -1)[0]
-        channel = "lockwire:2:" + token[:36]
+        channel = f"{peers.PREFIX}lockwire:2:{token[:36]}"
         self.assertEqual(self.server("PUBSUB", "NUMSUB", channel)[1], 1)
         waiter.kill()
         self.eventually(lambda: self.server("PUBSUB", "NUMSUB", channel)[1] == 0,

@@ -30,7 +30,7 @@ class Scene(unittest.TestCase):
 
     def setUp(self):
         self.server = self.enterContext(self.make_server())
-        self.name = peers.NAME_PREFIX.get(self.foreign, "") + "stock"
+        self.name = peers.PREFIX + peers.NAME_PREFIX.get(self.foreign, "") + "stock"
 
     def make_server(self):
         return private_redis.PrivateRedis(tcp=self.tcp, cluster=self.cluster)

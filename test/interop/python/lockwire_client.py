@@ -20,7 +20,6 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-FENCE = "lockwire:fence"
 HEARTBEAT_S = 5
 
 
@@ -34,7 +33,9 @@ def deadline_of(sent, span):
 
 
 class Client:
-    def __init__(self, path, scripts, claim_ms=2000):
+    """Names are whole keys, which begin with the prefix."""
+
+    def __init__(self, path, scripts, claim_ms=2000, prefix=""):
         self.claim_ms, self.count, self.locks = claim_ms, 0, {}
         self.redis = redis.Redis(unix_socket_path=path, decode_responses=True,
                                  retry=Retry(NoBackoff(), 0))
@@ -43,12 +44,14 @@ class Client:
         self.uuid = str(uuid.uuid4())
         self.server = self.redis.info("server")["run_id"][:16]
         self.numbers = "%.0f " + self.server
-        self.nonce = f"lockwire:2:{self.uuid}:{random.getrandbits(32):x}"
+        self.prefix, self.fence = prefix, prefix + "lockwire:fence"
+        self.channel = [f"{prefix}lockwire:2: "] if prefix else []  # a script's last argument
+        self.nonce = f"{prefix}lockwire:2:{self.uuid}:{random.getrandbits(32):x}"
         self.pubsub = self.redis.pubsub()
-        self.pubsub.subscribe("lockwire:2:" + self.uuid, self.nonce)
+        self.pubsub.subscribe(f"{prefix}lockwire:2:{self.uuid}", self.nonce)
         for _ in range(2):
             self.pubsub.get_message(timeout=None)
-        self.run("fence_seed", [FENCE])
+        self.run("fence_seed", [self.fence])
         self.heartbeat()
         threading.Thread(target=self.listen, daemon=True).start()
 
@@ -57,8 +60,8 @@ class Client:
 
     def heartbeat(self):
         self.bound = self.redis.pubsub_numsub(self.nonce)[0][1] == 1
-        if not self.redis.pexpire(FENCE, 86400000):
-            self.run("fence_seed", [FENCE])
+        if not self.redis.pexpire(self.fence, 86400000):
+            self.run("fence_seed", [self.fence])
 
     def listen(self):
         due = now() + HEARTBEAT_S
@@ -80,11 +83,15 @@ class Client:
         elif lock:
             lock.messages.put((kind, *words))
         elif kind == "t":
-            self.release(Lock.keys(" ".join(words[4:])), token)
+            self.release(self.keys(" ".join(words[4:])), token)
+
+    def keys(self, name):
+        rest = ":" + name if "}" in name else "{" + name + "}"
+        return [name, f"{self.prefix}lockwire:2:queue:{rest}", self.fence]
 
     def release(self, keys, token):
         """Returns True if the token had the lock."""
-        reply = self.run("mutex_release", keys, token, self.numbers)
+        reply = self.run("mutex_release", keys, token, self.numbers, *self.channel)
         return bool(reply & 1) | (reply & 2 > 0 and self.release(keys, token))
 
 
@@ -98,11 +105,6 @@ class Lock:
         self.token = f"{client.uuid}:{client.count:023}:{self.window_ms}-"
         self.messages, self.over = queue.Queue(), threading.Event()
         self.deadline = self.renew_at = self.fence = 0
-
-    @staticmethod
-    def keys(name):
-        return [name, "lockwire:2:queue:" + (":" + name if "}" in name else "{" + name + "}"),
-                FENCE]
 
     def acquire(self, wait_ms):
         """Returns True if the lock was granted within wait_ms (-1: any time, 0: at once)."""
@@ -138,7 +140,7 @@ class Lock:
     def attempt(self):
         sent = now()
         pipe = self.client.redis.pipeline(transaction=False)
-        pipe.set(self.name, self.token, nx=True, px=self.lease_ms).incr(FENCE)
+        pipe.set(self.name, self.token, nx=True, px=self.lease_ms).incr(self.client.fence)
         taken, fence = pipe.execute(raise_on_error=False)
         return (taken is True and isinstance(fence, int) and 1 << 50 <= fence < 1 << 53
                 and self.grant_by_reply(sent, fence))
@@ -147,8 +149,9 @@ class Lock:
         ticket, again = "", True
         while again or (waits and now() < give_up):
             sent, how = now(), "k" if waits and self.client.bound else "n"
-            reply = self.client.run("mutex_acquire", self.keys(self.name), self.token,
-                                    f"{how}f{ticket} {self.client.numbers} {self.lease_ms}")
+            reply = self.client.run("mutex_acquire", self.client.keys(self.name), self.token,
+                                    f"{how}f{ticket} {self.client.numbers} {self.lease_ms}",
+                                    *self.client.channel)
             if isinstance(reply, int):
                 if self.grant_by_reply(sent, reply):
                     return True
@@ -200,6 +203,6 @@ class Lock:
     def release(self):
         """Releases the lock or leaves the queue. Returns True if the token had the lock."""
         self.over.set()
-        had = self.client.release(self.keys(self.name), self.token)
+        had = self.client.release(self.client.keys(self.name), self.token)
         del self.client.locks[self.token]
         return had

@@ -6,6 +6,7 @@ Owns at most one lock, and obeys the commands that ../peers.py describes. Usual 
 line on stdin, one or two calls, a line on stdout. Started as `peer.py SOCKET`, or as
 `peer.py SOCKET SCRIPTS CLAIM_MS` for lockwire_client.py, with the folder of the scripts.
 """
+import os
 import sys
 import time
 
@@ -91,7 +92,8 @@ class LockwirePeer(Peer):
     def __init__(self, path, scripts, claim_ms):
         super().__init__(path)
         self.title = "lockwire_client.py"
-        self.client = lockwire_client.Client(path, scripts, int(claim_ms))
+        self.client = lockwire_client.Client(path, scripts, int(claim_ms),
+                                             os.environ.get("LOCKWIRE_TEST_PREFIX", ""))
 
     def acquire(self, name, lease_ms, wait_ms):
         lock = lockwire_client.Lock(self.client, name, lease_ms)
