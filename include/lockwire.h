@@ -98,11 +98,12 @@
  * WHAT A RESULT MEANS, in every call
  *
  *   not now   LW_ECONN: no server can do it at the moment. There is no
- *             connection, or the server is loading, busy, out of memory,
- *             a replica, without enough replicas, has a wrong clock, or
- *             grants no locks because of guard_ms. Requests that wait,
- *             the client's own renewals and releases are retried while
- *             there is time.
+ *             connection, or the server replies LOADING, BUSY, OOM,
+ *             MISCONF, NOREPLICAS, READONLY, MASTERDOWN, CLUSTERDOWN,
+ *             TRYAGAIN, ASK or DENIED, has too many clients or a wrong
+ *             clock, or grants no locks because of guard_ms. Requests
+ *             that wait, the client's own renewals and releases are
+ *             retried while there is time.
  *   never     LW_EREDIS: the server refuses (a permission, a password, a
  *             certificate), or has replied with any other error. Only
  *             connections are retried.

@@ -307,11 +307,11 @@ static bool parse_query(const char *query, const char *after, struct lw__url *ur
                 return false;
             }
         } else {
-            return invalid(
-                why,
-                "only %sone \"?guard=\" with a time or \"none\", and one \"?prefix=\", may "
-                "follow %s",
-                url->path != NULL ? "\"?db=\" with a number, " : "", after);
+            return invalid(why,
+                           "only %sone \"?guard=\" with a time or \"none\", and one "
+                           "\"?prefix=\", may "
+                           "follow %s",
+                           url->path != NULL ? "\"?db=\" with a number, " : "", after);
         }
         query = item.start + item.length;
     }

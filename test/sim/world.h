@@ -358,7 +358,7 @@ struct op {
 void load_begin(void);
 void load_client_gone(struct host *host); /* its client has been closed or freed */
 void load_end(void);
-bool load_is_over(void); /* no op is open */
+bool load_is_over(void);              /* no op is open */
 const char *load_name(unsigned name); /* the key, with the prefix */
 /* Returns the same without the prefix, as the library's caller names it. */
 const char *load_given(const char *key);
