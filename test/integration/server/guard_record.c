@@ -265,11 +265,11 @@ static void a_deleted_record_closes_the_server(void **state)
     A = take_guarded(a, "A", "x");
     redis_ok("DEL " GUARD_RECORD);
     UNTIL(peer_stats(a).guard_left_ms > GUARD_MS - 5000);
-    assert_true(peer_logged(a, "the record lockwire:guard was lost or replaced; no locks "
+    assert_true(peer_logged(a, "the guard's record was lost or replaced; no locks "
                                "are granted for 16 s"));
     B = ask_guarded(a, "B", "y", 0);
     EXPECT("B ECONN");
-    assert_says(B, "the record lockwire:guard was lost or replaced; no locks for 1");
+    assert_says(B, "the guard's record was lost or replaced; no locks for 1");
     stage_expect_nothing(2 * LEASE_MS); /* A is renewed: no master was replaced */
     assert_int_equal(lw_lock_state(A->lock), LW_HELD);
 }
