@@ -36,6 +36,7 @@
 #define CONNECT_MS 600          /* if the attempt has to time out */
 #define CONNECT_IN_TIME_MS 4000 /* if half of it has to suffice */
 #define NAMED "+OK\r\n"
+#define MASTER "$11\r\nrole:master\r\n" /* INFO replication */
 #define INFO(run) "$48\r\nrun_id:" run "\r\n"
 #define RUN_A "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define RUN_B "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -284,7 +285,7 @@ static void test_a_dead_address_leaves_time_for_the_next(void **state)
 
     scene->config.connect_timeout_ms = CONNECT_IN_TIME_MS;
     listen_on_both(scene);
-    scene->answers[0].bytes = NAMED ":1\r\n" INFO(RUN_A);
+    scene->answers[0].bytes = NAMED ":1\r\n" INFO(RUN_A) MASTER;
     lw__session_start(&scene->session);
     while (scene->session.addresses.count == 0) { /* in the order tried */
         assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
@@ -307,7 +308,7 @@ static void test_a_mute_address_leaves_time_for_the_next(void **state)
 
     scene->config.connect_timeout_ms = CONNECT_IN_TIME_MS;
     listen_on_both(scene);
-    scene->answers[1].bytes = NAMED ":1\r\n" INFO(RUN_A);
+    scene->answers[1].bytes = NAMED ":1\r\n" INFO(RUN_A) MASTER;
     await(scene, 1, 0);
     assert_int_equal(scene->lost, 0);
     assert_int_equal(scene->accepted[V4] + scene->accepted[V6], 2);
@@ -332,7 +333,7 @@ static void test_answers_that_are_there_count_although_time_is_over(void **state
 
     listen_on_both(scene);
     scene->overdue = true;
-    scene->answers[0].bytes = NAMED ":1\r\n" INFO(RUN_A);
+    scene->answers[0].bytes = NAMED ":1\r\n" INFO(RUN_A) MASTER;
     lw__session_start(&scene->session);
     while (scene->ready == 0 && scene->peer_count < 2) {
         assert_int_equal(event_base_loop(scene->base, EVLOOP_ONCE), 0);
@@ -526,12 +527,12 @@ static void test_the_id_that_was_ready_last_is_kept(void **state)
     struct scene *scene = *state;
 
     listen_on_both(scene);
-    scene->answers[0].bytes = NAMED ":7\r\n" INFO(RUN_A);
+    scene->answers[0].bytes = NAMED ":7\r\n" INFO(RUN_A) MASTER;
     for (int i = 1; i < 3; i++) { /* both addresses: the attempt fails */
         scene->answers[i].bytes = NAMED ":9\r\n";
         scene->answers[i].close = true;
     }
-    scene->answers[3].bytes = NAMED ":11\r\n" INFO(RUN_A);
+    scene->answers[3].bytes = NAMED ":11\r\n" INFO(RUN_A) MASTER;
     await(scene, 1, 0);
     assert_int_equal(scene->session.id, 7);
     assert_int_equal(scene->session.previous_id, 0);
@@ -546,8 +547,8 @@ static void test_ids_of_another_process_are_not_kept(void **state)
     struct scene *scene = *state;
 
     listen_on_both(scene);
-    scene->answers[0].bytes = NAMED ":7\r\n" INFO(RUN_A);
-    scene->answers[1].bytes = NAMED ":3\r\n" INFO(RUN_B);
+    scene->answers[0].bytes = NAMED ":7\r\n" INFO(RUN_A) MASTER;
+    scene->answers[1].bytes = NAMED ":3\r\n" INFO(RUN_B) MASTER;
     await(scene, 1, 0);
     close_peer(scene, 0);
     await(scene, 2, 1);

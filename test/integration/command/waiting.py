@@ -61,7 +61,7 @@ class Quiet(WaitingTest):
 
     def test_a_busy_lock_is_not_reported(self):
         self.holder()
-        for words in (("run", "job", "-nq", "--", "true"), ("take", "job", "--quiet", "--wait", "1ms"),
+        for words in (("run", "job", "-nq", "--", "true"), ("take", "job", "--quiet", "--wait", "3s"),
                       ("hold", "job", "-q", "-n", "-E", "3")):
             process = self.spawn(COMMAND, *words, stdin=subprocess.PIPE)
             process.wait(timeout=60)
