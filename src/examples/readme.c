@@ -5,6 +5,7 @@
  *     cc readme.c $(pkg-config --cflags --libs lockwire) -o readme
  *     LOCKWIRE_URL=redis://localhost ./readme
  */
+#include <err.h>
 #include <event2/event.h>
 #include <lockwire.h>
 #include <stdio.h>
@@ -12,8 +13,8 @@
 
 static void lost(struct lw_lock *lock, int reason, void *arg)
 {
-    (void)arg, (void)fprintf(stderr, "%s: %s\n", lw_lock_name(lock), lw_strerror(reason));
-    exit(1); /* no more work: the lease ends in options.margin_ms */
+    (void)arg; /* no more work: the lease ends in options.margin_ms */
+    errx(1, "%s: %s", lw_lock_name(lock), lw_strerror(reason));
 }
 
 static void released(struct lw_lock *lock, int status, void *client)
@@ -26,10 +27,9 @@ static void released(struct lw_lock *lock, int status, void *client)
 static void acquired(struct lw_lock *lock, int status, void *client)
 {
     if (status != LW_OK) {
-        exit(printf("not ours: %s\n", lw_strerror(status)));
+        errx(1, "not ours: %s", lw_strerror(status));
     }
-    printf("%s is ours, fencing token %llu\n", lw_lock_name(lock),
-           (unsigned long long)lw_lock_fence(lock));
+    printf("job:42 is ours, fencing token %lld\n", (long long)lw_lock_fence(lock));
     lw_release(lock, released, client); /* a daemon does its work before this */
 }
 
@@ -45,7 +45,7 @@ int main(void)
     options.lost = lost;
     if (lw_client_new(base, getenv("LOCKWIRE_URL"), NULL, &client) != 0 ||
         lw_acquire(client, "job:42", &options, acquired, client, &lock) != 0) {
-        exit(printf("LOCKWIRE_URL is missing or invalid\n"));
+        errx(1, "LOCKWIRE_URL is missing or invalid");
     }
     event_base_dispatch(base); /* the daemon's own loop */
     event_base_free(base);

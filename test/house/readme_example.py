@@ -59,7 +59,7 @@ def main():
                           r"released: success\n")
     if done.returncode != 0 or not expected.fullmatch(done.stdout):
         sys.exit(f"exit status {done.returncode}, output as above")
-    if any(code == 0 or said != "LOCKWIRE_URL is missing or invalid\n" for code, said in refusals):
+    if any(refused != (1, "daemon: LOCKWIRE_URL is missing or invalid\n") for refused in refusals):
         sys.exit(f"without a URL, and with a bad one: {refusals}")
 
 

@@ -28,7 +28,7 @@ run ninja -C "$root/build"
 "$root/build/consumer"
 code=0
 env -u LOCKWIRE_URL "$root/build/readme" 2>"$root/said" || code=$?
-grep '^LOCKWIRE_URL is not set$' "$root/said"
+grep '^readme: LOCKWIRE_URL is missing or invalid$' "$root/said"
 [ "$code" = 1 ]
 
 same() { # WHAT EXPECTED FOUND
