@@ -205,8 +205,9 @@ struct lw_client_options; /* below */
  *   valkey://, valkeys://, ...        (the same as with redis)
  *
  * ACCOUNT is [user][:password].
- * guard=TIME is guard_ms as a text, 15s to 10m, or none for LW_GUARD_NONE, so that all
- * programs that use a URL agree. If guard_ms is not 0 as well, both must be the same.
+ * guard=TIME is guard_ms as a text, 15s to 10m (in ms, s, m or h; without a unit in s),
+ * or none for LW_GUARD_NONE, so that all programs that use a URL agree. If guard_ms is
+ * not 0 as well, both must be the same.
  *
  * redis-sentinel:// lists 1 to 16 sentinels (default port 26379): list all. The client
  * follows the master that they report for this service: lockwire-sentinel(7).
@@ -289,9 +290,9 @@ LW_PUBLIC void lw_lock_free(struct lw_lock *lock);
  * present lease. A shorter lease takes effect locally at once. If at_risk_ms is more than
  * half of it, the warning comes when half of it is left. A renewal never extends the hold
  * beyond max_hold_ms. Several renewals may be pending, each with its `done` (may be
- * NULL). Each is sent once: without a reply it ends with LW_ECONN. After LW_ECONN or
- * LW_EREDIS the lock is still held until its deadline. Returns 0, LW_EINVAL, LW_ENOMEM or
- * the value in the table of states.
+ * NULL). Each is sent once: it ends with LW_ECONN also if there is no reply, or if the
+ * server refuses the connection. After LW_ECONN or LW_EREDIS the lock is still held until
+ * its deadline. Returns 0, LW_EINVAL, LW_ENOMEM or the value in the table of states.
  */
 LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
                        void *arg);
@@ -325,8 +326,9 @@ enum lw_state {
  * lease are left, because renewals fail or, with LW_NO_RENEW, lw_renew was not called; it
  * is 0 if a renewal has ended the risk. Calls with 1 and with 0 alternate, 1 first. The
  * lock stays held until `lost`, and lw_renew may be tried. If the event loop stalled
- * until the lock was lost, only `lost` is called. `remaining_ms` is the present
- * lw_lock_remaining_ms; `arg` is that of `lost`. */
+ * until the lock was lost, only `lost` is called. No call follows lw_release, lw_detach
+ * or lw_client_close. `remaining_ms` is the present lw_lock_remaining_ms; `arg` is that
+ * of `lost`. */
 typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
                         void *arg);
 /* == lw_keep_new(3) == */
@@ -334,8 +336,9 @@ typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
 typedef void lw_keep_cb(struct lw_keep *keep, int status, void *arg);
 /* == lw_client_new(3) == */
 /* The link came up (`up` is 1) or went down (0); `why` is the reason, or "". Called at
- * each change and, while the link is down, at each failed attempt. A server that cannot
- * serve locks (a replica, one that is loading) counts as down. */
+ * each change and, while the link is down, at each failed attempt (in a cluster only
+ * until a slot map is known). A server that cannot serve locks (a replica, one that is
+ * loading) counts as down. */
 typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
 /* The credentials for one AUTH. The struct is the library's, all zeros except for `size`.
  * The arrays keep their sizes in later versions. */
@@ -367,7 +370,8 @@ typedef void lw_log_cb(int level, const char *message, void *arg);
  * Options of a client. Start from LW_CLIENT_OPTIONS_INIT. A field that is 0 or NULL has
  * its default. A comment that begins with a number begins with the default; the range may
  * follow in parentheses. Strings are copied. A smaller struct than this header's is
- * accepted, and so is a larger one if its tail is zero.
+ * accepted (absent fields have their defaults), and so is a larger one if its tail is
+ * zero; otherwise the call returns LW_EINVAL.
  */
 struct lw_client_options {
     size_t size;
@@ -430,8 +434,10 @@ struct lw_client_options {
     const char *sentinel_username, *sentinel_password;
     /* libevent's priority of all the client's events, and so of its callbacks. The
      * default 0 is the most urgent. The largest is one less than the number of priorities
-     * of `base`. With one above 0 nothing is renewed or reported as lost while more
-     * urgent events are always ready. */
+     * of `base`, which is 1 unless event_base_priority_init was called before
+     * lw_client_new. With one above 0 nothing is renewed, granted or reported as lost
+     * while more urgent events are always ready. libevent itself looks up host names,
+     * with the middle priority of `base`. */
     int priority;
     /* 0 or 15000 to 600000, the same in all clients of the server: after the server was
      * restarted, promoted or exchanged, and at the first use of a guard there, no locks
@@ -534,16 +540,17 @@ struct lw_acquire_options {
      * LW_REDISSON or a quorum (LW_EINVAL). lockwire(7), HOW IT WORKS, says who counts. */
     uint32_t max_waiting;
     /* How long the lock stays held, at least, from the grant on, so that a job that ends
-     * at once does not run again elsewhere. If the hold ends earlier, in whatever way,
-     * its token is detached for the rest (lw_detach), and lw_release completes with
-     * LW_OK. At most 2^31 - 1, max_hold_ms
-     * (if that is not 0), and the longest lease that guard_ms allows. Not with
-     * LW_REDISSON or a quorum. 0: no minimum. */
+     * at once does not run again elsewhere. If the hold ends earlier, by lw_release,
+     * lw_lock_free, lw_keep_free, lw_client_close or a loss, its token is detached for
+     * the rest (lw_detach), and lw_release completes with LW_OK. Until then handles of
+     * the same client wait as well. At most 2^31 - 1, max_hold_ms (if that is not 0), and
+     * the longest lease that guard_ms allows. Not with LW_REDISSON or a quorum. 0: no
+     * minimum. */
     uint32_t at_least_ms;
     /* A text for those who inspect the lock: at most 100 bytes of UTF-8 without control
      * characters. It is copied. lw_inspect shows it with the time of the grant and the
      * user, for as long as the hold lasts, detached or not. lockwire(7), INSPECTING
-     * LOCKS, has its price. Not with LW_REDISSON. */
+     * LOCKS, has its price, which "" has too. Not with LW_REDISSON. */
     const char *note;
 };
 #define LW_ACQUIRE_OPTIONS_INIT                                                          \
@@ -556,13 +563,13 @@ enum lw_acquire_flags {
     /* Do not renew: the hold ends with its lease unless lw_renew is called. */
     LW_NO_RENEW = 1,
     /* Save the INCR for the fencing token of a free mutex. lw_lock_fence may then be 0.
-     */
+     * (A hand-over, LW_EXCLUSIVE, LW_SHARED and a quorum draw one all the same.) */
     LW_NO_FENCE = 2
 } LW_INT_WIDE;
 
 /* == lw_client_stats(3): statistics of a client, and its master == */
 /* Statistics: counters since lw_client_new, except for the gauges `held`, `waiting`,
- * `link_up`, `subscription_up`, `guard_left_ms` and `server_guard_ms`. */
+ * `link_up`, `subscription_up`, `guard_left_ms`, `server_guard_ms` and `standby`. */
 #define LW_WAIT_BUCKETS 16
 struct lw_stats {
     size_t size;
@@ -618,7 +625,7 @@ struct lw_master {
     char host[254];    /* a name or an address, as reported by the sentinels */
     uint16_t port;
     /* For how long it has been the master, in ms, as the sentinel reports that led here;
-     * -1 if unknown. */
+     * -1 if unknown. A sentinel counts from the failover, or from its own start. */
     int64_t for_ms;
 };
 #define LW_MASTER_INIT                                                                   \
@@ -630,15 +637,20 @@ struct lw_master {
 /* Returns 1 if the link is up (see lw_client_new), else 0, as in a forked child (rule 8).
  * A change is visible here before the link callback is called. If `why` is not NULL, sets
  * `*why` to the reason that the link callback got last or will get in a pending call; ""
- * before the first attempt has ended. */
+ * before the first attempt has ended, and the text of LW_ECLOSED when closing is
+ * finished. */
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
 /* Returns the class of that `why`, for a program that has to decide what to do:
  *   LW_OK        the link is up, or the first attempt has not ended
- *   LW_ECONN     no server can be reached, or it cannot serve locks now; the client tries
- * again LW_EREDIS    the server rejects this account, its password or this database, or
- * one side rejects the other's TLS; the client tries again LW_ESYSTEM   this process or
- * the system can open no more files or sockets LW_ENOMEM    memory is short LW_ECLOSED
- * closing is finished, or this is a forked child */
+ *   LW_ECONN     no server can be reached, or it cannot serve locks now (loading, a
+ *                replica, a cluster without a slot map, a TLS certificate that is not
+ *                valid yet); the client tries again
+ *   LW_EREDIS    the server rejects this account, its password or this database, or one
+ *                side rejects the other's TLS certificate, protocol version or cipher
+ *                suites; the client tries again
+ *   LW_ESYSTEM   this process or the system can open no more files or sockets
+ *   LW_ENOMEM    memory is short
+ *   LW_ECLOSED   closing is finished, or this is a forked child */
 LW_PUBLIC int lw_client_error(const struct lw_client *client);
 /* == lw_client_stats(3) == */
 /* Fills `ret`, whose size field must be set (LW_STATS_INIT). Returns 0, or LW_EINVAL if
@@ -671,8 +683,9 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
 /*
  * Gives up the hold, and leaves the lock in Redis under its token (lw_lock_token), for
  * another process or a later run of this one: it stays held for `keep_ms` from this call
- * on, without renewal. That is 1 to 2^31 - 1, and not above the longest lease that
- * guard_ms allows; 0: for the rest of its lease. With at_least_ms the lock stays held for
+ * on, without renewal. That may be more or less than the lease: 1 to 2^31 - 1, and not
+ * above the longest lease that guard_ms allows; 0: for the rest of its lease (of its
+ * claim window, if it was handed over just now). With at_least_ms the lock stays held for
  * the longer of both times. From this call on lw_lock_remaining_ms is 0. lw_adopt takes
  * the lock over, lw_break releases it; else the first waiter gets it when the time has
  * passed. Not for the handles of lw_keep_lock and lw_all_lock. `done` (may be NULL) is
@@ -701,15 +714,16 @@ LW_PUBLIC int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done,
  * lw_acquire (NULL: a mutex, try once), with the mode in which the lock is held; not
  * LW_REDISSON, nor with a quorum. permits and max_waiting have no effect. The hold keeps
  * its owner, which must be `owner` if that is given, and its note unless `note` is
- * another text. wait_ms limits the waiting for the server. `done` is called once, with:
+ * another text. wait_ms limits the waiting for the server, also while a cluster moves
+ * the name's slot or guard_ms allows no grants. `done` is called once, with:
  *   LW_OK         the lock is held
  *   LW_ENOTHELD   the token does not hold the lock (any longer)
  *   LW_EINVAL     the key is another kind of lock, or the hold has another mode or owner:
  *                 see lw_lock_errstr
  *   LW_ETIMEOUT, LW_ECONN, LW_EREDIS, LW_ENOMEM, LW_ECLOSED  as for lw_acquire
  * If the lock is adopted after `done` was called with an error, or after lw_lock_free, it
- * is released. Returns 0, LW_EINVAL (see errbuf; also a token that is not lockwire's),
- * LW_ENOMEM or LW_ECLOSED.
+ * is released. Returns 0, LW_EINVAL (see errbuf; also a token of another version, or none
+ * of lockwire's), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_adopt(struct lw_client *client, const char *name, const char *token,
                        const struct lw_acquire_options *options, lw_lock_cb *done,
@@ -724,22 +738,23 @@ LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
  * larger one when it begins to write. Returns 0 if the lock was not granted, with
  * LW_REDISSON, or if LW_NO_FENCE skipped it. Pass the fencing token along with every
  * write to the resource, which must reject any that is smaller than the largest that it
- * has seen. It is above 2^50.  */
+ * has seen. It is above 2^50. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 LW_PUBLIC enum lw_mode lw_lock_mode(const struct lw_lock *lock);
 /* Returns the handle's client; NULL once that was freed, or its closing finished. */
 LW_PUBLIC struct lw_client *lw_lock_client(const struct lw_lock *lock);
 /* Returns the `arg` for the callbacks of this handle that are still to come (`done`,
- * `lost`, `at_risk`). From lw_release on it is the `arg` of that call. */
+ * `lost`, `at_risk`), including one that is already due. From lw_release on it is the
+ * `arg` of that call. May be called in any state. */
 LW_PUBLIC void *lw_lock_arg(const struct lw_lock *lock);
-/* Replaces the `arg` of lw_lock_arg, but not that of an lw_renew. */
+/* Replaces the `arg` of lw_lock_arg, in any state, but not that of an lw_renew. */
 LW_PUBLIC void lw_lock_set_arg(struct lw_lock *lock, void *arg);
 /* Returns how many handles wait before this one, by the last reply; 0 if it is next, -1
- * if the handle does not wait or its position is unknown. Handles of this client count
- * one by one; handles of another client that share one grant (local_turns) count as one.
- * Other clients are not counted with LW_REDISSON, nor while this client holds the lock.
- */
+ * if the handle does not wait or its position is unknown (no reply has come yet, or it
+ * polls without a place). Handles of this client count one by one; handles of another
+ * client that share one grant (local_turns) count as one. Other clients are not counted
+ * with LW_REDISSON, nor while this client holds the lock. */
 LW_PUBLIC int64_t lw_lock_position(const struct lw_lock *lock);
 /* Returns "" while the handle waits, or if it was never granted. Otherwise returns the
  * `owner` of the options, or the lock token if none was given; with LW_REDISSON `<client
@@ -765,7 +780,9 @@ LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
  * renewed. */
 LW_PUBLIC int lw_lock_error(const struct lw_lock *lock);
 /* After LW_EBUSY: returns the holder's remaining lease in ms, for a Retry-After, or -1 if
- * the key has no TTL. Without LW_EBUSY: returns 0. */
+ * the key has no TTL. If handles of this client wait for the name, the value may be
+ * claim_ms instead; while a cluster moves the name's slot, it is a suggested delay.
+ * Without LW_EBUSY: returns 0. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* == lw_keep_new(3): leader election, a lock that is held whenever possible == */
@@ -787,13 +804,15 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
  * lock, and queues again, only after that. With LW_ENOTHELD no time remains. `at_risk` is
  * called with the keep's `arg`.
  *
- * Outages are waited out. If a request fails otherwise, this is logged (LOG_WARNING), and
- * the keep retries after 1 s, doubling the delay up to 30 s. Until the retry lw_keep_lock
- * is in state LW_DONE, with the reason in its lw_lock_errstr.
+ * Outages are waited out. If a request fails otherwise (the server refuses, memory is
+ * short, LW_EDEADLOCK, or LW_EBUSY because of max_waiting), this is logged (LOG_WARNING),
+ * and the keep retries after 1 s, doubling the delay up to 30 s. Until the retry
+ * lw_keep_lock is in state LW_DONE, with the reason in its lw_lock_errstr.
  *
  * Rules 1 to 8 apply to a keep as to a handle. lw_client_close releases its hold, and
- * lw_client_free lets it expire, both without calling `lost`. The keep must still be
- * freed. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
+ * lw_client_free lets it expire, both without calling `lost`. The keep then calls back
+ * no more, and must still be freed. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or
+ * LW_ECLOSED.
  */
 LW_PUBLIC int lw_keep_new(struct lw_client *client, const char *name,
                           const struct lw_acquire_options *options, lw_keep_cb *gained,
@@ -824,7 +843,8 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  * to each name by itself. max_hold_ms counts from each name's own grant, so waiting for
  * the others is part of it; at_least_ms counts from the time at which all are held.
  * `at_risk` is called with the handle of the name and the `arg` of this call, and never
- * before `done`. `done` is called once, with:
+ * before `done`; if a name is at risk then, the warning follows at once. `done` is called
+ * once, with:
  *   LW_OK         all are held, each with its own fencing token
  *   LW_EBUSY      wait_ms is 0, and a name is held by another; or max_waiting others
  *                 already wait for the name that is missing
@@ -833,8 +853,8 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  * After any status except LW_OK all names are being released, in the background.
  *
  * The names are lost together, as soon as one of them is lost: `lost` (may be NULL) is
- * called at most once, with the reason of rule 6. After margin_ms, in which the caller
- * steps down, or by lw_all_free, the other names are released.
+ * called at most once, never before `done`, with the reason of rule 6. After margin_ms,
+ * in which the caller steps down, or by lw_all_free, the other names are released.
  *
  * The callback rules are those of a handle; lw_client_close and lw_client_free end a hold
  * without `lost`. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
@@ -921,10 +941,13 @@ LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
     const struct lw_inspection *inspection, size_t index);
 /* The result of lw_inspect. `why` is the reason, or "". `status` is:
  *   LW_OK      `inspection` has the result; in all other cases it is NULL
- *   LW_ECONN   there is no link, it was lost, or the server cannot reply now. After
- * lw_client_new, call it once `link` has reported up. LW_EREDIS  the server refused (also
- * the connection), or a field or member in Redis is too long (above 512 bytes) LW_ENOMEM,
- * LW_ECLOSED
+ *   LW_ECONN   there is no link, it was lost, or the server cannot reply now. The call
+ *              does not wait for the link: after lw_client_new, call it once `link` has
+ *              reported up. (It does wait for a node of a cluster to which the client is
+ *              connecting.)
+ *   LW_EREDIS  the server refused (also the connection), or a field or member in Redis is
+ *              too long (above 512 bytes)
+ *   LW_ENOMEM, LW_ECLOSED
  */
 typedef void lw_inspect_cb(struct lw_client *client, int status,
                            const struct lw_inspection *inspection, const char *why,
@@ -953,9 +976,9 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
  * protects the resource.
  *
  * A plain string of another library is a mutex, and is broken as well (LW_EREDIS above
- * 512 KiB). A token longer than 512 bytes selects no holder. While a cluster moves the
- * name's slot, the lock becomes free and is handed to no waiter. Returns as lw_inspect
- * does.
+ * 512 KiB). Locks with entries too long for lw_inspect can be broken. A token longer than
+ * 512 bytes selects no holder: pass NULL. While a cluster moves the name's slot, the lock
+ * becomes free and is handed to no waiter. Returns as lw_inspect does.
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
                        lw_break_cb *done, void *arg);
@@ -967,12 +990,14 @@ struct lw_listing {
     uint64_t found; /* locks so far, including the present one */
     uint64_t seen;  /* keys examined so far; an estimate if there is a pattern */
     /* The number of keys, which changes in the meantime; 0 if DBSIZE is not permitted. In
-     * a cluster they are added when the scan of a master begins. */
+     * a cluster they are added when the scan of a master begins, also when it begins
+     * again. */
     uint64_t keys;
 };
 /*
  * Reports a held lock, as lw_inspect would, including its waiters; without a holder if
- * lw_inspect would end with LW_EREDIS. `found` is NULL after each step, to report
+ * lw_inspect would end with LW_EREDIS (an entry is too long, or this account may not use
+ * a command or read the lock's queues). `found` is NULL after each step, to report
  * progress. Returns 0 to continue; any other value ends the list with LW_ECANCELED.
  */
 typedef int lw_found_cb(struct lw_client *client, const struct lw_inspection *found,
@@ -992,11 +1017,11 @@ typedef void lw_listed_cb(struct lw_client *client, int status,
  * client is freed first. `pattern` is a glob as for SCAN's MATCH, of 1 to 512 bytes, or
  * NULL (all).
  *
- * A lock that is held throughout is found at least once, except perhaps in a slot of a
- * cluster that moves. Locks that are acquired or released in the meantime may be found or
- * not. Not found are locks in LW_REDISSON, other libraries' locks, free names that only
- * have waiters, and names that this account may not read. Up to 100 bytes of each string
- * are read. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
+ * A lock that is held throughout is found at least once, possibly again, except perhaps
+ * in a slot of a cluster that moves. Locks that are acquired or released in the meantime
+ * may be found or not. Not found are locks in LW_REDISSON, other libraries' locks, free
+ * names that only have waiters, and names that this account may not read. Up to 100 bytes
+ * of each string are read. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_list(struct lw_client *client, const char *pattern, lw_found_cb *found,
                       lw_listed_cb *done, void *arg);
