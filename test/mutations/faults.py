@@ -6,11 +6,6 @@ AOF_MUTATIONS = [
      ('scripts/lua/rw_acquire.lua', "            call('HSET', name, 'mode', '2 1 0 1 0 ' .. text",
       "            redis.set_repl(redis.REPL_REPLICA)\n            call('HSET', name, 'mode', '2 1 0 1 0 ' .. text")),
 ]
-DETACHED_MUTATIONS = [
-    ("fault: the end of a detached lock is not in the server's file",
-     ('scripts/lua/mutex_detach.lua', "redis.call('PEXPIRE', name, lease)\n",
-      "redis.set_repl(redis.REPL_REPLICA)\nredis.call('PEXPIRE', name, lease)\n")),
-]
 OWN_CLOCK_MUTATIONS = [
     ('fault: the clock of leases is the one that is set',
      ('src/loop/loop.h', '#define LW__CLOCK CLOCK_BOOTTIME', '#define LW__CLOCK CLOCK_REALTIME')),
@@ -22,7 +17,6 @@ DRIFT_MUTATIONS = [
 
 MUTATIONS = [
     (AOF_MUTATIONS, 'fault_aof_exclusive', ('killed_with_aof__owner*',)),
-    (DETACHED_MUTATIONS, 'fault_aof_turns_off', ('killed_with_aof__detached*',)),
     (OWN_CLOCK_MUTATIONS, 'fault_clock_own', ('own_clock*',)),
     (DRIFT_MUTATIONS, 'fault_clocks_quorum_servers', ('servers_that_gain*',)),
 ]
