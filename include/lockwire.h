@@ -466,11 +466,11 @@ struct lw_client_options {
     uint32_t no_identity;
     /* Files whose first line, of 1 to 4096 bytes and without its newline or CRLF, is the
      * password: for the servers in place of `password`, for the sentinels in place of
-     * sentinel_password. Regular files, since reading blocks: lw_client_new reads them to
-     * find errors, and each login of a connection reads them again, so that a password
-     * can be replaced at any time. A file that is unusable when it is read again makes
-     * the attempt fail, and `link` reports it. LW_EINVAL together with the password that
-     * it replaces; password_file also together with `credentials`. */
+     * sentinel_password. Others than regular files, which may block, are LW_EINVAL.
+     * lw_client_new reads them to find errors, and each login of a connection reads them
+     * again, so that a password can be replaced at any time. A file that is unusable then
+     * makes the attempt fail, and `link` reports it. LW_EINVAL together with the password
+     * that it replaces; password_file also together with `credentials`. */
     const char *password_file, *sentinel_password_file;
     /* The text before every key and channel of this client, names of locks included: the
      * lock "x" is the key "team:x" with the prefix "team:". Clients with different
@@ -478,7 +478,7 @@ struct lw_client_options {
      * key. 1 to 64 printable ASCII bytes without spaces, quotes and the characters *?[]\,
      * not beginning with "lockwire:". A '{' or '}' is allowed only as one tag, such as
      * "{team}:". Then all keys of the client are in one slot, and names have no tag of
-     * their own; so does it work at an endpoint that refuses keys of several slots.
+     * their own. This also works at an endpoint that refuses keys of several slots.
      * Prefix and name together have at most 512 bytes. lw_lock_name, lw_inspect and
      * lw_list return names without it.
      *

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int cannot_read(int error, char *why, size_t size)
@@ -67,15 +68,22 @@ int lw__first_line_from(int fd, char ret[LW__FIRST_LINE_MAX + 1], char *why, siz
     return 0;
 }
 
-int lw__first_line_of(const char *file, char ret[LW__FIRST_LINE_MAX + 1], char *why,
-                      size_t size)
+int lw__first_line_of(const char *file, bool may_block, char ret[LW__FIRST_LINE_MAX + 1],
+                      char *why, size_t size)
 {
-    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY), status;
+    int more = may_block ? 0 : O_NONBLOCK; /* a FIFO is opened at once, and refused */
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | more), status;
+    struct stat about;
 
     if (fd < 0) {
         return cannot_read(errno, why, size);
     }
-    status = lw__first_line_from(fd, ret, why, size);
+    if (!may_block && (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))) {
+        (void)snprintf(why, size, "it is no regular file");
+        status = LW_EINVAL;
+    } else {
+        status = lw__first_line_from(fd, ret, why, size);
+    }
     (void)close(fd);
     return status;
 }

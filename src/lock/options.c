@@ -208,11 +208,13 @@ static int check_sentinel(struct lw_client *client)
 static int check_file(struct lw_client *client, const char *option, const char *file)
 {
     char password[LW__FIRST_LINE_MAX + 1], why[200];
-    int status = file != NULL ? lw__first_line_of(file, password, why, sizeof(why)) : 0;
+    int status;
 
-    if (file != NULL) {
-        lw__wipe(password, sizeof(password));
+    if (file == NULL) {
+        return 0;
     }
+    status = lw__first_line_of(file, false, password, why, sizeof(why));
+    lw__wipe(password, sizeof(password));
     if (status != 0) {
         lw__options_explain(client, "%s '%.250s': %s", option, file, why);
     }

@@ -690,7 +690,7 @@ static bool send_auth_from_file(struct lw__session *s)
     const struct lw__session_config *config = s->config;
     char password[LW__FIRST_LINE_MAX + 1], reason[200], why[LW_WHY_SIZE];
     int status =
-        lw__first_line_of(config->password_file, password, reason, sizeof(reason));
+        lw__first_line_of(config->password_file, false, password, reason, sizeof(reason));
 
     if (status == 0) {
         send_auth(s, config->username, password);

@@ -14,7 +14,7 @@ int password_read(const char *option, const char *file, char password[PASSWORD_M
     char why[200];
     int status = strcmp(file, "-") == 0
                      ? lw__first_line_from(STDIN_FILENO, password, why, sizeof(why))
-                     : lw__first_line_of(file, password, why, sizeof(why));
+                     : lw__first_line_of(file, true, password, why, sizeof(why));
 
     if (status == 0) {
         return 0;

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void client_refused(const char *url, const struct lw_client_options *wanted,
@@ -183,7 +184,7 @@ static void passwords_in_files(void **state)
     client_refused("redis://h", client_of(.password_file = "/none"),
                    "password_file '/none': cannot read the file: ");
     client_refused(sentinels, client_of(.sentinel_password_file = "/dev/null"),
-                   "sentinel_password_file '/dev/null': the first line is empty");
+                   "sentinel_password_file '/dev/null': it is no regular file");
     client_refused("redis://h", client_of(.password = "p", .password_file = file),
                    "password and password_file are both given");
     client_refused(sentinels,
@@ -194,6 +195,10 @@ static void passwords_in_files(void **state)
                    "credentials is set together with");
     client_refused("redis://h", client_of(.sentinel_password_file = file),
                    "sentinel_password_file needs a URL that begins with redis-sentinel");
+    assert_int_equal(mkfifo(file, 0600), 0); /* to read it would block */
+    client_refused("redis://h", client_of(.password_file = file),
+                   "it is no regular file");
+    (void)unlink(file);
     out = fopen(file, "w");
     assert_non_null(out);
     assert_true(fputs("p\n", out) >= 0 && fclose(out) == 0);
