@@ -7,6 +7,7 @@
 #include "base/duration.h"
 #include "base/escape.h"
 #include "base/url.h"
+#include "nearest.h"
 #include "password.h"
 #include "report.h"
 
@@ -862,53 +863,6 @@ static bool is_abbreviation(const struct spec *spec)
     return false;
 }
 
-struct nearest {
-    const char *name; /* "" if no name is near */
-    size_t distance;
-};
-
-/* Counts the letters to insert, delete, replace or swap with the next one until `word` is
- * `name`. Names of 32 letters and more are far away. */
-static size_t count_typos(const char *word, size_t length, const char *name)
-{
-    size_t costs[33][33], size = strlen(name);
-
-    if (length > 32 || size > 32) {
-        return 32;
-    }
-    for (size_t i = 0; i <= length; i++) {
-        for (size_t j = 0; j <= size; j++) {
-            size_t cost = i > j ? i : j;
-
-            if (i > 0 && j > 0) {
-                size_t kept = costs[i - 1][j - 1] + (word[i - 1] != name[j - 1]);
-                size_t other = costs[i - 1][j] < costs[i][j - 1] ? costs[i - 1][j]
-                                                                 : costs[i][j - 1];
-
-                cost = kept < other + 1 ? kept : other + 1;
-            }
-            if (i > 1 && j > 1 && word[i - 1] == name[j - 2] &&
-                word[i - 2] == name[j - 1] && costs[i - 2][j - 2] + 1 < cost) {
-                cost = costs[i - 2][j - 2] + 1;
-            }
-            costs[i][j] = cost;
-        }
-    }
-    return costs[length][size];
-}
-
-/* Up to two typos are near, in words that are more than twice as long. */
-static void compare(const char *word, size_t length, const char *name,
-                    struct nearest *best)
-{
-    size_t distance = count_typos(word, length, name);
-
-    if (distance <= 2 && 2 * distance < length &&
-        (*best->name == '\0' || distance < best->distance)) {
-        *best = (struct nearest){name, distance};
-    }
-}
-
 /* Refuses an option that is unknown, or begins the names of several. */
 static int refuse_option(enum subcommand subcommand, const char *word)
 {
@@ -922,7 +876,7 @@ static int refuse_option(enum subcommand subcommand, const char *word)
         if ((specs[i].subcommands & IN(subcommand)) == 0 || is_abbreviation(&specs[i])) {
             continue;
         }
-        compare(word + 2, length, specs[i].name, &nearest);
+        nearest_compare(word + 2, length, specs[i].name, &nearest);
         if (strlen(specs[i].name) > length &&
             strncmp(specs[i].name, word + 2, length) == 0) {
             (void)snprintf(names + used, sizeof(names) - used, "%s--%s",
@@ -1219,7 +1173,7 @@ static int refuse_subcommand(const char *word)
     struct nearest nearest = {"", 0};
 
     for (int i = 0; i < SUBCOMMANDS; i++) {
-        compare(word, strlen(word), usage_names[i], &nearest);
+        nearest_compare(word, strlen(word), usage_names[i], &nearest);
     }
     return refuse(SUBCOMMANDS, "unknown subcommand '%s'%s%s%s", word,
                   *nearest.name ? "; did you mean " : "", nearest.name,

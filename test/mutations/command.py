@@ -42,7 +42,7 @@ COMMAND_MUTATIONS = [
       ('src/tool/options.c', ' == 0 || is_abbreviation(&specs[i])) {', ' == 0) {'))),
     ('command_usage', 'Usage.test_each_wrong_input_has_its_text',
      ('the nearest option is not named',
-      ('src/tool/options.c', 'if (distance <= 2 && 2', 'if (distance == 0 && 2'))),
+      ('src/tool/nearest.c', 'if (distance <= 2 && 2', 'if (distance == 0 && 2'))),
     ('command_faults', 'Descriptors.test_what_a_command_cannot_write_is_an_error_of_the_command',
      ('what COMMAND writes to a closed output is lost',
       ('src/tool', 'open("/dev/null", O_RDONLY) != fd', 'open("/dev/null", O_RDWR) != fd'))),
