@@ -6,8 +6,7 @@
 -- KEYS: name (a hash, described in rw.lua), queue (a sorted set), fence counter
 -- ARGV: token; lease in ms; `<r|w> <owner>`, to read or to write (without an owner it is
 --   the token); `<wait 0|1> <ticket> <permits>[/<N>] <numbers>`; channel (channel.lua,
---   optional). A request that waits
---   joins the queue. The ticket is the server's time in us that its place goes by, -1 if
+--   optional). A request that waits joins the queue. The ticket is the server's time in us that its place goes by, -1 if
 --   it has none. A reader enters only while fewer than `permits` owners read; 0 is any
 --   number. With N, an owner without a hold must not join while N others are queued.
 --   `numbers` is Lua's format for a fencing token in messages, and the server that is

@@ -6,9 +6,9 @@
 -- KEYS: name (a hash, described in rw.lua), queue (a sorted set), fence counter
 -- ARGV: token; `<numbers>[ <r|w><permits> <owner>]`; channel (channel.lua, optional).
 --   `numbers` is Lua's format for a fencing token in messages, and the server that is
---   named there. The rest is that of the queue's member; without an owner it is the token. To break a lock the rest is
---   omitted, since a holder is not queued. The token '' is all tokens longer than 512
---   bytes.
+--   named there. The rest is that of the queue's member; without an owner it is the
+--   token. To break a lock the rest is omitted, since a holder is not queued. The token
+--   '' is all tokens longer than 512 bytes.
 -- The short form has less to pass, and is cheaper: KEYS is name and queue, and ARGV the
 --   hold's field, `h:<token>`. It releases a hold on the happy path, and has no effect on
 --   any other.

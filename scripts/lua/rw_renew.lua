@@ -5,8 +5,8 @@
 -- KEYS: fence counter; then for each hold its name (a hash, described in rw.lua) and
 --   queue
 -- ARGV: numbers (Lua's format for a fencing token in messages, and the server that is
---   named there); token for each hold; lease in ms, one for all holds or one for each; channel
---   (channel.lua, optional, and only behind a lease for each)
+--   named there); token for each hold; lease in ms, one for all holds or one for each;
+--   channel (channel.lua, optional, and only behind a lease for each)
 -- Reply: for each hold 1 (extended) or 0 (the token has none)
 --
 -- Must not shorten a TTL, nor omit a write that changes nothing: see mutex_renew.lua.

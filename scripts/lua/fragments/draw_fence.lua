@@ -2,7 +2,8 @@
 -- Statements that draw `count` fencing tokens, the last of which is `last`.
 --
 -- A fragment, inlined where `fence` (the counter's key), `slot` (channel.lua), `count` and
--- `time` (the reply to TIME) are declared: in mutex_hand_over.lua, and in a function of mutex.lua and rw.lua.
+-- `time` (the reply to TIME) are declared: in mutex_hand_over.lua, and in a function of
+-- mutex.lua and rw.lua.
 --
 -- Happy path: INCRBY. A result below 2^50 means that the counter was lost, and one from
 -- 2^53 on is too large for Lua. A key of another type, and a text that is no integer or

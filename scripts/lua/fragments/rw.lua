@@ -17,8 +17,8 @@
 --
 -- A fragment. It offers load(), add_hold(), remove_hold(), extend(), save(), purge(),
 -- serve() and what these consist of. It expects `name`, `queue` and `fence`, the keys,
--- `numbers` (mutex_hand_over.lua) and `channel` (channel.lua). Without a queue (nil) and a fence counter ('') it
--- does not serve waiters. All scripts of the read-write lock include it, in a function if
+-- `numbers` (mutex_hand_over.lua) and `channel` (channel.lua). Without a queue (nil) and a
+-- fence counter ('') it does not serve waiters. All scripts of the read-write lock include it, in a function if
 -- they have a fast path, which does the same for the commonest cases by itself.
 --
 -- Happy path: load() reads the state into `lock`; the script adds or removes a hold,
