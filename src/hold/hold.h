@@ -330,6 +330,17 @@ struct lw__holds {
 
 /* ==== the functions of each file, highest first ==== */
 
+/* ---- retry.c ---- */
+
+/* A link of `node` came up, or was bound: waiters poll at once (behind a try of the same
+ * client: once that has ended), pending releases are sent. `verify`: holds are renewed,
+ * since it may be another server. */
+void lw__retry_all(struct lw__holds *holds, const struct lw__node *node, bool verify);
+/* Messages of this slot no longer arrive: its waiters poll at once. */
+void lw__retry_slot(struct lw__holds *holds, const struct lw__node *node, unsigned slot);
+/* Slots have moved: updates the node of each name. */
+void lw__retry_remap_all(struct lw__holds *holds);
+
 /* ---- redisson.c ---- */
 
 /* Logs once that waiters will poll, if the server is in cluster mode. */

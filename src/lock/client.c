@@ -50,8 +50,10 @@ static void link_changed(void *arg, int status, const char *why)
 
 static void remapped(void *arg)
 {
-    lw__turns_remap_all(arg);
-    lw__list_remapped(arg);
+    struct lw_client *client = arg;
+
+    lw__retry_remap_all(&client->holds);
+    lw__list_remapped(client);
 }
 
 static void map_unavailable(void *arg, unsigned map, const char *why)
@@ -72,7 +74,7 @@ static void member_changed(struct lw_client *whole)
     node = lw__route_node(whole->route, 0);
     link_changed(whole, lw__quorum_error(whole->quorum), whole->quorum->why);
     if (whole->quorum->up) {
-        lw__turns_retry_all(whole, node, false); /* each member verifies its holds */
+        lw__retry_all(&whole->holds, node, false); /* each member verifies its holds */
     } else if (was_up || lw__node_is_backing_off(node)) {
         lw__turns_link_down(whole, node);
     }
@@ -85,7 +87,7 @@ static void node_up(void *arg, struct lw__node *node)
     if (client->member != NULL && !lw__quorum_admit(client->member, node)) {
         return;
     }
-    lw__turns_retry_all(client, node, true);
+    lw__retry_all(&client->holds, node, true);
     lw__identity_verify(client);
     if (client->member != NULL) {
         member_changed(client->member->whole);
@@ -104,18 +106,24 @@ static void node_down(void *arg, struct lw__node *node)
 
 static void node_bound(void *arg, struct lw__node *node)
 {
-    lw__turns_retry_all(arg, node, false);
+    struct lw_client *client = arg;
+
+    lw__retry_all(&client->holds, node, false);
 }
 
 /* A hold that could not be extended may be extended now. */
 static void guard_changed(void *arg, struct lw__node *node)
 {
-    lw__turns_retry_all(arg, node, true);
+    struct lw_client *client = arg;
+
+    lw__retry_all(&client->holds, node, true);
 }
 
 static void slot_unsubscribed(void *arg, struct lw__node *node, unsigned slot)
 {
-    lw__turns_retry_slot(arg, node, slot);
+    struct lw_client *client = arg;
+
+    lw__retry_slot(&client->holds, node, slot);
 }
 
 /* ---- creation ---- */

@@ -325,16 +325,7 @@ void lw__turns_leave_release(struct lw_lock *lock);
 void lw__turns_cancel_wait(struct lw_lock *lock);
 /* The handle's timer; `arg` is the handle. */
 void lw__turns_timer(void *arg);
-/* A link of `node` came up, or was bound: waiters poll at once (behind a try of the same
- * client: once that has ended), pending releases are sent. `verify`: holds are renewed,
- * since it may be another server. */
-void lw__turns_retry_all(struct lw_client *client, const struct lw__node *node,
-                         bool verify);
-/* Messages of this slot no longer arrive: its waiters poll at once. */
-void lw__turns_retry_slot(struct lw_client *client, const struct lw__node *node,
-                          unsigned slot);
-/* Slots have moved: updates the node of each name. */
-void lw__turns_remap_all(struct lw_client *client);
+/* A link ended: handles that try once no longer wait for its node. */
 void lw__turns_link_down(struct lw_client *client, const struct lw__node *node);
 
 /* ---- ending.c ---- */

@@ -567,6 +567,9 @@ static void on_error(struct lw__claim *claim, int status, const char *text)
 {
     struct lw_lock *lock;
 
+    if (status == LW_OK && !lw__handles_take_error(claim)) {
+        return;
+    }
     DL_FOREACH2(lw__handles(claim)->waiting, lock, turn_next) {
         lw__handle_set_error(lock, status, text);
     }
@@ -578,12 +581,10 @@ static void on_error(struct lw__claim *claim, int status, const char *text)
     }
 }
 
-/* After a successful reply, or on a fresh connection. */
+/* After a successful reply. */
 static void clear_error(struct lw__claim *claim)
 {
-    if (lw__handles_take_error(claim)) {
-        on_error(claim, LW_OK, "");
-    }
+    on_error(claim, LW_OK, "");
 }
 
 /* Ends the waiters that try once behind a handle that was granted the lock: there are
@@ -834,84 +835,7 @@ const struct lw__claim_events lw__turns_events = {
     .ended = ended,
 };
 
-/* ---- links and slots ---- */
-
-/* The end of a try wakes the claims behind it, in their order. */
-static void retry_name(struct lw__name *name, bool verify)
-{
-    struct lw__claim *claim, *next;
-
-    if (name->claims != NULL && lw__claim_is_trying(name->claims)) {
-        return;
-    }
-    DL_FOREACH_SAFE(name->claims, claim, next) {
-        if (verify) {
-            clear_error(claim);
-        }
-        if (!lw__machine_holds(claim->machine.phase)) {
-            lw__claim_event(claim, LW__EV_RETRY_NOW);
-        } else if (verify) {
-            lw__renewal_now(claim);
-        }
-    }
-}
-
-/* In place of a slot: */
-#define NEWLY_BOUND -1 /* any that has just become bound */
-#define ANY -2
-
-static bool is_in(const struct lw__name *name, int slot)
-{
-    return slot == ANY ||
-           (slot == NEWLY_BOUND ? lw__node_is_newly_bound(name->node, name->slot)
-                                : name->slot == (unsigned)slot);
-}
-
-static void retry_names(struct lw_client *client, const struct lw__node *node, int slot)
-{
-    struct lw__name *name = lw__name_after(&client->holds, NULL), *next;
-
-    for (; name != NULL; name = next) {
-        lw__name_ref(name); /* a reply may come at once and free its last claim */
-        if (name->node == node && is_in(name, slot)) {
-            retry_name(name, slot == ANY);
-        }
-        next = lw__name_after(&client->holds, name);
-        lw__name_unref(&client->holds, name);
-    }
-}
-
-void lw__turns_retry_all(struct lw_client *client, const struct lw__node *node,
-                         bool verify)
-{
-    retry_names(client, node, verify ? ANY : NEWLY_BOUND);
-}
-
-void lw__turns_retry_slot(struct lw_client *client, const struct lw__node *node,
-                          unsigned slot)
-{
-    retry_names(client, node, (int)slot);
-}
-
-static void remap(struct lw_client *client, struct lw__name *name)
-{
-    if (lw__name_remap(&client->holds, name) &&
-        lw__node_is_up(name->node)) { /* else this happens when it comes up */
-        retry_name(name, true);
-    }
-}
-
-void lw__turns_remap_all(struct lw_client *client)
-{
-    struct lw__name *name = lw__name_after(&client->holds, NULL), *next;
-
-    for (; name != NULL; name = next) {
-        lw__name_ref(name);
-        remap(client, name);
-        next = lw__name_after(&client->holds, name);
-        lw__name_unref(&client->holds, name);
-    }
-}
+/* ---- a link ---- */
 
 void lw__turns_link_down(struct lw_client *client, const struct lw__node *node)
 {

@@ -77,8 +77,8 @@ CLAIMS_UNIT_MUTATIONS = [
      ('src/hold', 'last->connection == connection &&', '(void)connection,'),
      ('src/hold', 'claim->asking.connection == connection', 'true')),
     ('who waits does not hear that the channel of its slot is dropped',
-     ('src/lock', 'lw__turns_retry_slot(arg, node, slot);',
-      '(void)arg, (void)node, (void)slot;')),
+     ('src/lock', 'lw__retry_slot(&client->holds, node, slot);',
+      '(void)client, (void)node, (void)slot;')),
 ]
 
 BREAKS = 'test/integration/inspect/inspect_break'
@@ -386,8 +386,8 @@ GUARD_MUTATIONS = [
     ('a_promotion_that*', ('guard: a connection never goes on',
      ('src/redis', '    node->guard_goes_on = true;\n', ''))),
     ('a_hold_is_renewed_when*', ('guard: holds are not renewed when the server is known',
-     ('src/lock', '{\n    lw__turns_retry_all(arg, node, true);\n}',
-      '{\n    lw__turns_retry_all(arg, node, false);\n}'))),
+     ('src/lock', '    lw__retry_all(&client->holds, node, true);\n}',
+      '    lw__retry_all(&client->holds, node, false);\n}'))),
 ]
 # The same while a server is closed.
 GUARD_CLOSED = 'test/integration/server/guard_closed'

@@ -185,7 +185,7 @@ static void test_a_name_that_is_its_own_already_is_found(void **state)
     says(&scene->n[2], "SET x", "$-1");
     says(&scene->n[2], "EVALSHA x", "*1\r\n:1");
     says(&scene->n[2], "SEED 16287", NUMBER);
-    lw__turns_retry_all(client, lw__route_find(client->route, "x", NULL), true);
+    lw__retry_all(&client->holds, lw__route_find(client->route, "x", NULL), true);
     UNTIL(scene, request->status != 1);
     assert_int_equal(request->status, LW_OK);
 }
