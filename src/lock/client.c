@@ -88,7 +88,7 @@ static void node_up(void *arg, struct lw__node *node)
         return;
     }
     lw__retry_all(&client->holds, node, true);
-    lw__identity_verify(client);
+    lw__identity_verify(&client->identity);
     if (client->member != NULL) {
         member_changed(client->member->whole);
     }
@@ -319,7 +319,8 @@ static int init(struct lw_client *client, struct event_base *base, const char *u
                                                (uint64_t)getpid() << 32);
     lw__notify_init(client, lw__deliver);
     lw__renewal_init(&client->holds);
-    lw__identity_init(client);
+    lw__identity_describe(client);
+    lw__identity_init(&client->identity, client, &client->holds);
     lw__timer_init(&client->close_timer, close_timed_out, client);
     if (client->url.quorum && lw__quorum_new(client) != 0) {
         return LW_ENOMEM;
@@ -414,7 +415,7 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
     lw__claim_close(&client->holds);
     lw__list_close(client);
     lw__inspect_close(client);
-    lw__identity_withdraw(client);
+    lw__identity_withdraw(&client->identity);
     lw__timer_set(client->loop, &client->close_timer,
                   lw__now_us() + (int64_t)client->options.close_timeout_ms * LW__MS);
     lw__ending_drained(client);

@@ -19,68 +19,70 @@
 
 #define REFRESH_US (40000 * (int64_t)LW__MS)
 
-static struct lw__node *node_of(const struct lw_client *client)
+static struct lw__node *node_of(const struct lw__identity *identity)
 {
-    return lw__route_find(client->route, client->identity.key, NULL);
+    char key[LW__CLIENT_SIZE];
+
+    lw__format_client(identity->holds->prefix, identity->holds->uuid, key);
+    return lw__route_find(identity->holds->route, key, NULL);
 }
 
-static struct lw_client *client_of(struct lw__command *command)
+static struct lw__identity *identity_of(struct lw__command *command)
 {
-    return LW__CONTAINER_OF(struct lw__identity, command, command)->client;
+    return LW__CONTAINER_OF(struct lw__identity, command, command);
 }
 
 static void encode_text(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw_client *client = client_of(command);
+    const struct lw__identity *identity = identity_of(command);
+    const struct lw_client *client = identity->client;
 
-    lw__encode_identity(out, client->holds.prefix, client->holds.uuid,
-                        client->closing ? NULL : client->identity.text);
+    lw__encode_identity(out, identity->holds->prefix, identity->holds->uuid,
+                        client->closing ? NULL : client->identity_text);
 }
 
 /* Notes whether the key is in Redis. If the client has closed, deletes the key. */
-static void settle(struct lw__command *command, bool published)
+static void settle(struct lw__identity *identity, bool published)
 {
-    struct lw_client *client = client_of(command);
-
-    client->identity.published = published;
-    if (!client->closing) {
+    identity->published = published;
+    if (!identity->client->closing) {
         return;
     }
-    lw__identity_withdraw(client);
-    lw__ending_drained(client);
+    lw__identity_withdraw(identity);
+    lw__ending_drained(identity->client);
 }
 
 static bool replied(struct lw__command *command, const struct lw__reply *reply)
 {
-    settle(command,
+    settle(identity_of(command),
            lw__reply_type(reply) == LW__REPLY_STATUS); /* of SET; DEL returns a number */
     return true;
 }
 
 static void failed(struct lw__command *command, const char *why, bool sent)
 {
-    const struct lw_client *client = client_of(command);
+    struct lw__identity *identity = identity_of(command);
 
     (void)why; /* a SET without a reply may have been executed */
-    settle(command, !client->closing && (sent || client->identity.published));
+    settle(identity, !identity->client->closing && (sent || identity->published));
 }
 
-static void send_text(struct lw_client *client)
+static void send_text(struct lw__identity *identity)
 {
     static const struct lw__command_type type = {encode_text, replied, .failed = failed};
 
-    if (client->identity.command.request.prev == NULL) {
-        (void)lw__node_send(node_of(client), &client->identity.command, &type,
+    if (identity->command.request.prev == NULL) {
+        (void)lw__node_send(node_of(identity), &identity->command, &type,
                             LW__PRIORITY_NEW, true);
     }
 }
 
 static void refresh(void *arg)
 {
-    struct lw_client *client = arg;
+    struct lw__identity *identity = arg;
 
-    if (client->holds.open_claims > 0) {
-        lw__identity_publish(client, lw__now_us());
+    if (identity->holds->open_claims > 0) {
+        lw__identity_publish(identity, lw__now_us());
     }
 }
 
@@ -98,44 +100,50 @@ static void get_host(char ret[65])
     }
 }
 
-void lw__identity_init(struct lw_client *client)
+void lw__identity_describe(struct lw_client *client)
 {
-    struct lw__identity *identity = &client->identity;
     char host[65], uid[LW__DIGITS];
 
     get_host(host);
     (void)snprintf(uid, sizeof(uid), "%lu", (unsigned long)geteuid());
-    (void)snprintf(identity->text, sizeof(identity->text), "%s %s %ld",
+    (void)snprintf(client->identity_text, sizeof(client->identity_text), "%s %s %ld",
                    client->options.client_name, host, (long)getpid());
-    (void)snprintf(identity->who, sizeof(identity->who), "%s %s", identity->text,
+    (void)snprintf(client->who, sizeof(client->who), "%s %s", client->identity_text,
                    client->options.user != NULL ? client->options.user : uid);
-    client->holds.who = client->options.no_identity ? NULL : identity->who;
-    client->identity.client = client;
-    lw__format_client(client->holds.prefix, client->holds.uuid, client->identity.key);
-    lw__timer_init(&client->identity.timer, refresh, client);
 }
 
-void lw__identity_publish(struct lw_client *client, int64_t now_us)
+void lw__identity_init(struct lw__identity *identity, struct lw_client *client,
+                       struct lw__holds *holds)
 {
-    if (now_us < client->identity.due_us || client->closing || client->quorum != NULL ||
-        client->options.no_identity || !lw__node_is_up(node_of(client))) {
+    identity->client = client;
+    identity->holds = holds;
+    holds->who = client->options.no_identity ? NULL : client->who;
+    lw__timer_init(&identity->timer, refresh, identity);
+}
+
+void lw__identity_publish(struct lw__identity *identity, int64_t now_us)
+{
+    const struct lw_client *client = identity->client;
+
+    if (now_us < identity->due_us || client->closing || identity->holds->votes != NULL ||
+        client->options.no_identity || !lw__node_is_up(node_of(identity))) {
         return;
     }
-    client->identity.due_us = now_us + REFRESH_US;
-    lw__timer_set(client->loop, &client->identity.timer, client->identity.due_us);
-    send_text(client);
+    identity->due_us = now_us + REFRESH_US;
+    lw__timer_set(client->loop, &identity->timer, identity->due_us);
+    send_text(identity);
 }
 
-void lw__identity_verify(struct lw_client *client)
+void lw__identity_verify(struct lw__identity *identity)
 {
-    client->identity.due_us = 0;
-    refresh(client);
+    identity->due_us = 0;
+    refresh(identity);
 }
 
-void lw__identity_withdraw(struct lw_client *client)
+void lw__identity_withdraw(struct lw__identity *identity)
 {
-    lw__timer_cancel(client->loop, &client->identity.timer);
-    if (client->identity.published) {
-        send_text(client);
+    lw__timer_cancel(identity->client->loop, &identity->timer);
+    if (identity->published) {
+        send_text(identity);
     }
 }

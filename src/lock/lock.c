@@ -291,7 +291,7 @@ static int request(struct lw_client *client, const char *name, const char *token
         goto fail;
     }
     lw__handle_count_wait(lock, 1);
-    lw__identity_publish(client, lock->asking.asked_us);
+    lw__identity_publish(&client->identity, lock->asking.asked_us);
     if ((token != NULL ? lw__turns_adopt(lock, token) : lw__turns_join(lock)) != 0) {
         lw__handle_count_wait(lock, -1);
         goto fail;

@@ -68,14 +68,12 @@ struct lw__renew_call {
     uint32_t lease_ms;
 };
 
-/* The key by which other clients find out which host and process this client is
- * (identity.c). */
+/* The key by which other clients find out which host and process this client is, at the
+ * servers of some holds (identity.c). */
 struct lw__identity {
     struct lw__command command;
-    char key[LW__CLIENT_SIZE];
-    char text[256]; /* `<client name> <host> <pid>` */
-    char who[400];  /* the same with the user: holds.who */
     struct lw_client *client;
+    struct lw__holds *holds;
     struct lw__timer timer;
     int64_t due_us;
     bool published; /* the key is in Redis */
@@ -252,6 +250,8 @@ struct lw_client {
     struct lw__inspect_call *inspect_calls; /* inspect.c */
     struct lw__list *lists;                 /* list.c */
     struct lw__identity identity;           /* identity.c */
+    char identity_text[256];                /* `<client name> <host> <pid>` */
+    char who[400];                          /* the same with the user: holds.who */
     struct lw__notify notify;               /* notify.c */
     struct lw__notice closed_notice;
     struct lw__credentials credentials; /* credentials.c */
@@ -295,12 +295,16 @@ int lw__lock_acquire(struct lw_client *client, const char *name,
 
 /* ---- identity.c ---- */
 
-void lw__identity_init(struct lw_client *client);
+/* Writes the client's texts. */
+void lw__identity_describe(struct lw_client *client);
+/* Sets `who` of these holds, too. */
+void lw__identity_init(struct lw__identity *identity, struct lw_client *client,
+                       struct lw__holds *holds);
 /* Publishes the client's identity if it is not published; costs nothing otherwise. */
-void lw__identity_publish(struct lw_client *client, int64_t now_us);
+void lw__identity_publish(struct lw__identity *identity, int64_t now_us);
 /* A link came up: verifies that the identity is still there. */
-void lw__identity_verify(struct lw_client *client);
-void lw__identity_withdraw(struct lw_client *client); /* the client closes */
+void lw__identity_verify(struct lw__identity *identity);
+void lw__identity_withdraw(struct lw__identity *identity); /* the client closes */
 
 /* ---- turns.c ---- */
 
