@@ -47,6 +47,19 @@ static bool is_wanted(const struct lw__log *log, int level)
     return log->fn != NULL && level <= log->level;
 }
 
+/* Writes a message, at most `size` bytes with its NUL. */
+static void compose(const struct lw__log *log, char *ret, size_t size, const char *format,
+                    va_list args)
+{
+    size_t length = 0;
+
+    if (log->about != NULL) {
+        (void)snprintf(ret, size, "%s: ", log->about);
+        length = strlen(ret);
+    }
+    (void)vsnprintf(ret + length, size - length, format, args);
+}
+
 void lw__log(const struct lw__log *log, int level, const char *format, ...)
 {
     char message[LW__TEXT_MAX];
@@ -56,7 +69,7 @@ void lw__log(const struct lw__log *log, int level, const char *format, ...)
         return;
     }
     va_start(args, format);
-    (void)vsnprintf(message, sizeof(message), format, args);
+    compose(log, message, sizeof(message), format, args);
     va_end(args);
     deliver(log, level, message);
 }
@@ -72,7 +85,7 @@ void lw__log_once(const struct lw__log *log, bool *logged, int level, const char
     }
     *logged = true;
     va_start(args, format);
-    (void)vsnprintf(message, sizeof(message), format, args);
+    compose(log, message, sizeof(message), format, args);
     va_end(args);
     if (is_wanted(log, level)) {
         deliver(log, level, message);
@@ -141,7 +154,7 @@ void lw__log_cause(const struct lw__log *log, int64_t now_us, int level,
         return;
     }
     va_start(args, format);
-    (void)vsnprintf(message, LW__TEXT_MAX - ROOM_FOR_COUNT, format, args);
+    compose(log, message, LW__TEXT_MAX - ROOM_FOR_COUNT, format, args);
     va_end(args);
     if (log->causes != NULL && !is_due(log->causes, message, now_us, &times)) {
         return;

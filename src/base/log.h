@@ -22,6 +22,7 @@ struct lw__log {
     int level;
     void *arg;
     struct lw__causes *causes; /* NULL: every failure is logged */
+    const char *about; /* each entry begins with it and ": "; NULL: with neither */
 };
 /* Logs an entry; all foreign text in it is escaped, and an entry that is too long is cut.
  */

@@ -209,6 +209,10 @@ struct lw__vote_ops {
      * have replied so far. May also return LW_OK, LW_ENOTHELD or LW_EREDIS. Fills in
      * `why`, which has room for LW_WHY_SIZE bytes. */
     int (*release_status)(const struct lw__claim *claim, char *why);
+    /* Returns true if no claim of a vote is left, and nothing else is to be sent. */
+    bool (*is_drained)(const struct lw__holds *holds);
+    /* Frees the claims of all votes, and the connections. Nothing is sent. */
+    void (*end)(struct lw__holds *holds);
 };
 
 /* The try, SET NX PX with an INCR for a fencing token in one write: what is in flight,

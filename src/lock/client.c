@@ -61,22 +61,16 @@ static void map_unavailable(void *arg, unsigned map, const char *why)
     lw__list_map_unavailable(arg, map, why);
 }
 
-/* A member of a quorum came up or went down, or failed to come up. A client that closes
- * may end before its members. */
-static void member_changed(struct lw_client *whole)
+/* Each member of the quorum verifies its votes by itself. */
+static void quorum_changed(struct lw_client *client, bool was_up)
 {
-    struct lw__node *node;
-    bool was_up = whole->quorum->up;
+    struct lw__node *node = lw__route_node(client->route, 0);
 
-    if (whole->closing || !lw__quorum_note(whole)) {
-        return;
-    }
-    node = lw__route_node(whole->route, 0);
-    link_changed(whole, lw__quorum_error(whole->quorum), whole->quorum->why);
-    if (whole->quorum->up) {
-        lw__retry_all(&whole->holds, node, false); /* each member verifies its holds */
+    link_changed(client, lw__quorum_error(client->quorum), client->quorum->why);
+    if (client->quorum->up) {
+        lw__retry_all(&client->holds, node, false);
     } else if (was_up || lw__node_is_backing_off(node)) {
-        lw__turns_link_down(whole, node);
+        lw__turns_link_down(client, node);
     }
 }
 
@@ -84,24 +78,13 @@ static void node_up(void *arg, struct lw__node *node)
 {
     struct lw_client *client = arg;
 
-    if (client->member != NULL && !lw__quorum_admit(client->member, node)) {
-        return;
-    }
     lw__retry_all(&client->holds, node, true);
     lw__identity_verify(&client->identity);
-    if (client->member != NULL) {
-        member_changed(client->member->whole);
-    }
 }
 
 static void node_down(void *arg, struct lw__node *node)
 {
-    struct lw_client *client = arg;
-
-    lw__turns_link_down(client, node);
-    if (client->member != NULL) {
-        member_changed(client->member->whole);
-    }
+    lw__turns_link_down(arg, node);
 }
 
 static void node_bound(void *arg, struct lw__node *node)
@@ -139,108 +122,15 @@ static int start_route(struct lw_client *client)
          .bound = node_bound,
          .guard_changed = guard_changed,
          .slot_unsubscribed = slot_unsubscribed}};
-    const struct lw_client_options *o = &client->options;
-    struct lw__route_options options = {
-        .node.config.loop = client->loop,
-        .node.config.log = &client->log,
-        .node.config.random = &client->holds.random,
-        .node.config.host = client->url.host,
-        .node.config.path = client->url.path,
-        .node.config.port = client->url.port,
-        .node.config.address_map = client->address_map,
-        .node.config.username = o->username,
-        .node.config.password = o->password,
-        .node.config.password_file = o->password_file,
-        .node.config.client_name = o->client_name,
-        .node.config.secure = client->url.tls,
-        .node.config.tls = client->tls,
-        .node.config.db = o->db,
-        .node.config.connect_timeout_ms = o->connect_timeout_ms,
-        .node.config.request_timeout_ms = o->request_timeout_ms,
-        .node.config.backoff_min_ms = o->backoff_min_ms,
-        .node.config.backoff_max_ms = o->backoff_max_ms,
-        .node.sentinel.service = client->url.service,
-        .node.sentinel.hosts = client->url.hosts,
-        .node.sentinel.host_count = client->url.host_count,
-        .node.sentinel.username = o->sentinel_username,
-        .node.sentinel.password = o->sentinel_password,
-        .node.sentinel.password_file = o->sentinel_password_file,
-        .node.uuid = client->holds.uuid,
-        .node.prefix = client->holds.prefix,
-        .node.message = lw__claim_message,
-        .node.message_arg = &client->holds,
-        .node.max_inflight = o->max_inflight,
-        .node.guard_ms = o->guard_ms,
-        .node.inert = client->quorum != NULL,
-        .node.config.replication = lw__options_use_guard(o),
-        .node.stats = &client->stats,
-        .seeds = client->url.cluster ? client->url.hosts : NULL,
-        .seed_count = client->url.host_count,
-    };
-
+    struct lw__route_options options;
     int status;
 
+    lw__options_fill_route(client, &client->holds, &options);
+    options.node.inert = client->quorum != NULL;
     lw__credentials_ask(client, &options.node.config);
     status = lw__route_new(&options, &events, client, &client->route);
     client->holds.route = client->route;
     return status;
-}
-
-static int client_new(struct event_base *base, const char *url,
-                      const struct lw_client_options *options,
-                      struct lw__quorum_member *member, struct lw_client **ret);
-
-/* Makes the clients of a quorum's members. */
-static int make_members(struct lw_client *client, struct event_base *base)
-{
-    struct lw__quorum *quorum = client->quorum;
-
-    for (unsigned i = 0; i < quorum->count; i++) {
-        struct lw__quorum_member *member = &quorum->members[i];
-        struct lw_client_options options;
-        char *url = lw__quorum_describe(member, &options);
-        int status = url != NULL
-                         ? client_new(base, url, &options, member, &member->client)
-                         : LW_ENOMEM;
-
-        free(url);
-        if (status != 0) {
-            return status;
-        }
-        client->members_open++;
-        member->client->member = member;
-        member->client->options.errbuf = NULL; /* the caller has had its reason */
-        member->client->holds.events = &quorum->member_events;
-    }
-    return 0;
-}
-
-/* Before the claims, so that nothing of them is released. */
-static void free_members(struct lw_client *client)
-{
-    if (client->quorum == NULL) {
-        return;
-    }
-    lw__quorum_votes_forget(client);
-    for (unsigned i = 0; i < client->quorum->count; i++) {
-        lw_client_free(client->quorum->members[i].client);
-    }
-}
-
-static void member_closed(struct lw_client *closed, void *arg)
-{
-    struct lw_client *client = arg;
-
-    (void)closed;
-    client->members_open--;
-    lw__ending_drained(client);
-}
-
-static void close_members(struct lw_client *client)
-{
-    for (unsigned i = 0; client->quorum != NULL && i < client->quorum->count; i++) {
-        (void)lw_client_close(client->quorum->members[i].client, member_closed, client);
-    }
 }
 
 /* Drops all inspections, lists and queued callbacks, without calling back. */
@@ -322,20 +212,16 @@ static int init(struct lw_client *client, struct event_base *base, const char *u
     lw__identity_describe(client);
     lw__identity_init(&client->identity, client, &client->holds);
     lw__timer_init(&client->close_timer, close_timed_out, client);
-    if (client->url.quorum && lw__quorum_new(client) != 0) {
+    if (client->url.quorum && lw__quorum_new(client, quorum_changed) != 0) {
         return LW_ENOMEM;
     }
-    if (client->quorum != NULL) {
-        lw__quorum_votes_init(client);
-    }
     status = start_route(client);
-    return status == 0 && client->quorum != NULL ? make_members(client, base) : status;
+    return status == 0 && client->quorum != NULL ? lw__quorum_votes_start(client)
+                                                 : status;
 }
 
-/* `member`: NULL, or the member of a quorum whose client is made. */
-static int client_new(struct event_base *base, const char *url,
-                      const struct lw_client_options *options,
-                      struct lw__quorum_member *member, struct lw_client **ret)
+int lw_client_new(struct event_base *base, const char *url,
+                  const struct lw_client_options *options, struct lw_client **ret)
 {
     struct lw_client *client = calloc(1, sizeof(*client));
     int status;
@@ -344,10 +230,7 @@ static int client_new(struct event_base *base, const char *url,
         lw__options_explain_given(options, lw_strerror(LW_ENOMEM));
         return LW_ENOMEM;
     }
-    if (member != NULL) {
-        lw__quorum_identify(member, client->holds.uuid);
-    }
-    if ((member == NULL && !lw__random_uuid(client->holds.uuid)) ||
+    if (!lw__random_uuid(client->holds.uuid) ||
         !lw__random_bytes(&client->holds.hash_key, sizeof(client->holds.hash_key))) {
         lw__options_explain_given(options, "no random bytes from the system");
         free(client);
@@ -367,12 +250,6 @@ static int client_new(struct event_base *base, const char *url,
     return 0;
 }
 
-int lw_client_new(struct event_base *base, const char *url,
-                  const struct lw_client_options *options, struct lw_client **ret)
-{
-    return client_new(base, url, options, NULL, ret);
-}
-
 /* ---- the end ---- */
 
 void lw_client_free(struct lw_client *client)
@@ -386,7 +263,6 @@ void lw_client_free(struct lw_client *client)
         lw__lock_make_inert(client->locks);
     }
     cancel_callbacks(client);
-    free_members(client);
     lw__ending_take_down(client);
     lw__quorum_free(client);
     lw__name_clear(&client->holds);
@@ -411,7 +287,9 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
             }
         }
     }
-    close_members(client);
+    if (client->quorum != NULL) {
+        lw__quorum_close(client->quorum);
+    }
     lw__claim_close(&client->holds);
     lw__list_close(client);
     lw__inspect_close(client);
@@ -423,17 +301,6 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
 }
 
 /* ---- state ---- */
-
-static void add_members(const struct lw__quorum *quorum, struct lw_stats *stats)
-{
-    struct lw_stats each[LW__QUORUM_MOST];
-
-    for (unsigned i = 0; i < quorum->count; i++) {
-        each[i] = (struct lw_stats)LW_STATS_INIT;
-        (void)lw_client_stats(quorum->members[i].client, &each[i]);
-    }
-    lw__quorum_add_stats(quorum, each, stats);
-}
 
 int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
 {
@@ -448,7 +315,7 @@ int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
         now.server_guard_ms = (uint64_t)lw__route_server_guard_ms(client->route);
     }
     if (client->quorum != NULL && !lw__is_inherited(client)) {
-        add_members(client->quorum, &now);
+        lw__quorum_fill_stats(client->quorum, &now);
     }
     return lw__check_give_struct(ret, ret->size, &now, sizeof(now)) ? 0 : LW_EINVAL;
 }

@@ -13,7 +13,6 @@
 #include "base/wipe.h"
 #include "look/look.h"
 #include "loop/loop.h"
-#include "quorum/quorum_private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -190,8 +189,7 @@ static void deliver_credentials(struct lw_client *client)
 {
     struct lw_credentials given = {.size = sizeof(given)};
     struct lw__login *login = lw__credentials_first(client);
-    struct lw_client *whole = client->member != NULL ? client->member->whole : client;
-    int status = whole->options.credentials(whole, &given, whole->options.arg);
+    int status = client->options.credentials(client, &given, client->options.arg);
 
     lw__credentials_answer(client, login, status, &given);
     lw__wipe(&given, sizeof(given));

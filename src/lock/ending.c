@@ -13,23 +13,31 @@
 
 /* ---- freeing ---- */
 
-void lw__ending_take_down(struct lw_client *client)
+void lw__ending_free_claims(struct lw__holds *holds)
 {
     struct lw__name *name, *next;
 
-    if (client->loop == NULL) {
-        return;
-    }
-    lw__claim_close(&client->holds);
-    for (name = lw__name_after(&client->holds, NULL); name != NULL; name = next) {
+    lw__claim_close(holds);
+    for (name = lw__name_after(holds, NULL); name != NULL; name = next) {
         lw__name_ref(name);
         while (name->claims != NULL) {
             lw__renewal_forget(name->claims);
             lw__claim_free(name->claims);
         }
-        next = lw__name_after(&client->holds, name);
-        lw__name_unref(&client->holds, name);
+        next = lw__name_after(holds, name);
+        lw__name_unref(holds, name);
     }
+}
+
+void lw__ending_take_down(struct lw_client *client)
+{
+    if (client->loop == NULL) {
+        return;
+    }
+    if (client->holds.votes != NULL) {
+        client->holds.votes->end(&client->holds); /* so that no vote is released */
+    }
+    lw__ending_free_claims(&client->holds);
     if (client->route != NULL) {
         lw__timer_cancel(client->loop, &client->holds.renewals.timer);
         lw__timer_cancel(client->loop, &client->close_timer);
@@ -75,7 +83,9 @@ void lw__ending_closed(struct lw_client *client)
 static bool is_drained(const struct lw_client *client)
 {
     return client->holds.open_claims == 0 &&
-           client->identity.command.request.prev == NULL && client->members_open == 0;
+           client->identity.command.request.prev == NULL &&
+           (client->holds.votes == NULL ||
+            client->holds.votes->is_drained(&client->holds));
 }
 
 void lw__ending_drained(struct lw_client *client)

@@ -416,11 +416,6 @@ void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
     lw__notify_lock(lock, LW__NOTICE_DONE, LW_OK);
 }
 
-void lw__handle_limit_hold(struct lw_lock *vote, int64_t until_us)
-{
-    lw__extras_own(vote)->hold_until_us = until_us;
-}
-
 void lw__handle_keep_until(struct lw__claim *claim, int64_t until_us)
 {
     if (until_us > claim->held.stays_until_us) {

@@ -176,13 +176,11 @@ static void copy_options(struct lw_lock *lock, const struct lw_acquire_options *
                              : LW__NEVER);
 }
 
-/* The end of a vote's hold is its claim's, which is set later. */
-static bool needs_extras(const struct lw_client *client,
-                         const struct lw_acquire_options *options, int64_t ticket)
+static bool needs_extras(const struct lw_acquire_options *options)
 {
     return options->owner != NULL || options->at_risk != NULL ||
            options->max_hold_ms > 0 || options->permits > 0 || options->at_least_ms > 0 ||
-           options->note != NULL || ticket != 0 || client->member != NULL;
+           options->note != NULL;
 }
 
 /* Keeps the owner, if one is given; false if memory is short. A hold of a read-write lock
@@ -203,12 +201,12 @@ static bool keep_owner(struct lw__extras *extras, const char *owner, bool needs_
 
 /* Copies the options that few handles have; false if memory is short. */
 static bool copy_extras(struct lw_lock *lock, const struct lw_acquire_options *options,
-                        int64_t ticket, bool adopts)
+                        bool adopts)
 {
     bool needs_room = adopts && lock->mode->rw;
     struct lw__extras *extras;
 
-    if (!needs_room && !needs_extras(lock->client, options, ticket)) {
+    if (!needs_room && !needs_extras(options)) {
         return true;
     }
     extras = lw__extras_add(lock);
@@ -219,7 +217,6 @@ static bool copy_extras(struct lw_lock *lock, const struct lw_acquire_options *o
     extras->at_risk = options->at_risk;
     extras->at_risk_ms = options->at_risk_ms;
     extras->at_least_ms = options->at_least_ms;
-    extras->ticket = ticket;
     if (options->max_hold_ms < INT64_MAX / LW__MS / 2) {
         extras->max_hold_us = options->max_hold_ms * LW__MS;
     }
@@ -275,8 +272,8 @@ static struct lw__name *get_name(struct lw_client *client, const char *name)
 /* Creates a handle that acquires the lock; or adopts it, if `token` is not NULL. The
  * arguments have been checked. */
 static int request(struct lw_client *client, const char *name, const char *token,
-                   const struct lw_acquire_options *options, int64_t ticket,
-                   lw_lock_cb *done, void *arg, struct lw_lock **ret)
+                   const struct lw_acquire_options *options, lw_lock_cb *done, void *arg,
+                   struct lw_lock **ret)
 {
     struct lw_lock *lock = new_lock(client);
 
@@ -287,7 +284,7 @@ static int request(struct lw_client *client, const char *name, const char *token
     lock->done = done;
     lock->arg = arg;
     lock->name = get_name(client, name);
-    if (lock->name == NULL || !copy_extras(lock, options, ticket, token != NULL)) {
+    if (lock->name == NULL || !copy_extras(lock, options, token != NULL)) {
         goto fail;
     }
     lw__handle_count_wait(lock, 1);
@@ -308,22 +305,14 @@ fail:
     return LW_ENOMEM;
 }
 
-int lw__lock_acquire(struct lw_client *client, const char *name,
-                     const struct lw_acquire_options *options, int64_t ticket,
-                     lw_lock_cb *done, void *arg, struct lw_lock **ret)
-{
-    struct lw_acquire_options checked;
-    int status = check_call(client, name, options, done, ret, &checked);
-
-    return status != 0 ? status
-                       : request(client, name, NULL, &checked, ticket, done, arg, ret);
-}
-
 int lw_acquire(struct lw_client *client, const char *name,
                const struct lw_acquire_options *options, lw_lock_cb *done, void *arg,
                struct lw_lock **ret)
 {
-    return lw__lock_acquire(client, name, options, 0, done, arg, ret);
+    struct lw_acquire_options checked;
+    int status = check_call(client, name, options, done, ret, &checked);
+
+    return status != 0 ? status : request(client, name, NULL, &checked, done, arg, ret);
 }
 
 int lw_adopt(struct lw_client *client, const char *name, const char *token,
@@ -349,7 +338,7 @@ int lw_adopt(struct lw_client *client, const char *name, const char *token,
         lw__options_explain(client, "%s", token != NULL ? why : "token is NULL");
         return LW_EINVAL;
     }
-    return request(client, name, text, &checked, 0, done, arg, ret);
+    return request(client, name, text, &checked, done, arg, ret);
 }
 
 /* ---- releasing, renewing ---- */

@@ -16,7 +16,7 @@
 struct lw__login;
 struct lw__address_map;
 struct lw__quorum;
-struct lw__quorum_member;
+struct lw__route_options;
 struct lw__session_config;
 
 /* ==== notices (notify.c, deliver.c) ==== */
@@ -102,14 +102,13 @@ struct lw__extras {
     char *owner;
     char *note; /* or NULL */
     int64_t max_hold_us;
-    int64_t ticket;      /* its place in the queue, chosen by the caller; 0: none */
     uint32_t at_risk_ms; /* 0: the default */
     uint32_t at_least_ms;
     uint32_t permits;
 
     char *token;           /* formatted by lw_lock_token; or NULL */
     char *errstr;          /* handle.c; or NULL */
-    int64_t hold_until_us; /* handle.c, ask.c: by max_hold_ms; LW__NEVER */
+    int64_t hold_until_us; /* handle.c: by max_hold_ms; LW__NEVER */
     /* handle.c: when the hold is at risk, and for which deadline that was computed */
     int64_t risk_at_us, risk_deadline_us;
 };
@@ -155,14 +154,14 @@ struct lw_lock {
     uint64_t token_n;   /* of the claim that it holds or held */
     uint32_t window_ms; /* lock.c, handle.c: the claim window of that token; before, the
                            one to request */
-    uint32_t lease_ms, margin_ms; /* lock.c, ask.c */
+    uint32_t lease_ms, margin_ms; /* lock.c */
     /* lock.c, turns.c: it ends if so many others are queued when it would join; 0: no
      * limit, or it has had its place */
     uint32_t queue_limit;
     int error; /* handle.c: the lw_error that belongs to its error text */
 
     /* lock.c: the caller's arguments */
-    uint8_t flags; /* lock.c, ask.c */
+    uint8_t flags; /* lock.c */
     bool once;     /* wait_ms is 0 */
     bool standby;  /* wait_ms is -1 */
     bool limited;  /* max_waiting was given: it shares no claim */
@@ -192,7 +191,7 @@ struct lw__handles {
     struct lw_lock *releasing; /* turns.c: the handle whose release is pending */
     struct lw_lock *holder;    /* turns.c: or a lost handle that is not freed yet */
     unsigned once_waiters;     /* handle.c: waiters with wait_ms 0 */
-    uint8_t passed_count;      /* turns.c, votes.c: handles that its grant has served */
+    uint8_t passed_count;      /* turns.c: handles that its grant has served */
     uint8_t next_renewal;      /* turns.c: enum lw__next_renewal */
     bool joinable : 1;         /* turns.c: further handles may join it */
     /* turns.c: the lease of the grant is too short for a holder that does not renew;
@@ -231,8 +230,6 @@ struct lw_client {
 
     /* client.c */
     const struct lw__process_mark *process; /* the loop's */
-    unsigned members_open;                  /* its members whose client has not closed */
-    struct lw__quorum_member *member; /* of the quorum that it belongs to; or NULL */
     struct lw__holds holds;
     struct lw__timer close_timer;
     lw_close_cb *closed;
@@ -288,11 +285,6 @@ void lw__deliver(void *arg);
 void lw__lock_make_inert(struct lw_lock *lock); /* its client is freed */
 void lw__lock_close(struct lw_lock *lock);      /* its client closes */
 
-/* lw_acquire with a place in the queue, by the server's clock in us; 0: none. */
-int lw__lock_acquire(struct lw_client *client, const char *name,
-                     const struct lw_acquire_options *options, int64_t ticket,
-                     lw_lock_cb *done, void *arg, struct lw_lock **ret);
-
 /* ---- identity.c ---- */
 
 /* Writes the client's texts. */
@@ -335,7 +327,9 @@ void lw__turns_link_down(struct lw_client *client, const struct lw__node *node);
 /* ---- ending.c ---- */
 
 void lw__ending_drained(struct lw_client *client); /* a close may be complete */
-void lw__ending_closed(struct lw_client *client);  /* a close is complete */
+void lw__ending_closed(struct lw_client *client);  /* it is, and no loop is left */
+/* Frees every claim; nothing is sent. */
+void lw__ending_free_claims(struct lw__holds *holds);
 /* Frees every claim, the route and the loop. Handles are not freed. */
 void lw__ending_take_down(struct lw_client *client);
 /* Frees the client if the caller has freed it and no callback runs. */
@@ -378,8 +372,6 @@ void lw__handle_unserved(struct lw_lock *lock, int status);
 void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock);
 /* A release of the token before then is a detach. */
 void lw__handle_keep_until(struct lw__claim *claim, int64_t until_us);
-/* Sets the end of a vote's hold: its claim's max_hold_ms. */
-void lw__handle_limit_hold(struct lw_lock *vote, int64_t until_us);
 /* The grant was delivered. */
 void lw__handle_delivered(struct lw_lock *lock);
 /* Sets the timer of a holder, after its deadline has moved or when a warning is due. */
@@ -488,6 +480,9 @@ int lw__options_take(struct lw_client *client, const char *url,
 /* lw__options_explain for a call that has no client yet. */
 void lw__options_explain_given(const struct lw_client_options *given, const char *why);
 void lw__options_clear(struct lw_client *client);
+/* Fills in how to reach the client's server, and whose claims use it. */
+void lw__options_fill_route(struct lw_client *client, struct lw__holds *holds,
+                            struct lw__route_options *ret);
 #define LW__LEASE_MIN 100
 bool lw__options_use_guard(const struct lw_client_options *options);
 /* Returns the longest lease that guard_ms allows, in ms. */

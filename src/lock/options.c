@@ -14,6 +14,7 @@
 #include "base/wipe.h"
 #include "redis/address_map.h"
 #include "redis/node.h"
+#include "redis/route.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -376,7 +377,7 @@ static int complete(struct lw_client *client)
         copy_string(&client->strings[12], &o->prefix) != 0) {
         return LW_ENOMEM;
     }
-    client->log = (struct lw__log){o->log, o->log_level, o->arg, &client->causes};
+    client->log = (struct lw__log){o->log, o->log_level, o->arg, &client->causes, NULL};
     return client->url.tls ? set_tls(client) : 0;
 }
 
@@ -419,6 +420,49 @@ void lw__options_clear(struct lw_client *client)
     for (size_t i = 0; i < sizeof(client->strings) / sizeof(*client->strings); i++) {
         free(client->strings[i]);
     }
+}
+
+void lw__options_fill_route(struct lw_client *client, struct lw__holds *holds,
+                            struct lw__route_options *ret)
+{
+    const struct lw_client_options *o = &client->options;
+
+    *ret = (struct lw__route_options){
+        .node.config.loop = client->loop,
+        .node.config.log = holds->log,
+        .node.config.random = &holds->random,
+        .node.config.host = client->url.host,
+        .node.config.path = client->url.path,
+        .node.config.port = client->url.port,
+        .node.config.address_map = client->address_map,
+        .node.config.username = o->username,
+        .node.config.password = o->password,
+        .node.config.password_file = o->password_file,
+        .node.config.client_name = o->client_name,
+        .node.config.secure = client->url.tls,
+        .node.config.tls = client->tls,
+        .node.config.db = o->db,
+        .node.config.connect_timeout_ms = o->connect_timeout_ms,
+        .node.config.request_timeout_ms = o->request_timeout_ms,
+        .node.config.backoff_min_ms = o->backoff_min_ms,
+        .node.config.backoff_max_ms = o->backoff_max_ms,
+        .node.config.replication = lw__options_use_guard(o),
+        .node.sentinel.service = client->url.service,
+        .node.sentinel.hosts = client->url.hosts,
+        .node.sentinel.host_count = client->url.host_count,
+        .node.sentinel.username = o->sentinel_username,
+        .node.sentinel.password = o->sentinel_password,
+        .node.sentinel.password_file = o->sentinel_password_file,
+        .node.uuid = holds->uuid,
+        .node.prefix = holds->prefix,
+        .node.message = lw__claim_message,
+        .node.message_arg = holds,
+        .node.max_inflight = o->max_inflight,
+        .node.guard_ms = o->guard_ms,
+        .node.stats = &client->stats,
+        .seeds = client->url.cluster ? client->url.hosts : NULL,
+        .seed_count = client->url.host_count,
+    };
 }
 
 /* ---- checks of calls ---- */

@@ -142,8 +142,7 @@ static void join_claim(struct lw__claim *claim, struct lw_lock *lock)
 
 static void start(struct lw__claim *claim)
 {
-    lw__claim_start(claim, claim->mode->polls ? lw__redisson_cooldown_us(claim) : 0,
-                    lw__handles(claim)->waiting->extras->ticket);
+    lw__claim_start(claim, claim->mode->polls ? lw__redisson_cooldown_us(claim) : 0, 0);
 }
 
 int lw__turns_join(struct lw_lock *lock)

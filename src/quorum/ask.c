@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests votes, and releases them. A vote is a handle of a member's client; this
- * file acquires, renews and drops such handles, for the first handle of the claim.
+/* Requests votes, renews and releases them. A vote is a claim at one server, a ballot;
+ * this file is what those claims report to, and says what they need: the lease, the
+ * margin and the flags of the first handle of the claim that the votes are for.
  * Independent of how many votes are a lock (votes.c).
  *
  * Usual course: each server is asked once, all of them with one ticket: the time of the
- * first server whose clock is known. A vote has the lease, the margin and the flags of
- * the claim's holder, or of its first waiter. A vote that is granted, busy or lost has
- * the claim's votes counted again.
+ * first server whose clock is known. A vote that is granted, busy or lost has the claim's
+ * votes counted again.
  *
  * Failures: a minority that is held while another client has the other servers is
  * released after a moment (yield), and requested again with fresh tokens and the old
@@ -17,6 +17,7 @@
  * an error, also if memory is short, a server is asked again later. */
 #include "quorum/quorum_private.h"
 
+#include "base/escape.h"
 #include "base/random.h"
 
 #include <stdlib.h>
@@ -31,16 +32,16 @@
 #define PAUSE_MOST_US (200 * LW__MS)
 #define AGAIN_US (1000 * LW__MS)  /* before a server is asked again after an error */
 #define CLOCK_US (10000 * LW__MS) /* a fast request tells the time for so long */
+/* Subtracted when a lease is shortened, so that the reply moves the deadline. */
+#define SHORTENED_MORE_US (2 * LW__MS)
 
 /* ---- tickets ---- */
 
 /* Returns the ticket with which the vote waits, 0 if none is known. */
 static int64_t ticket_of(const struct lw__vote *vote)
 {
-    const struct lw_lock *lock = vote->lock;
-
-    return lock != NULL && lock->claim != NULL && lock->claim->machine.ticket > 0
-               ? lock->claim->machine.ticket
+    return vote->claim != NULL && vote->claim->machine.ticket > 0
+               ? vote->claim->machine.ticket
                : 0;
 }
 
@@ -60,12 +61,13 @@ static int64_t given_ticket(const struct lw__votes *votes)
  * delayed once would be overtaken. */
 static int64_t time_of(const struct lw__vote *vote)
 {
-    const struct lw__clock_pair *latest = &vote->member->client->holds.last_clock;
+    const struct lw__clock_pair *latest = &vote->member->holds.last_clock;
     struct lw__clock_pair *best = &vote->member->clock;
-    unsigned connection = lw__node_connection(lw__vote_node(vote));
+    struct lw__node *node = lw__member_node(vote->member);
+    unsigned connection = lw__node_connection(node);
 
     if (best->server_us == 0 || best->connection != connection) {
-        best->server_us = lw__node_clock(lw__vote_node(vote), &best->sent_us);
+        best->server_us = lw__node_clock(node, &best->sent_us);
         best->connection = connection;
     }
     if (latest->server_us != 0 && latest->connection == connection &&
@@ -83,7 +85,7 @@ static int64_t time_of_servers(const struct lw__votes *votes)
     int64_t time = 0;
 
     for (unsigned i = 0; i < lw__votes_count(votes) && time == 0; i++) {
-        time = lw__vote_is_up(&votes->vote[i]) ? time_of(&votes->vote[i]) : 0;
+        time = lw__member_is_up(votes->vote[i].member) ? time_of(&votes->vote[i]) : 0;
     }
     return time;
 }
@@ -102,40 +104,176 @@ static void choose_ticket(struct lw__votes *votes)
     votes->ticket = ticket;
 }
 
-/* ---- asking ---- */
+/* ---- what a vote needs ---- */
 
-void lw__quorum_ask_forget_error(struct lw__vote *vote)
+static struct lw__vote *vote_of(const struct lw__claim *claim)
+{
+    return LW__CONTAINER_OF(struct lw__ballot, claim, claim)->vote;
+}
+
+static int64_t margin_us(const struct lw_lock *first)
+{
+    return first != NULL ? lw__handle_margin_us(first) : 0;
+}
+
+static struct lw__terms terms_of(const struct lw__votes *votes)
+{
+    const struct lw_lock *first = lw__claim_first_handle(votes->claim);
+    struct lw__terms terms = lw__claim_terms(votes->claim);
+
+    return (struct lw__terms){
+        .lease_us = terms.lease_us,
+        .margin_us = margin_us(first),
+        .hold_until_us = terms.hold_until_us,
+        .renews = first != NULL && !(first->flags & LW_NO_RENEW),
+        .fence = true,
+    };
+}
+
+/* A ballot without a vote is about to end. */
+static void get_terms(const struct lw__claim *claim, struct lw__terms *ret)
+{
+    const struct lw__vote *vote = vote_of(claim);
+    struct lw__terms terms = {.lease_us = claim->machine.lease_us,
+                              .hold_until_us = LW__NEVER};
+
+    if (vote != NULL) {
+        terms = terms_of(vote->votes);
+    }
+    *ret = (struct lw__terms){
+        .lease_us = terms.lease_us,
+        .margin_us = terms.margin_us,
+        .hold_until_us = terms.hold_until_us,
+        .renews = terms.renews,
+        .fence = terms.fence,
+        .place = vote != NULL && vote->waits,
+        .lease_short = vote != NULL && vote->renewing,
+    };
+}
+
+static int64_t grant_margin_us(const struct lw__claim *claim)
+{
+    const struct lw__vote *vote = vote_of(claim);
+
+    return vote != NULL ? margin_us(lw__claim_first_handle(vote->votes->claim)) : 0;
+}
+
+/* ---- the end of a vote ---- */
+
+static void forget_error(struct lw__vote *vote)
 {
     free(vote->why);
     vote->why = NULL;
-    vote->error = 0;
+    vote->error = LW_OK;
+}
+
+/* Without memory for its text the error has none. */
+static void set_error(struct lw__vote *vote, int error, const char *why)
+{
+    char escaped[LW__TEXT_MAX];
+
+    forget_error(vote);
+    lw__escape(why, escaped, sizeof(escaped));
+    vote->error = error;
+    vote->why = *escaped ? strdup(escaped) : NULL;
+}
+
+/* The claim goes on without its vote, if it has not ended. */
+void lw__quorum_ask_forget(struct lw__vote *vote)
+{
+    if (vote->claim != NULL) {
+        LW__CONTAINER_OF(struct lw__ballot, claim, vote->claim)->vote = NULL;
+        lw__quorum_fence_forget(vote);
+    }
+    vote->claim = NULL;
+    vote->held = vote->busy = vote->renewing = false;
+    vote->asked_us = 0;
+}
+
+static void leave(struct lw__claim *claim)
+{
+    bool asks = lw__machine_asks(claim->machine.phase);
+
+    lw__renewal_forget(claim);
+    lw__claim_event(claim, asks ? LW__EV_CANCEL : LW__EV_RELEASE);
 }
 
 void lw__quorum_ask_drop(struct lw__vote *vote)
 {
-    lw__node_forget(&vote->raise);
-    lw_lock_free(vote->lock);
-    vote->lock = NULL;
-    vote->held = vote->lost = vote->busy = false;
-    vote->renewals = 0;
-    vote->asked_us = 0;
+    struct lw__claim *claim = vote->claim;
+
+    lw__quorum_ask_forget(vote);
+    if (claim != NULL) {
+        leave(claim);
+    }
 }
 
-/* The vote has none any longer, because of an error of its server. */
-static void note_error(struct lw__vote *vote, int status)
+/* The vote has none any longer, because of an error of its server. The text of that is
+ * known, or is the status's. */
+static void fail(struct lw__vote *vote, int status)
 {
-    const char *why = vote->lock != NULL ? lw_lock_errstr(vote->lock) : "";
-    int error = vote->lock != NULL ? lw_lock_error(vote->lock) : LW_OK;
-
-    lw__quorum_ask_forget_error(vote);
-    vote->error = error != LW_OK ? error : status;
-    vote->why = strdup(*why ? why : lw_strerror(status));
+    if (vote->error == LW_OK || vote->why == NULL) {
+        set_error(vote, status, lw_strerror(status));
+    }
     vote->again_us = lw__now_us() + AGAIN_US;
+    lw__quorum_ask_forget(vote);
+    lw__votes_changed(vote->votes);
 }
+
+/* A vote that was held is not. */
+static void lapse(struct lw__vote *vote, int reason)
+{
+    set_error(vote, reason, lw_strerror(reason));
+    vote->again_us = 0;
+    vote->lapsed = true;
+}
+
+void lw__quorum_ask_drop_expired(struct lw__votes *votes)
+{
+    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+        struct lw__vote *vote = &votes->vote[i];
+
+        if (!vote->held || !lw__machine_holds(vote->claim->machine.phase)) {
+            continue;
+        }
+        if (lw__vote_deadline_us(vote) > lw__now_us()) {
+            lw__votes_count_at(votes, lw__vote_deadline_us(vote));
+            continue;
+        }
+        lapse(vote, LW_ELOST);
+        lw__quorum_ask_drop(vote);
+    }
+}
+
+void lw__quorum_ask_release(struct lw__vote *vote)
+{
+    bool answered = lw__member_is_up(vote->member) && vote->busy;
+
+    if (vote->claim == NULL) {
+        vote->released = vote->gone ? LW_ENOTHELD : LW_OK;
+    } else if (vote->held) {
+        vote->released = LW__PENDING;
+        lw__quorum_fence_forget(vote);
+        leave(vote->claim);
+    } else {
+        lw__quorum_ask_drop(vote); /* releases it, behind all that was sent before */
+        vote->released = answered ? LW_OK : LW_EUNKNOWN;
+    }
+}
+
+void lw__quorum_ask_clear(struct lw__votes *votes)
+{
+    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+        lw__quorum_ask_drop(&votes->vote[i]);
+        forget_error(&votes->vote[i]);
+    }
+}
+
+/* ---- asking ---- */
 
 /* The average moves by an eighth of the difference. The time for which a server was away
  * is no round trip: a single one counts as little more than twice the average. */
-void lw__quorum_ask_answered(struct lw__vote *vote)
+static void note_round_trip(struct lw__vote *vote)
 {
     struct lw__quorum *quorum = lw__votes_quorum(vote->votes);
 
@@ -150,78 +288,49 @@ void lw__quorum_ask_answered(struct lw__vote *vote)
     }
 }
 
-static unsigned drawn_by(const struct lw_lock *lock)
+/* Returns NULL if memory is short. */
+static struct lw__claim *new_ballot(struct lw__vote *vote, int64_t lease_us)
 {
-    return lock->claim != NULL ? lock->claim->fences_drawn : 0;
+    const struct lw__claim *claim = vote->votes->claim;
+    struct lw__holds *holds = &vote->member->holds;
+    struct lw__claim_args args = {
+        .name = lw__name_get(holds, claim->name->text),
+        .mode = claim->mode,
+        .lease_ms = (uint32_t)(lease_us / LW__MS),
+        .window_ms = claim->window_ms,
+        .note = lw__claim_first_handle(claim)->extras->note,
+    };
+    struct lw__claim *ballot;
+
+    if (args.name == NULL) {
+        return NULL;
+    }
+    ballot = lw__claim_new(holds, &args);
+    lw__name_unref(holds, args.name);
+    if (ballot != NULL) {
+        LW__CONTAINER_OF(struct lw__ballot, claim, ballot)->vote = vote;
+    }
+    return ballot;
 }
 
-static void vote_done(struct lw_lock *lock, int status, void *arg)
-{
-    struct lw__vote *vote = arg;
-
-    lw__quorum_ask_answered(vote);
-    if (status == LW_OK) {
-        lw__quorum_ask_forget_error(vote);
-        vote->held = true;
-        vote->busy = vote->gone = false;
-        vote->first = lw_lock_fence(lock);
-        vote->last = vote->first + drawn_by(lock) - 1;
-        vote->votes->news_us = lw__now_us();
-        lw__votes_changed(vote->votes);
-        return;
-    }
-    if (status != LW_EBUSY) {
-        note_error(vote, status);
-    } else {
-        lw__quorum_ask_forget_error(vote);
-    }
-    lw__quorum_ask_drop(vote);
-    vote->busy = status == LW_EBUSY;
-    lw__votes_changed(vote->votes);
-}
-
-/* The margin before its deadline is the holder's: the vote counts until then. */
-static void vote_lost(struct lw_lock *lock, int reason, void *arg)
-{
-    struct lw__vote *vote = arg;
-
-    note_error(vote, reason);
-    vote->again_us = 0;
-    vote->lapsed = true;
-    if (reason == LW_ENOTHELD) {
-        lw__quorum_ask_drop(vote);
-        vote->gone = true;
-    } else {
-        vote->lost = true;
-        lw__votes_count_at(vote->votes, lw__handle_deadline_us(lock));
-    }
-    lw__votes_changed(vote->votes);
-}
-
+/* The first request may fail at once, which ends the vote. */
 static void ask(struct lw__vote *vote, bool waits)
 {
     struct lw__votes *votes = vote->votes;
-    struct lw__claim *claim = votes->claim;
-    const struct lw_lock *first = lw__claim_first_handle(claim);
-    struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
-    int status;
+    int64_t now = lw__now_us();
 
-    options.lease_ms = (uint32_t)(lw__claim_terms(claim).lease_us / LW__MS);
-    options.flags = first->flags & LW_NO_RENEW;
-    options.margin_ms = first->margin_ms;
-    options.note = first->extras->note;
-    options.wait_ms = waits ? -1 : 0;
-    options.lost = vote_lost;
     vote->busy = false;
     vote->renewed = LW_OK; /* it will have the lease that is wanted now */
-    status = lw__lock_acquire(vote->member->client, lw__name_given(claim->name), &options,
-                              votes->ticket, vote_done, vote, &vote->lock);
-    if (status != 0) {
-        note_error(vote, status);
-        lw__votes_changed(votes);
+    vote->waits = waits;
+    vote->claim = new_ballot(vote, terms_of(votes).lease_us);
+    if (vote->claim == NULL) {
+        fail(vote, LW_ENOMEM);
         return;
     }
-    vote->asked_us = lw__vote_is_up(vote) ? lw__now_us() : 0;
+    vote->error = LW_OK;
+    vote->asked_us = lw__member_is_up(vote->member) ? now : 0;
+    lw__identity_publish(&vote->member->identity, now);
+    lw__claim_start(vote->claim, 0, votes->ticket);
 }
 
 /* Returns false if the hold ends with its lease, which a vote that was lost, and is
@@ -252,7 +361,7 @@ void lw__quorum_ask_all(struct lw__votes *votes)
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
         struct lw__vote *vote = &votes->vote[i];
 
-        if (vote->lock != NULL || (vote->tried && !waits) ||
+        if (vote->claim != NULL || (vote->tried && !waits) ||
             (vote->lapsed && !renews(claim))) {
             continue;
         }
@@ -265,97 +374,267 @@ void lw__quorum_ask_all(struct lw__votes *votes)
     }
 }
 
-/* ---- the handle that they are for ---- */
-
-static void vote_renewed(struct lw_lock *lock, int status, void *arg)
+void lw__quorum_ask_anew(struct lw__votes *votes)
 {
-    struct lw__vote *vote = arg;
-
-    if (lock == vote->lock && vote->renewals > 0) {
-        vote->renewals--;
-        vote->renewed = status;
-        lw__votes_changed(vote->votes);
+    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+        votes->vote[i].tried = votes->vote[i].lapsed = false;
     }
+    lw__quorum_ask_all(votes);
 }
 
-bool lw__quorum_ask_renew(struct lw__vote *vote, uint32_t lease_ms)
+/* ---- renewing ---- */
+
+/* Has the vote renewed at once, and valid no longer than this lease. */
+static bool renew(struct lw__vote *vote, int64_t lease_us)
 {
-    if (!vote->held || vote->lost ||
-        lw_renew(vote->lock, lease_ms, vote_renewed, vote) != 0) {
+    struct lw__input input = {.event = LW__EV_SHORTEN,
+                              .shorten = {lease_us - SHORTENED_MORE_US}};
+
+    if (!vote->held || !lw__member_is_up(vote->member) ||
+        !lw__renewal_may_extend(vote->claim)) {
         return false;
     }
-    vote->renewals++;
+    vote->renewing = true;
+    lw__claim_step(vote->claim, &input);
+    lw__renewal_verify(vote->claim); /* also if one is in flight, with another lease */
     return true;
+}
+
+bool lw__quorum_ask_renew(struct lw__votes *votes, uint32_t lease_ms)
+{
+    bool any = false;
+
+    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+        struct lw__vote *vote = &votes->vote[i];
+
+        if (renew(vote, (int64_t)lease_ms * LW__MS)) {
+            any = true;
+        } else {
+            vote->renewed = LW_ECONN;
+        }
+        vote->lapsed = false;
+    }
+    lw__quorum_ask_all(votes);
+    return any;
+}
+
+static bool are_same(const struct lw__terms *a, const struct lw__terms *b)
+{
+    return a->lease_us == b->lease_us && a->margin_us == b->margin_us &&
+           a->hold_until_us == b->hold_until_us && a->renews == b->renews;
 }
 
 /* The next handle of the client takes the votes over as they are, as it does a lease of a
  * single server. Before the claim holds, a shorter lease shortens them. */
-static void match(struct lw__vote *vote, const struct lw_lock *first, bool holds)
-{
-    struct lw_lock *lock = vote->lock;
-    int64_t hold_until_us = holds ? first->extras->hold_until_us : LW__NEVER;
-    uint8_t flags = first->flags & LW_NO_RENEW;
-    bool same = lock->margin_ms == first->margin_ms && lock->flags == flags &&
-                lock->extras->hold_until_us == hold_until_us;
-
-    lock->margin_ms = first->margin_ms;
-    lock->flags = flags;
-    lw__handle_limit_hold(lock, hold_until_us);
-    if (!vote->held) { /* its next request has the lease */
-        lock->lease_ms = first->lease_ms;
-        return;
-    }
-    if (holds && lock->lease_ms != first->lease_ms) {
-        lock->lease_ms = first->lease_ms;
-        same = false;
-    }
-    if (!same) {
-        lw__handle_arm_loss(lock);
-        lw__renewal_plan(lock->claim);
-        lw__votes_changed(vote->votes); /* its deadline may have moved */
-    }
-    if (lock->lease_ms != first->lease_ms) {
-        (void)lw__quorum_ask_renew(vote, first->lease_ms);
-    }
-}
-
 void lw__quorum_ask_match(struct lw__claim *claim)
 {
     struct lw__votes *votes = claim->extras->votes;
-    const struct lw_lock *first = lw__claim_first_handle(claim);
+    struct lw__terms before = votes->wanted;
+    bool holds = lw__handles(claim)->holder != NULL;
 
-    for (unsigned i = 0; first != NULL && i < lw__votes_count(votes); i++) {
-        struct lw__vote *vote = &votes->vote[i];
-
-        if (vote->lock != NULL && vote->lock->claim != NULL && !vote->lost) {
-            match(vote, first, lw__handles(claim)->holder != NULL);
-        }
+    if (lw__claim_first_handle(claim) == NULL) {
+        return;
     }
-}
-
-/* ---- a minority ---- */
-
-void lw__quorum_ask_drop_lost(struct lw__votes *votes)
-{
+    votes->wanted = terms_of(votes);
+    if (are_same(&before, &votes->wanted)) {
+        return;
+    }
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
         struct lw__vote *vote = &votes->vote[i];
 
-        if (vote->lost && lw__vote_deadline_us(vote) <= lw__now_us()) {
-            lw__quorum_ask_drop(vote);
+        if (!vote->held) {
+            continue; /* its next request has the lease */
+        }
+        if (holds || before.lease_us == votes->wanted.lease_us) {
+            lw__renewal_plan(vote->claim);
+        } else {
+            (void)renew(vote, votes->wanted.lease_us);
         }
     }
 }
+
+/* ---- events of a ballot ---- */
+
+static void granted(struct lw__claim *claim)
+{
+    struct lw__vote *vote = vote_of(claim);
+    int64_t lease_us;
+
+    if (vote == NULL) {
+        lw__claim_event(claim, LW__EV_RELEASE);
+        return;
+    }
+    if (claim->machine.fence == 0) {
+        lw__claim_event(claim, LW__EV_UNDELIVERED);
+        return;
+    }
+    note_round_trip(vote);
+    forget_error(vote);
+    vote->held = true;
+    vote->busy = vote->gone = false;
+    vote->votes->news_us = lw__now_us();
+    lw__description_granted(claim);
+    lease_us = terms_of(vote->votes).lease_us;
+    if (claim->machine.lease_us == lease_us || !renew(vote, lease_us)) {
+        lw__renewal_plan(claim);
+    }
+    lw__votes_changed(vote->votes);
+}
+
+static void busy(struct lw__claim *claim)
+{
+    struct lw__vote *vote = vote_of(claim);
+
+    if (vote == NULL) {
+        return;
+    }
+    note_round_trip(vote);
+    forget_error(vote);
+    vote->remaining_ms = claim->asking.remaining_ms;
+    if (!vote->waits) {
+        lw__quorum_ask_drop(vote);
+    }
+    vote->busy = true;
+    lw__votes_changed(vote->votes);
+}
+
+static void failed(struct lw__claim *claim, int status)
+{
+    if (vote_of(claim) != NULL) {
+        fail(vote_of(claim), status);
+    }
+}
+
+static void on_error(struct lw__claim *claim, int status, const char *text)
+{
+    struct lw__vote *vote = vote_of(claim);
+
+    if (vote == NULL) {
+        return;
+    }
+    if (status == LW_OK) {
+        forget_error(vote);
+        return;
+    }
+    set_error(vote, status, text);
+    lw__votes_changed(vote->votes);
+}
+
+static void not_extended(struct lw__claim *claim, const char *why)
+{
+    on_error(claim, LW_ECONN, why);
+}
+
+/* The claim requests it again by itself, if it may wait. */
+static void outcome_unknown(struct lw__claim *claim, int status, const char *why)
+{
+    struct lw__vote *vote = vote_of(claim);
+
+    if (vote == NULL) {
+        return;
+    }
+    if (*why) {
+        on_error(claim, status, why);
+    }
+    if (!vote->waits && lw__machine_asks(claim->machine.phase)) {
+        fail(vote, status);
+        leave(claim);
+    }
+    lw__votes_changed(vote->votes);
+}
+
+/* The release stays pending until it ends or the whole is given up: a later attempt may
+ * succeed until then. */
+static void not_released(struct lw__claim *claim)
+{
+    (void)claim;
+}
+
+static void released(struct lw__claim *claim, int status)
+{
+    struct lw__vote *vote = vote_of(claim);
+
+    if (vote != NULL) {
+        lw__quorum_ask_forget(vote);
+        vote->released = status;
+        lw__votes_changed(vote->votes);
+    }
+}
+
+static void lost(struct lw__claim *claim)
+{
+    struct lw__vote *vote = vote_of(claim);
+
+    if (vote != NULL) {
+        lapse(vote, LW_ENOTHELD);
+        lw__quorum_ask_forget(vote);
+        vote->gone = true;
+        lw__votes_changed(vote->votes);
+    }
+}
+
+/* The reply to a renewal that was sent before another one was wanted is not that one's.
+ */
+static void renewed(struct lw__claim *claim, bool sure)
+{
+    struct lw__vote *vote = vote_of(claim);
+
+    if (vote == NULL || !lw__machine_holds(claim->machine.phase)) {
+        return;
+    }
+    if (vote->renewing && !claim->verify) {
+        vote->renewing = false;
+        vote->renewed = sure ? LW_OK : vote->error == LW_EREDIS ? LW_EREDIS : LW_ECONN;
+    }
+    if (sure) {
+        forget_error(vote);
+        lw__renewal_plan(claim);
+    }
+    lw__votes_changed(vote->votes);
+}
+
+static void ended(struct lw__claim *claim)
+{
+    struct lw_client *client =
+        LW__CONTAINER_OF(struct lw__quorum_member, holds, claim->holds)->client;
+
+    released(claim, LW_EUNKNOWN);
+    lw__renewal_forget(claim);
+    lw__claim_free(claim);
+    lw__ending_drained(client);
+}
+
+/* A quorum has no modes that poll, and adopts nothing. */
+const struct lw__claim_events lw__quorum_ask_events = {
+    .terms = get_terms,
+    .grant_margin_us = grant_margin_us,
+    .not_extended = not_extended,
+    .granted = granted,
+    .busy = busy,
+    .failed = failed,
+    .on_error = on_error,
+    .not_released = not_released,
+    .outcome_unknown = outcome_unknown,
+    .released = released,
+    .lost = lost,
+    .renewed = renewed,
+    .broken = lw__renewal_verify,
+    .ended = ended,
+};
+
+/* ---- a minority ---- */
 
 /* Replaces a vote by a fresh token, which is queued before the old one is released. So
  * the vote goes to the client whose ticket is the oldest, which may be this one. */
 static void replace(struct lw__vote *vote)
 {
-    struct lw_lock *old = vote->lock;
+    struct lw__claim *old = vote->claim;
 
-    vote->lock = NULL;
-    lw__quorum_ask_drop(vote);
+    lw__quorum_ask_forget(vote);
     ask(vote, true);
-    lw_lock_free(old);
+    if (old != NULL) {
+        leave(old);
+    }
 }
 
 /* Releases the minority, and queues everywhere with the one ticket: if the servers gave
@@ -477,4 +756,15 @@ void lw__quorum_ask_minority(struct lw__votes *votes, bool others)
         }
     }
     lw__votes_count_at(votes, limit);
+}
+
+void lw__quorum_ask_none(struct lw__votes *votes)
+{
+    votes->minority_us = votes->yield_us = 0;
+}
+
+void lw__quorum_ask_granted(struct lw__votes *votes)
+{
+    lw__quorum_ask_none(votes);
+    votes->yields = votes->minority = 0;
 }

@@ -26,7 +26,7 @@ static void encode_raise(struct lw__command *command, struct lw__buffer *out)
     struct lw__vote *vote = LW__CONTAINER_OF(struct lw__vote, raise, command);
 
     lw__encode_fence_raise(out, lw__command_evals(command),
-                           lw__node_script_env(lw__vote_node(vote), 0).fence,
+                           lw__node_script_env(lw__node_of_command(command), 0).fence,
                            vote->raising_to, vote->votes->claim->name->text,
                            &vote->token);
 }
@@ -37,11 +37,9 @@ static bool raised(struct lw__command *command, const struct lw__reply *reply)
     struct lw__vote *vote = LW__CONTAINER_OF(struct lw__vote, raise, command);
 
     if (lw__reply_type(reply) == LW__REPLY_INTEGER && lw__reply_integer(reply) == 1) {
-        vote->last = vote->last < vote->raising_to ? vote->raising_to : vote->last;
+        vote->raised_to = vote->raising_to;
     } else if (lw__reply_type(reply) == LW__REPLY_INTEGER) {
-        if (vote->lock->claim != NULL) {
-            lw__renewal_verify(vote->lock->claim);
-        }
+        lw__renewal_verify(vote->claim);
     } else if (lw__reply_type(reply) != LW__REPLY_ERROR) {
         return false;
     } else {
@@ -65,28 +63,45 @@ static void raise_fence(struct lw__vote *vote, uint64_t number)
     static const struct lw__command_type type = {encode_raise, raised,
                                                  .failed = raise_failed};
 
-    if (vote->raise.request.prev == NULL && lw__vote_is_up(vote) &&
+    if (vote->raise.request.prev == NULL && lw__member_is_up(vote->member) &&
         number < LW__FENCE_END) {
         vote->raising_to = number;
-        vote->token = lw__claim_token(vote->lock->claim);
-        (void)lw__node_send(lw__vote_node(vote), &vote->raise, &type, LW__PRIORITY_RENEW,
-                            false);
+        vote->token = lw__claim_token(vote->claim);
+        (void)lw__node_send(lw__member_node(vote->member), &vote->raise, &type,
+                            LW__PRIORITY_RENEW, false);
     }
+}
+
+void lw__quorum_fence_forget(struct lw__vote *vote)
+{
+    lw__node_forget(&vote->raise);
+    vote->raised_to = 0;
+}
+
+/* Returns a number below which the server's counter is not while the vote is held. */
+static uint64_t last_of(const struct lw__vote *vote)
+{
+    uint64_t drawn = vote->claim->machine.fence + vote->claim->fences_drawn - 1;
+
+    return drawn > vote->raised_to ? drawn : vote->raised_to;
 }
 
 uint64_t lw__quorum_fence_choose(const struct lw__votes *votes)
 {
-    uint64_t numbers[LW__QUORUM_MOST], chosen;
+    uint64_t numbers[LW__QUORUM_MOST], chosen, floor = votes->floor;
     unsigned held = 0;
 
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
         if (lw__vote_is_live(&votes->vote[i])) {
-            numbers[held++] = votes->vote[i].first;
+            numbers[held++] = votes->vote[i].claim->machine.fence;
         }
     }
     qsort(numbers, held, sizeof(numbers[0]), lw__quorum_compare);
     chosen = numbers[lw__votes_majority(votes) - 1];
-    return chosen > votes->floor ? chosen : votes->floor;
+    if (floor != 0) { /* numbers of an earlier grant were used */
+        floor += lw__handles(votes->claim)->passed_count;
+    }
+    return chosen > floor ? chosen : floor;
 }
 
 int64_t lw__quorum_fence_agree(struct lw__votes *votes, uint64_t number,
@@ -101,12 +116,12 @@ int64_t lw__quorum_fence_agree(struct lw__votes *votes, uint64_t number,
         if (!lw__vote_is_live(vote)) {
             continue;
         }
-        if (vote->last < number) {
+        if (last_of(vote) < number) {
             raise_fence(vote, raise_to);
             continue;
         }
         deadlines[agree] = (uint64_t)lw__vote_deadline_us(vote);
-        lasts[agree++] = vote->last;
+        lasts[agree++] = last_of(vote);
     }
     if (agree < majority) {
         return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The servers of a quorum as a whole: which of them are usable, whether they are a
- * majority, and why not. Each server is a member, with a client of its own, which
- * connects, renews and hands over as any other. Independent of single locks, and of when
- * a client is made or freed (client.c).
+ * majority, and why not. Each server is a member: a route of its own, and holds, whose
+ * claims are votes. Independent of single locks, and of when a client is made or freed
+ * (client.c).
  *
  * Usual course: each member's node comes up and is admitted; with the majority of them
  * the quorum is up. When a member goes down the quorum stays up while a majority is left.
@@ -23,121 +23,31 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- its members ---- */
-
-int lw__quorum_new(struct lw_client *client)
-{
-    struct lw__quorum *quorum = calloc(1, sizeof(*quorum));
-
-    if (quorum == NULL) {
-        return LW_ENOMEM;
-    }
-    client->quorum = quorum;
-    quorum->count = (unsigned)client->url.host_count;
-    quorum->majority = quorum->count / 2 + 1;
-    for (unsigned i = 0; i < quorum->count; i++) {
-        const struct lw__url_host *host = &client->url.hosts[i];
-        bool v6 = strchr(host->name, ':') != NULL;
-
-        quorum->members[i].whole = client;
-        quorum->members[i].index = i;
-        (void)snprintf(quorum->members[i].server, sizeof(quorum->members[i].server),
-                       "%s%s%s:%u", v6 ? "[" : "", host->name, v6 ? "]" : "",
-                       (unsigned)host->port);
-    }
-    return 0;
-}
-
-void lw__quorum_free(struct lw_client *client)
-{
-    free(client->quorum);
-    client->quorum = NULL;
-}
-
-/* Each message of a member says which server it is about. */
-static void log_of_member(int level, const char *message, void *arg)
-{
-    const struct lw__quorum_member *member = arg;
-
-    lw__log(&member->whole->log, level, "%s: %s", member->server, message);
-}
-
-/* The zone of an address follows a "%", which a URL writes as "%25". */
-static char *url_of(const struct lw__quorum_member *member)
-{
-    const char *scheme = member->whole->url.tls ? "rediss://" : "redis://";
-    const char *zone = strchr(member->server, '%');
-    int before = zone != NULL ? (int)(zone - member->server)
-                              : (int)strlen(member->server);
-    size_t size = strlen(scheme) + strlen(member->server) + 3;
-    char *url = malloc(size);
-
-    if (url != NULL) {
-        (void)snprintf(url, size, "%s%.*s%s%s", scheme, before, member->server,
-                       zone != NULL ? "%25" : "", zone != NULL ? zone + 1 : "");
-    }
-    return url;
-}
-
-char *lw__quorum_describe(struct lw__quorum_member *member, struct lw_client_options *ret)
-{
-    const struct lw_client *whole = member->whole;
-
-    *ret = whole->options;
-    ret->size = sizeof(*ret);
-    ret->local_turns = 1; /* handles share the whole client's claims */
-    ret->link = NULL;
-    ret->log = log_of_member;
-    ret->arg = member;
-    ret->sentinel_username = ret->sentinel_password = ret->sentinel_password_file = NULL;
-    return url_of(member);
-}
-
-/* Claims with the same ticket are in the order of their tokens, which begin with the
- * client's id. So that all servers have them in one order, the ids of the members differ
- * in the last digit alone. */
-void lw__quorum_identify(const struct lw__quorum_member *member, char ret[LW__UUID_SIZE])
-{
-    static const char digits[] = "0123456789abcdef";
-    char *last = &ret[LW__UUID_SIZE - 2];
-
-    memcpy(ret, member->whole->holds.uuid, LW__UUID_SIZE);
-    *last = digits[(size_t)(strchr(digits, *last) - digits) ^ (member->index + 1)];
-}
+#include <syslog.h>
 
 /* ---- which servers are usable ---- */
-
-static struct lw__node *node_of(const struct lw__quorum_member *member)
-{
-    return lw__route_node(member->client->route, 0);
-}
-
-static bool is_up(const struct lw__quorum_member *member)
-{
-    return member->client != NULL && member->client->route != NULL &&
-           lw__node_is_up(node_of(member));
-}
 
 /* Returns the member that is up and is the same server, or NULL. */
 static const struct lw__quorum_member *find_same(const struct lw__quorum_member *member,
                                                  const struct lw__node *node)
 {
-    const struct lw__quorum *quorum = member->whole->quorum;
+    const struct lw__quorum *quorum = member->client->quorum;
     const char *server = lw__node_server(node);
 
     for (unsigned i = 0; i < quorum->count; i++) {
         const struct lw__quorum_member *other = &quorum->members[i];
 
-        if (other != member && *server && is_up(other) &&
-            strcmp(lw__node_server(node_of(other)), server) == 0) {
+        if (other != member && *server && lw__member_is_up(other) &&
+            strcmp(lw__node_server(lw__member_node(other)), server) == 0) {
             return other;
         }
     }
     return NULL;
 }
 
-bool lw__quorum_admit(struct lw__quorum_member *member, struct lw__node *node)
+/* A member's node came up. Returns false if the server cannot be a member: its link is
+ * ended with the reason. */
+static bool admit(struct lw__quorum_member *member, struct lw__node *node)
 {
     const struct lw__quorum_member *same = find_same(member, node);
     char why[LW_WHY_SIZE];
@@ -181,13 +91,13 @@ int lw__quorum_error(const struct lw__quorum *quorum)
     for (unsigned i = 0; i < quorum->count; i++) {
         const struct lw__quorum_member *member = &quorum->members[i];
 
-        if (is_up(member)) {
+        if (lw__member_is_up(member)) {
             continue;
         }
-        if (member->client->error == LW_ESYSTEM || member->client->error == LW_ENOMEM) {
-            return member->client->error;
+        if (member->error == LW_ESYSTEM || member->error == LW_ENOMEM) {
+            return member->error;
         }
-        refused += member->client->error == LW_EREDIS;
+        refused += member->error == LW_EREDIS;
     }
     return refused > quorum->count - quorum->majority ? LW_EREDIS : LW_ECONN;
 }
@@ -202,12 +112,12 @@ static void survey(struct lw__quorum *quorum, unsigned *up, unsigned *failed)
     for (unsigned i = 0; i < quorum->count; i++) {
         const struct lw__quorum_member *member = &quorum->members[i];
 
-        if (is_up(member)) {
+        if (lw__member_is_up(member)) {
             reasons[i] = "connected";
             *up += 1;
-        } else if (member->client != NULL && member->client->route != NULL) {
-            reasons[i] = lw__node_reason(node_of(member));
-            *failed += lw__node_has_failed(node_of(member));
+        } else if (member->holds.route != NULL) {
+            reasons[i] = lw__node_reason(lw__member_node(member));
+            *failed += lw__node_has_failed(lw__member_node(member));
         }
     }
     *quorum->why = '\0';
@@ -224,24 +134,229 @@ const char *lw__quorum_reason(struct lw__quorum *quorum)
     return quorum->why;
 }
 
-bool lw__quorum_note(struct lw_client *client)
+/* A member came up or went down, or failed to come up. A client that closes may end
+ * before its members. */
+static void note(struct lw_client *client)
 {
     struct lw__quorum *quorum = client->quorum;
-    struct lw__node *node = lw__route_node(client->route, 0);
+    struct lw__node *node;
     bool was_up = quorum->up;
     unsigned up, failed;
 
+    if (client->closing) {
+        return;
+    }
+    node = lw__route_node(client->route, 0);
     survey(quorum, &up, &failed);
     quorum->up = up >= quorum->majority;
     lw__node_set_up(node, quorum->up);
     if (quorum->up) {
-        return !was_up;
+        if (!was_up) {
+            quorum->changed(client, was_up);
+        }
+        return;
     }
     if (!was_up && failed <= quorum->count - quorum->majority) {
-        return false; /* others are still connecting */
+        return; /* others are still connecting */
     }
     lw__node_set_reason(node, lw__quorum_error(quorum), quorum->why);
+    quorum->changed(client, was_up);
+}
+
+/* ---- events of a member's server ---- */
+
+static void link_changed(void *arg, int status, const char *why)
+{
+    struct lw__quorum_member *member = arg;
+    bool for_good = status == LW_EREDIS || status == LW_ESYSTEM;
+
+    member->error = status;
+    if (status == LW_OK) {
+        lw__log(&member->log, LOG_INFO, "connected");
+    } else {
+        lw__log_cause(&member->log, lw__now_us(), for_good ? LOG_ERR : LOG_WARNING,
+                      "no connection: %s", why);
+    }
+}
+
+static void node_up(void *arg, struct lw__node *node)
+{
+    struct lw__quorum_member *member = arg;
+
+    if (!admit(member, node)) {
+        return;
+    }
+    lw__retry_all(&member->holds, node, true);
+    lw__identity_verify(&member->identity);
+    note(member->client);
+}
+
+/* The votes are counted again: what this server was asked is not answered. */
+static void node_down(void *arg, struct lw__node *node)
+{
+    struct lw__quorum_member *member = arg;
+    struct lw__holds *holds = &member->client->holds;
+    const struct lw__claim *claim;
+
+    (void)node;
+    for (struct lw__name *name = lw__name_after(holds, NULL); name != NULL;
+         name = lw__name_after(holds, name)) {
+        DL_FOREACH(name->claims, claim) {
+            lw__votes_changed(claim->extras->votes);
+        }
+    }
+    note(member->client);
+}
+
+static void node_bound(void *arg, struct lw__node *node)
+{
+    struct lw__quorum_member *member = arg;
+
+    lw__retry_all(&member->holds, node, false);
+}
+
+static void guard_changed(void *arg, struct lw__node *node)
+{
+    struct lw__quorum_member *member = arg;
+
+    lw__retry_all(&member->holds, node, true);
+}
+
+/* ---- the life of its members ---- */
+
+int lw__quorum_new(struct lw_client *client,
+                   void (*changed)(struct lw_client *client, bool was_up))
+{
+    struct lw__quorum *quorum = calloc(1, sizeof(*quorum));
+
+    if (quorum == NULL) {
+        return LW_ENOMEM;
+    }
+    client->quorum = quorum;
+    quorum->changed = changed;
+    quorum->count = (unsigned)client->url.host_count;
+    quorum->majority = quorum->count / 2 + 1;
+    for (unsigned i = 0; i < quorum->count; i++) {
+        const struct lw__url_host *host = &client->url.hosts[i];
+        struct lw__quorum_member *member = &quorum->members[i];
+        bool v6 = strchr(host->name, ':') != NULL;
+
+        member->client = client;
+        (void)snprintf(member->server, sizeof(member->server), "%s%s%s:%u", v6 ? "[" : "",
+                       host->name, v6 ? "]" : "", (unsigned)host->port);
+    }
+    return 0;
+}
+
+/* The holds have the client's id: what differs between its votes is the number. */
+static void init_holds(struct lw__quorum_member *member,
+                       const struct lw__claim_events *events)
+{
+    struct lw_client *client = member->client;
+    struct lw__holds *holds = &member->holds;
+
+    member->log = client->log;
+    member->log.about = member->server;
+    *holds = (struct lw__holds){
+        .loop = client->loop,
+        .log = &member->log,
+        .stats = &client->stats,
+        .events = events,
+        .modes = client->holds.modes,
+        .prefix = client->holds.prefix,
+        .prefix_length = client->holds.prefix_length,
+        .request_timeout_ms = client->holds.request_timeout_ms,
+        .claim_size = sizeof(struct lw__ballot),
+        .hash_key = client->holds.hash_key,
+    };
+    memcpy(holds->uuid, client->holds.uuid, sizeof(holds->uuid));
+    lw__random_seed(&holds->random, lw__random_next(&client->holds.random));
+    lw__renewal_init(holds);
+    lw__identity_init(&member->identity, client, holds);
+}
+
+static int start(struct lw__quorum_member *member, const struct lw__url_host *host,
+                 const struct lw__claim_events *events)
+{
+    static const struct lw__route_events route_events = {
+        link_changed, .node = {.up = node_up,
+                               .down = node_down,
+                               .bound = node_bound,
+                               .guard_changed = guard_changed}};
+    struct lw_client *client = member->client;
+    struct lw__route_options options;
+
+    if (lw__timer_reserve(client->loop, 2) != 0) {
+        return LW_ENOMEM;
+    }
+    init_holds(member, events);
+    lw__options_fill_route(client, &member->holds, &options);
+    lw__credentials_ask(client, &options.node.config);
+    options.node.config.host = host->name;
+    options.node.config.port = host->port;
+    return lw__route_new(&options, &route_events, member, &member->holds.route);
+}
+
+int lw__quorum_start(struct lw_client *client, const struct lw__claim_events *events)
+{
+    struct lw__quorum *quorum = client->quorum;
+    int status = 0;
+
+    for (unsigned i = 0; i < quorum->count && status == 0; i++) {
+        status = start(&quorum->members[i], &client->url.hosts[i], events);
+    }
+    return status;
+}
+
+void lw__quorum_close(struct lw__quorum *quorum)
+{
+    for (unsigned i = 0; i < quorum->count; i++) {
+        lw__claim_close(&quorum->members[i].holds);
+        lw__identity_withdraw(&quorum->members[i].identity);
+    }
+}
+
+bool lw__quorum_is_drained(const struct lw__quorum *quorum)
+{
+    for (unsigned i = 0; i < quorum->count; i++) {
+        const struct lw__quorum_member *member = &quorum->members[i];
+
+        if (member->holds.open_claims > 0 ||
+            member->identity.command.request.prev != NULL) {
+            return false;
+        }
+    }
     return true;
+}
+
+static void end_member(struct lw__quorum_member *member)
+{
+    struct lw__holds *holds = &member->holds;
+
+    if (holds->loop == NULL) {
+        return; /* not started */
+    }
+    lw__ending_free_claims(holds);
+    lw__timer_cancel(holds->loop, &holds->renewals.timer);
+    lw__timer_cancel(holds->loop, &member->identity.timer);
+    lw__route_free(holds->route);
+    lw__claim_clear(holds);
+    lw__renewal_clear(holds);
+    lw__name_clear(holds);
+    *holds = (struct lw__holds){0};
+}
+
+void lw__quorum_end(struct lw__quorum *quorum)
+{
+    for (unsigned i = 0; i < quorum->count; i++) {
+        end_member(&quorum->members[i]);
+    }
+}
+
+void lw__quorum_free(struct lw_client *client)
+{
+    free(client->quorum);
+    client->quorum = NULL;
 }
 
 /* ---- statistics ---- */
@@ -253,27 +368,25 @@ int lw__quorum_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void lw__quorum_add_stats(const struct lw__quorum *quorum, const struct lw_stats *each,
-                          struct lw_stats *stats)
+void lw__quorum_fill_stats(const struct lw__quorum *quorum, struct lw_stats *stats)
 {
     unsigned subscribed = 0, guards = 0;
     uint64_t left[LW__QUORUM_MOST];
 
     for (unsigned i = 0; i < quorum->count; i++) {
-        stats->handed_over += each[i].handed_over;
-        stats->renewed += each[i].renewed;
-        stats->renewals_late += each[i].renewals_late;
-        stats->commands += each[i].commands;
-        stats->resent += each[i].resent;
-        stats->reconnects += each[i].reconnects;
-        stats->guarded += each[i].guarded;
-        if (each[i].server_guard_ms > stats->server_guard_ms) {
-            stats->server_guard_ms = each[i].server_guard_ms;
+        const struct lw__route *route = quorum->members[i].holds.route;
+        uint64_t server_guard_ms;
+
+        if (route == NULL || quorum->members[i].error != LW_OK) {
+            continue;
         }
-        subscribed += each[i].subscription_up != 0;
-        if (each[i].link_up) {
-            left[guards++] = each[i].guard_left_ms;
+        server_guard_ms = (uint64_t)lw__route_server_guard_ms(route);
+        if (server_guard_ms > stats->server_guard_ms) {
+            stats->server_guard_ms = server_guard_ms;
         }
+        subscribed += lw__route_is_subscribed(route);
+        left[guards++] =
+            (uint64_t)((lw__route_guard_left_us(route) + LW__MS - 1) / LW__MS);
     }
     stats->subscription_up = subscribed >= quorum->majority;
     if (guards >= quorum->majority) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The votes of one claim of a quorum: a handle of each member's client. They replace the
- * claim's command: what a server would reply to one request is counted here from the
- * replies of all. A vote is believed by the machine of its own claim; this file decides
+/* The votes of one claim of a quorum: a claim at each member. They replace the claim's
+ * command: what a server would reply to one request is counted here from the replies of
+ * all. A vote is believed by the machine of its own claim; this file decides
  * how many of them are a lock. Independent of how votes are requested and released
  * (ask.c), and of which number a grant has (fence.c).
  *
@@ -19,8 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PENDING 1000 /* no lw_error */
-
 static void timer_due(void *arg)
 {
     lw__votes_changed(arg);
@@ -37,12 +35,10 @@ static const char *reason_of(const struct lw__vote *vote)
     } else if (vote->released == LW_OK || vote->released == LW_ENOTHELD) {
         return "released";
     }
-    if (!lw__vote_is_up(vote)) {
-        return vote->member->client->route != NULL ? lw__node_reason(lw__vote_node(vote))
-                                                   : lw_strerror(LW_ECLOSED);
-    }
-    if (vote->lock != NULL && *lw_lock_errstr(vote->lock)) {
-        return lw_lock_errstr(vote->lock);
+    if (!lw__member_is_up(vote->member)) {
+        return vote->member->holds.route != NULL
+                   ? lw__node_reason(lw__member_node(vote->member))
+                   : lw_strerror(LW_ECLOSED);
     }
     if (vote->why != NULL) {
         return vote->why;
@@ -77,17 +73,15 @@ static struct count count_votes(const struct lw__votes *votes)
 
         if (vote->held) {
             count.held += lw__vote_is_live(vote);
-        } else if (!lw__vote_is_up(vote)) {
+        } else if (!lw__member_is_up(vote->member)) {
             continue;
         } else if (vote->busy) {
             count.busy++;
-        } else if (vote->lock == NULL) {
-            count.failed += vote->error == LW_EREDIS;
+        } else if (vote->error != LW_OK) {
+            count.failed += vote->error == LW_EREDIS && vote->claim == NULL;
             count.errors += vote->error == LW_EREDIS;
-        } else if (vote->lock->claim == NULL || vote->lock->error == LW_OK) {
-            count.open++; /* without a claim its result is about to be delivered */
         } else {
-            count.errors += vote->lock->error == LW_EREDIS;
+            count.open += vote->claim != NULL;
         }
     }
     return count;
@@ -107,11 +101,10 @@ static int64_t note_place(struct lw__votes *votes)
         const struct lw__vote *vote = &votes->vote[i];
         int64_t remaining_ms = vote->busy ? vote->remaining_ms : 0;
 
-        if (vote->lock != NULL && vote->lock->claim != NULL &&
-            lw__machine_asks(vote->lock->claim->machine.phase)) {
-            remaining_ms = vote->lock->claim->asking.remaining_ms;
-            if (vote->lock->claim->asking.place > claim->asking.place) {
-                claim->asking.place = vote->lock->claim->asking.place;
+        if (vote->claim != NULL && lw__machine_asks(vote->claim->machine.phase)) {
+            remaining_ms = vote->claim->asking.remaining_ms;
+            if (vote->claim->asking.place > claim->asking.place) {
+                claim->asking.place = vote->claim->asking.place;
             }
         }
         longest_ms = remaining_ms > longest_ms ? remaining_ms : longest_ms;
@@ -181,8 +174,7 @@ static bool grant(struct lw__votes *votes)
     }
     last = last - fence < LW__QUORUM_FENCES ? last - fence + 1 : LW__QUORUM_FENCES;
     votes->floor = fence;
-    votes->minority_us = votes->yield_us = 0;
-    votes->yields = votes->minority = 0;
+    lw__quorum_ask_granted(votes);
     lease = (int64_t)lw__claim_lease_ms(claim, lw__claim_terms(claim).lease_us) * LW__MS;
     lw__votes_changed(votes); /* for the votes that do not agree yet */
     lw__claim_granted(claim, fence, fenced ? (unsigned)last : 0,
@@ -216,7 +208,7 @@ static void count_asking(struct lw__votes *votes)
         lw__quorum_ask_minority(votes, count.busy > 0);
         count = count_votes(votes);
     } else {
-        votes->minority_us = votes->yield_us = 0;
+        lw__quorum_ask_none(votes);
     }
     if (count.held + count.open < lw__votes_majority(votes) &&
         (count.busy > 0 || count.open == 0) && /* else an answer may say more */
@@ -230,21 +222,9 @@ static void count_asking(struct lw__votes *votes)
 static bool renew_all(struct lw__claim *claim, uint32_t lease_ms)
 {
     struct lw__votes *votes = claim->extras->votes;
-    unsigned sent = 0;
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
-        struct lw__vote *vote = &votes->vote[i];
-
-        if (lw__quorum_ask_renew(vote, lease_ms)) {
-            sent++;
-        } else {
-            vote->renewed = LW_ECONN;
-        }
-        vote->lapsed = false;
-    }
-    lw__quorum_ask_all(votes);
-    votes->renewing = sent > 0;
-    return sent > 0;
+    votes->renewing = lw__quorum_ask_renew(votes, lease_ms);
+    return votes->renewing;
 }
 
 static void finish_calls(struct lw_lock *holder, int status)
@@ -271,9 +251,12 @@ static void count_renewals(struct lw__votes *votes)
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
         const struct lw__vote *vote = &votes->vote[i];
 
-        open += vote->held && vote->renewals > 0;
-        done += vote->held && vote->renewals == 0 && vote->renewed == LW_OK;
-        refused += vote->held && vote->renewals == 0 && vote->renewed == LW_EREDIS;
+        if (vote->held && vote->renewing) {
+            open += lw__member_is_up(vote->member);
+        } else if (vote->held) {
+            done += vote->renewed == LW_OK;
+            refused += vote->renewed == LW_EREDIS;
+        }
     }
     if (done < lw__votes_majority(votes) && done + open >= lw__votes_majority(votes)) {
         return;
@@ -294,16 +277,6 @@ static void count_renewals(struct lw__votes *votes)
     }
 }
 
-/* Returns true if the server reported the loss, also if the vote's callback has not been
- * called yet. */
-static bool is_gone(const struct lw__vote *vote)
-{
-    const struct lw_lock *lock = vote->lock;
-
-    return vote->gone || (lock != NULL && lock->notice.kind == LW__NOTICE_LOST &&
-                          lock->notice.status == LW_ENOTHELD);
-}
-
 /* Too few votes are left. The claim is lost at once: the servers that have lost theirs
  * may grant them to another client. May free the votes. */
 static void lose(struct lw__votes *votes)
@@ -314,7 +287,7 @@ static void lose(struct lw__votes *votes)
     bool gone = false;
 
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
-        gone = gone || is_gone(&votes->vote[i]);
+        gone = gone || votes->vote[i].gone;
     }
     explain(votes, why);
     claim->holds->events->on_error(claim, LW_ECONN, why);
@@ -383,33 +356,11 @@ static void count_held(struct lw__votes *votes)
 
 /* ---- releasing ---- */
 
-static void vote_released(struct lw_lock *lock, int status, void *arg)
-{
-    struct lw__vote *vote = arg;
-
-    (void)lock;
-    vote->released = status;
-    lw__votes_changed(vote->votes);
-}
-
 static void release_all(struct lw__votes *votes)
 {
     votes->asks = votes->renewing = false;
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
-        struct lw__vote *vote = &votes->vote[i];
-        bool answered = lw__vote_is_up(vote) && (vote->busy || vote->lost);
-
-        lw__node_forget(&vote->raise);
-        if (vote->lock == NULL) {
-            vote->released = vote->gone ? LW_ENOTHELD : LW_OK;
-        } else if (vote->held && !vote->lost) {
-            int status = lw_release(vote->lock, vote_released, vote);
-
-            vote->released = status == 0 ? PENDING : LW_ENOTHELD;
-        } else {
-            lw__quorum_ask_drop(vote); /* releases it, behind all that was sent before */
-            vote->released = answered ? LW_OK : LW_EUNKNOWN;
-        }
+        lw__quorum_ask_release(&votes->vote[i]);
     }
 }
 
@@ -425,13 +376,13 @@ static struct releases count_releases(const struct lw__votes *votes, bool now)
 
     for (unsigned i = 0; i < lw__votes_count(votes); i++) {
         const struct lw__vote *vote = &votes->vote[i];
-        int status = vote->released == PENDING && now
-                         ? lw__turns_release_status(vote->lock)
+        int status = vote->released == LW__PENDING && now
+                         ? lw__claim_release_status(vote->claim)
                          : vote->released;
 
         count.without += status == LW_OK || status == LW_ENOTHELD;
         count.not_held += status == LW_ENOTHELD;
-        count.pending += status == PENDING;
+        count.pending += status == LW__PENDING;
         count.refused += status == LW_EREDIS;
         count.unknown += status == LW_EUNKNOWN;
     }
@@ -504,7 +455,7 @@ static void count(struct lw__votes *votes)
 {
     enum lw__phase phase = votes->claim->machine.phase;
 
-    lw__quorum_ask_drop_lost(votes);
+    lw__quorum_ask_drop_expired(votes);
     if (lw__machine_holds(phase)) {
         count_held(votes);
     } else if (lw__machine_releases(phase)) {
@@ -519,8 +470,8 @@ static void count_changed(void *arg)
 {
     struct lw__quorum *quorum = arg;
 
-    while (quorum->changed != NULL) {
-        struct lw__votes *votes = quorum->changed;
+    while (quorum->changed_votes != NULL) {
+        struct lw__votes *votes = quorum->changed_votes;
 
         lw__votes_unchanged(votes);
         count(votes);
@@ -537,113 +488,15 @@ static void stepped(struct lw__claim *claim, unsigned actions)
         release_all(votes);
         lw__votes_changed(votes);
     } else if (actions & (LW__SEND_TRY | LW__SEND_ACQUIRE)) {
-        if (votes->floor != 0) { /* numbers of an earlier grant were used */
-            votes->floor += lw__handles(claim)->passed_count;
-            lw__handles(claim)->passed_count = 0;
-        }
         votes->asks = true;
-        for (unsigned i = 0; i < lw__votes_count(votes); i++) {
-            votes->vote[i].tried = votes->vote[i].lapsed = false;
-        }
-        lw__quorum_ask_all(votes);
+        lw__quorum_ask_anew(votes);
         lw__votes_changed(votes);
     } else if (claim->machine.unwanted) {
         lw__votes_changed(votes);
     }
 }
 
-/* ---- events of a member's claims ---- */
-
-static struct lw__vote *vote_of(const struct lw__claim *claim)
-{
-    const struct lw_lock *lock = lw__claim_first_handle(claim);
-
-    return lock != NULL && lock->state != LW_RELEASING && !lock->freed ? lock->arg : NULL;
-}
-
-static void busy(struct lw__claim *claim)
-{
-    const struct lw__claim_events *events = &lw__turns_events;
-    struct lw__vote *vote = vote_of(claim);
-
-    if (vote != NULL) {
-        lw__quorum_ask_answered(vote);
-        vote->busy = true;
-        vote->remaining_ms = claim->asking.remaining_ms;
-        lw__votes_changed(vote->votes);
-    }
-    events->busy(claim);
-}
-
-static void on_error(struct lw__claim *claim, int status, const char *text)
-{
-    const struct lw__claim_events *events = &lw__turns_events;
-    struct lw__vote *vote = vote_of(claim);
-
-    if (vote != NULL) {
-        lw__votes_changed(vote->votes);
-    }
-    events->on_error(claim, status, text);
-}
-
-static void outcome_unknown(struct lw__claim *claim, int status, const char *why)
-{
-    const struct lw__claim_events *events = &lw__turns_events;
-    struct lw__vote *vote = vote_of(claim);
-
-    if (vote != NULL) {
-        lw__votes_changed(vote->votes);
-    }
-    events->outcome_unknown(claim, status, why);
-}
-
-/* A vote's release stays pending until it ends or the whole is given up: a later attempt
- * may succeed until then. */
-static void not_released(struct lw__claim *claim)
-{
-    (void)claim;
-}
-
-static void renewed(struct lw__claim *claim, bool sure)
-{
-    const struct lw__claim_events *events = &lw__turns_events;
-    struct lw__vote *vote = vote_of(claim);
-
-    if (vote != NULL && sure) {
-        lw__votes_changed(vote->votes);
-    }
-    events->renewed(claim, sure);
-}
-
-void lw__quorum_votes_init(struct lw_client *client)
-{
-    struct lw__quorum *quorum = client->quorum;
-
-    client->holds.votes = &lw__quorum_votes_ops;
-    quorum->member_events = lw__turns_events;
-    quorum->member_events.busy = busy;
-    quorum->member_events.on_error = on_error;
-    quorum->member_events.not_released = not_released;
-    quorum->member_events.outcome_unknown = outcome_unknown;
-    quorum->member_events.renewed = renewed;
-    lw__defer_init(&quorum->count_call, count_changed, quorum);
-}
-
 /* ---- their life ---- */
-
-void lw__quorum_votes_forget(struct lw_client *client)
-{
-    const struct lw__claim *claim;
-
-    for (struct lw__name *name = lw__name_after(&client->holds, NULL); name != NULL;
-         name = lw__name_after(&client->holds, name)) {
-        DL_FOREACH(name->claims, claim) {
-            for (unsigned i = 0; i < client->quorum->count; i++) {
-                lw__node_forget(&claim->extras->votes->vote[i].raise);
-            }
-        }
-    }
-}
 
 static bool make(struct lw__claim *claim)
 {
@@ -664,7 +517,6 @@ static bool make(struct lw__claim *claim)
     for (unsigned i = 0; i < quorum->count; i++) {
         votes->vote[i].votes = votes;
         votes->vote[i].member = &quorum->members[i];
-        votes->vote[i].released = PENDING;
     }
     lw__claim_own_extras(claim)->votes = votes;
     return true;
@@ -675,10 +527,7 @@ static void free_votes(struct lw__claim *claim)
 {
     struct lw__votes *votes = claim->extras->votes;
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
-        lw__quorum_ask_drop(&votes->vote[i]);
-        lw__quorum_ask_forget_error(&votes->vote[i]);
-    }
+    lw__quorum_ask_clear(votes);
     lw__votes_unchanged(votes);
     lw__timer_cancel(claim->holds->loop, &votes->timer);
     lw__timer_unreserve(claim->holds->loop, 1);
@@ -686,10 +535,43 @@ static void free_votes(struct lw__claim *claim)
     lw__claim_own_extras(claim)->votes = NULL;
 }
 
-static const char *reason(const struct lw__holds *holds)
+static struct lw__quorum *quorum_of(const struct lw__holds *holds)
 {
-    return lw__quorum_reason(LW__CONTAINER_OF(struct lw_client, holds, holds)->quorum);
+    return LW__CONTAINER_OF(struct lw_client, holds, holds)->quorum;
 }
 
-const struct lw__vote_ops lw__quorum_votes_ops = {
-    make, free_votes, stepped, lw__quorum_ask_match, renew_all, reason, release_status};
+static const char *reason(const struct lw__holds *holds)
+{
+    return lw__quorum_reason(quorum_of(holds));
+}
+
+static bool is_drained(const struct lw__holds *holds)
+{
+    return lw__quorum_is_drained(quorum_of(holds));
+}
+
+static void end(struct lw__holds *holds)
+{
+    const struct lw__claim *claim;
+
+    for (struct lw__name *name = lw__name_after(holds, NULL); name != NULL;
+         name = lw__name_after(holds, name)) {
+        DL_FOREACH(name->claims, claim) {
+            for (unsigned i = 0; i < lw__votes_count(claim->extras->votes); i++) {
+                lw__quorum_ask_forget(&claim->extras->votes->vote[i]);
+            }
+        }
+    }
+    lw__quorum_end(quorum_of(holds));
+}
+
+int lw__quorum_votes_start(struct lw_client *client)
+{
+    static const struct lw__vote_ops ops = {
+        make,           free_votes, stepped, lw__quorum_ask_match, renew_all, reason,
+        release_status, is_drained, end};
+
+    client->holds.votes = &ops;
+    lw__defer_init(&client->quorum->count_call, count_changed, client->quorum);
+    return lw__quorum_start(client, &lw__quorum_ask_events);
+}

@@ -572,7 +572,7 @@ RAISE_SCRIPT_MUTATIONS = [
 MEMBERS = 'test/integration/quorum/quorum_members'
 MEMBERS_MUTATIONS = [
     ('one_server*', ('one server has two votes',
-     ('src/quorum', 'strcmp(lw__node_server(node_of(other)), server) == 0', 'member == NULL'))),
+     ('src/quorum', 'strcmp(lw__node_server(lw__member_node(other)), server) == 0', 'member == NULL'))),
     ('replicas*', ('a master with replicas has a vote',
      ('src/quorum', 'lw__node_replicas(node) > 0', 'lw__node_replicas(node) > 100'))),
     ('a_node*', ("a cluster's node has a vote",
@@ -603,12 +603,12 @@ QUORUM_LOCKS_MUTATIONS = [
     ('*overtaken', ('the last request tells the time, however slow it was',
      ('src/quorum', 'latest->server_us - latest->sent_us < best->server_us - best->sent_us', 'true'))),
     ('tokens_of*', ('claims with the same ticket are in any order',
-     ('src/quorum', '&ret[LW__UUID_SIZE - 2]', '&ret[0]'))),
+     ('src/quorum', '    memcpy(holds->uuid, client->holds.uuid, sizeof(holds->uuid));', '    (void)lw__random_uuid(holds->uuid);'))),
 ]
 EDGES = 'test/integration/quorum/quorum_edges'
 EDGES_MUTATIONS = [
     ('a_shorter*', ("a shorter lease of the next handle ends the votes that it takes over",
-     ('src/quorum', 'if (holds && lock->lease_ms != first->lease_ms) {', 'if (holds && first->lease_ms == 0) {'))),
+     ('src/quorum', 'if (holds || before.lease_us == votes->wanted.lease_us) {', 'if (!holds && before.lease_us == 0) {'))),
     ('a_lost_vote*', ('a vote that cannot be renewed counts as renewed',
      ('src/quorum', '            vote->renewed = LW_ECONN;', '            vote->renewed = LW_OK;'))),
     ('a_hold*', ('votes that were lost extend a hold without renewal',

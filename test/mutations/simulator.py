@@ -301,7 +301,7 @@ GUARD_WORLD_MUTATIONS = [
 # A quorum, in worlds whose servers restart, freeze and lose writes.
 QUORUM_WORLD_MUTATIONS = [
     ("the servers of a quorum have no guard",
-     ('src/quorum', '    ret->local_turns = 1;', '    ret->guard_ms = 0;\n    ret->local_turns = 1;')),
+     ('src/quorum', '    options.node.config.port = host->port;', '    options.node.config.port = host->port;\n    options.node.guard_ms = 0;')),
     ('a server of a quorum that has no record is open',
      ('scripts/lua/guard.lua', '    from = latest\n', '    from = now\n')),
     ('half of the servers are a majority',
@@ -309,9 +309,10 @@ QUORUM_WORLD_MUTATIONS = [
     ('one vote less than a majority has the deadline',
      ('src/quorum', '(int64_t)deadlines[live - majority]', '(int64_t)deadlines[live - majority + 1]')),
     ('no fence counter is raised',
-     ('src/quorum', 'if (vote->last < number) {', 'if (vote->last < number && vote->last == 0) {')),
-    ('a vote that was lost is released within its margin',
-     ('src/quorum', '        vote->lost = true;\n', '        lw__quorum_ask_drop(vote);\n        return;\n')),
+     ('src/quorum', 'if (last_of(vote) < number) {', 'if (last_of(vote) < number && last_of(vote) == 0) {')),
+    ('a vote is released within its margin',
+     ('src/quorum', 'if (lw__vote_deadline_us(vote) > lw__now_us()) {',
+      'if (lw__vote_deadline_us(vote) - votes->wanted.margin_us > lw__now_us()) {')),
     ('a minority is kept from others that cannot be more',
      ('src/quorum', '        if (now >= limit) {\n            step_back(votes);',
       '        if (limit == 0) {\n            step_back(votes);')),

@@ -3,17 +3,16 @@
  * Checks a quorum's servers: a client that believes that it holds a lock has the votes of
  * a majority. Changes nothing. A violation does not return.
  */
-#include "quorum/quorum_private.h"
+#include "lock/lock_private.h"
 #include "look.h"
 
 #include <string.h>
 
-/* Returns true if the name's key at this server has a token of the client's connection to
- * that server. */
+/* Returns true if the name's key at this server has a token of the client. */
 static bool has_vote(const struct op *op, unsigned server)
 {
     const struct lw_client *client = op->host->client;
-    const char *uuid = client->quorum->members[server].client->holds.uuid;
+    const char *uuid = client->holds.uuid;
     char *rest, *value;
 
     look_from(world.servers[server]);

@@ -109,7 +109,7 @@ static void logged(int level, const char *message, void *arg)
 static void test_a_message_quotes_it_so(void **state)
 {
     char *message = NULL;
-    struct lw__log log = {logged, 7, &message, NULL};
+    struct lw__log log = {logged, 7, &message, NULL, NULL};
 
     (void)state;
     lw__log(&log, 4, "it said: %s", "\x1b]0;title\x07");
@@ -144,7 +144,7 @@ static void test_a_cause_that_repeats_is_logged_once_a_minute(void **state)
 {
     static struct lw__causes causes;
     struct heard heard = {0};
-    struct lw__log log = {hear, 4, &heard, &causes};
+    struct lw__log log = {hear, 4, &heard, &causes, NULL};
 
     (void)state;
     for (int64_t second = 1000; second < 1060; second++) {
@@ -167,7 +167,7 @@ static void test_causes_that_alternate_are_told_apart(void **state)
 {
     static struct lw__causes causes;
     struct heard heard = {0};
-    struct lw__log log = {hear, 4, &heard, &causes};
+    struct lw__log log = {hear, 4, &heard, &causes, NULL};
 
     (void)state;
     for (int64_t second = 1000; second < 1050; second++) {

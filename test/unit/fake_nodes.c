@@ -375,7 +375,7 @@ void nodes_set_up(struct scene *scene, unsigned timers)
     assert_int_equal(lw__loop_new(nodes->base, &nodes->loop), 0);
     assert_int_equal(lw__timer_reserve(nodes->loop, timers), 0);
     lw__random_seed(&nodes->random, 1);
-    nodes->log = (struct lw__log){on_log, 5, scene, NULL};
+    nodes->log = (struct lw__log){on_log, 5, scene, NULL, NULL};
 }
 
 void nodes_tear_down(struct scene *scene)

@@ -515,7 +515,7 @@ static void keep_message(int level, const char *message, void *arg)
 static void test_the_log_is_filtered_and_cut(void **state)
 {
     char kept[1100] = "", text[1000];
-    struct lw__log log = {keep_message, 4, kept, NULL};
+    struct lw__log log = {keep_message, 4, kept, NULL, NULL};
 
     (void)state;
     lw__log(&log, 5, "%s", "hidden");

@@ -119,7 +119,7 @@ static void a_client_that_was_delayed_is_not_overtaken(void **state)
 }
 
 /* At every server, claims with the same ticket are in the order of their tokens. */
-static void tokens_of_a_claim_differ_in_one_digit(void **state)
+static void tokens_of_a_claim_begin_with_one_id(void **state)
 {
     const size_t digits = 36;
     struct peer *a;
@@ -133,11 +133,7 @@ static void tokens_of_a_claim_differ_in_one_digit(void **state)
     (void)snprintf(token, sizeof(token), "%s", quorum_value(0, "x"));
     assert_int_equal(token[digits], ':');
     for (int i = 1; i < 3; i++) {
-        const char *other = quorum_value(i, "x");
-
-        assert_int_equal(strncmp(token, other, digits - 1), 0);
-        assert_int_equal(other[digits], ':');
-        assert_int_not_equal(token[digits - 1], other[digits - 1]);
+        assert_int_equal(strncmp(token, quorum_value(i, "x"), digits + 1), 0);
     }
 }
 
@@ -434,7 +430,7 @@ int main(void)
         STAGE_TEST(a_held_lock_is_busy),
         STAGE_TEST(waiters_are_served_in_their_order),
         STAGE_TEST(a_client_that_was_delayed_is_not_overtaken),
-        STAGE_TEST(tokens_of_a_claim_differ_in_one_digit),
+        STAGE_TEST(tokens_of_a_claim_begin_with_one_id),
         STAGE_TEST(handles_of_one_client_take_turns),
         STAGE_TEST(a_hold_is_renewed_and_shortened),
         STAGE_TEST(a_hold_that_is_not_renewed_is_lost),
