@@ -50,7 +50,7 @@ static int64_t given_ticket(const struct lw__votes *votes)
 {
     int64_t ticket = 0;
 
-    for (unsigned i = 0; i < lw__votes_count(votes) && ticket == 0; i++) {
+    for (unsigned i = 0; i < votes->quorum->count && ticket == 0; i++) {
         ticket = ticket_of(&votes->vote[i]);
     }
     return ticket;
@@ -84,7 +84,7 @@ static int64_t time_of_servers(const struct lw__votes *votes)
 {
     int64_t time = 0;
 
-    for (unsigned i = 0; i < lw__votes_count(votes) && time == 0; i++) {
+    for (unsigned i = 0; i < votes->quorum->count && time == 0; i++) {
         time = lw__member_is_up(votes->vote[i].member) ? time_of(&votes->vote[i]) : 0;
     }
     return time;
@@ -94,7 +94,7 @@ static int64_t time_of_servers(const struct lw__votes *votes)
  * server. Without any clock each server gives a ticket; the first one then counts. */
 static void choose_ticket(struct lw__votes *votes)
 {
-    struct lw__quorum *quorum = lw__votes_quorum(votes);
+    struct lw__quorum *quorum = votes->quorum;
     int64_t ticket = given_ticket(votes);
 
     if (ticket == 0 && (ticket = time_of_servers(votes)) != 0) {
@@ -111,22 +111,17 @@ static struct lw__vote *vote_of(const struct lw__claim *claim)
     return LW__CONTAINER_OF(struct lw__ballot, claim, claim)->vote;
 }
 
-static int64_t margin_us(const struct lw_lock *first)
+/* `first` is the holder of the claim, or its first waiter. */
+static struct lw__terms terms_of(const struct lw__votes *votes,
+                                 const struct lw_lock *first)
 {
-    return first != NULL ? lw__handle_margin_us(first) : 0;
-}
-
-static struct lw__terms terms_of(const struct lw__votes *votes)
-{
-    const struct lw_lock *first = lw__claim_first_handle(votes->claim);
     struct lw__terms terms = lw__claim_terms(votes->claim);
 
     return (struct lw__terms){
         .lease_us = terms.lease_us,
-        .margin_us = margin_us(first),
+        .margin_us = lw__handle_margin_us(first),
         .hold_until_us = terms.hold_until_us,
-        .renews = first != NULL && !(first->flags & LW_NO_RENEW),
-        .fence = true,
+        .renews = !(first->flags & LW_NO_RENEW),
     };
 }
 
@@ -134,28 +129,26 @@ static struct lw__terms terms_of(const struct lw__votes *votes)
 static void get_terms(const struct lw__claim *claim, struct lw__terms *ret)
 {
     const struct lw__vote *vote = vote_of(claim);
-    struct lw__terms terms = {.lease_us = claim->machine.lease_us,
-                              .hold_until_us = LW__NEVER};
 
-    if (vote != NULL) {
-        terms = terms_of(vote->votes);
+    if (vote == NULL) {
+        *ret = (struct lw__terms){.lease_us = claim->machine.lease_us,
+                                  .hold_until_us = LW__NEVER};
+        return;
     }
     *ret = (struct lw__terms){
-        .lease_us = terms.lease_us,
-        .margin_us = terms.margin_us,
-        .hold_until_us = terms.hold_until_us,
-        .renews = terms.renews,
-        .fence = terms.fence,
-        .place = vote != NULL && vote->waits,
-        .lease_short = vote != NULL && vote->renewing,
+        .lease_us = vote->votes->wanted.lease_us,
+        .margin_us = vote->votes->wanted.margin_us,
+        .hold_until_us = vote->votes->wanted.hold_until_us,
+        .renews = vote->votes->wanted.renews,
+        .lease_short = vote->renewing,
+        .fence = true,
+        .place = vote->waits,
     };
 }
 
 static int64_t grant_margin_us(const struct lw__claim *claim)
 {
-    const struct lw__vote *vote = vote_of(claim);
-
-    return vote != NULL ? margin_us(lw__claim_first_handle(vote->votes->claim)) : 0;
+    return vote_of(claim) != NULL ? vote_of(claim)->votes->wanted.margin_us : 0;
 }
 
 /* ---- the end of a vote ---- */
@@ -230,7 +223,7 @@ static void lapse(struct lw__vote *vote, int reason)
 
 void lw__quorum_ask_drop_expired(struct lw__votes *votes)
 {
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         struct lw__vote *vote = &votes->vote[i];
 
         if (!vote->held || !lw__machine_holds(vote->claim->machine.phase)) {
@@ -263,9 +256,63 @@ void lw__quorum_ask_release(struct lw__vote *vote)
 
 void lw__quorum_ask_clear(struct lw__votes *votes)
 {
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         lw__quorum_ask_drop(&votes->vote[i]);
         forget_error(&votes->vote[i]);
+    }
+}
+
+/* ---- renewing ---- */
+
+/* Has the vote renewed at once, and valid no longer than this lease. */
+static bool renew(struct lw__vote *vote, int64_t lease_us)
+{
+    struct lw__input input = {.event = LW__EV_SHORTEN,
+                              .shorten = {lease_us - SHORTENED_MORE_US}};
+
+    if (!vote->held || !lw__member_is_up(vote->member) ||
+        !lw__renewal_may_extend(vote->claim)) {
+        return false;
+    }
+    vote->renewing = true;
+    lw__claim_step(vote->claim, &input);
+    lw__renewal_verify(vote->claim); /* also if one is in flight, with another lease */
+    return true;
+}
+
+static bool are_same(const struct lw__terms *a, const struct lw__terms *b)
+{
+    return a->lease_us == b->lease_us && a->margin_us == b->margin_us &&
+           a->hold_until_us == b->hold_until_us && a->renews == b->renews;
+}
+
+/* The next handle of the client takes the votes over as they are, as it does a lease of a
+ * single server. Before the claim holds, a shorter lease shortens them. */
+void lw__quorum_ask_match(struct lw__claim *claim)
+{
+    struct lw__votes *votes = claim->extras->votes;
+    struct lw__terms before = votes->wanted;
+    bool holds = lw__handles(claim)->holder != NULL;
+    const struct lw_lock *first = lw__claim_first_handle(claim);
+
+    if (first == NULL) {
+        return;
+    }
+    votes->wanted = terms_of(votes, first);
+    if (are_same(&before, &votes->wanted)) {
+        return;
+    }
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
+        struct lw__vote *vote = &votes->vote[i];
+
+        if (!vote->held) {
+            continue; /* its next request has the lease */
+        }
+        if (holds || before.lease_us == votes->wanted.lease_us) {
+            lw__renewal_plan(vote->claim);
+        } else {
+            (void)renew(vote, votes->wanted.lease_us);
+        }
     }
 }
 
@@ -275,7 +322,7 @@ void lw__quorum_ask_clear(struct lw__votes *votes)
  * is no round trip: a single one counts as little more than twice the average. */
 static void note_round_trip(struct lw__vote *vote)
 {
-    struct lw__quorum *quorum = lw__votes_quorum(vote->votes);
+    struct lw__quorum *quorum = vote->votes->quorum;
 
     if (vote->asked_us != 0) {
         int64_t span_us = lw__now_us() - vote->asked_us;
@@ -289,14 +336,14 @@ static void note_round_trip(struct lw__vote *vote)
 }
 
 /* Returns NULL if memory is short. */
-static struct lw__claim *new_ballot(struct lw__vote *vote, int64_t lease_us)
+static struct lw__claim *new_ballot(struct lw__vote *vote)
 {
     const struct lw__claim *claim = vote->votes->claim;
     struct lw__holds *holds = &vote->member->holds;
     struct lw__claim_args args = {
         .name = lw__name_get(holds, claim->name->text),
         .mode = claim->mode,
-        .lease_ms = (uint32_t)(lease_us / LW__MS),
+        .lease_ms = (uint32_t)(vote->votes->wanted.lease_us / LW__MS),
         .window_ms = claim->window_ms,
         .note = lw__claim_first_handle(claim)->extras->note,
     };
@@ -322,7 +369,7 @@ static void ask(struct lw__vote *vote, bool waits)
     vote->busy = false;
     vote->renewed = LW_OK; /* it will have the lease that is wanted now */
     vote->waits = waits;
-    vote->claim = new_ballot(vote, terms_of(votes).lease_us);
+    vote->claim = new_ballot(vote);
     if (vote->claim == NULL) {
         fail(vote, LW_ENOMEM);
         return;
@@ -350,6 +397,7 @@ void lw__quorum_ask_all(struct lw__votes *votes)
     if (lw__claim_first_handle(claim) == NULL || lw__client_of(claim)->closing) {
         return;
     }
+    lw__quorum_ask_match(claim);
     if (now < votes->paused_until_us) {
         lw__votes_count_at(votes, votes->paused_until_us);
         return;
@@ -358,7 +406,7 @@ void lw__quorum_ask_all(struct lw__votes *votes)
         choose_ticket(votes);
     }
     claim->asked_to_join = waits;
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         struct lw__vote *vote = &votes->vote[i];
 
         if (vote->claim != NULL || (vote->tried && !waits) ||
@@ -376,35 +424,17 @@ void lw__quorum_ask_all(struct lw__votes *votes)
 
 void lw__quorum_ask_anew(struct lw__votes *votes)
 {
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         votes->vote[i].tried = votes->vote[i].lapsed = false;
     }
     lw__quorum_ask_all(votes);
-}
-
-/* ---- renewing ---- */
-
-/* Has the vote renewed at once, and valid no longer than this lease. */
-static bool renew(struct lw__vote *vote, int64_t lease_us)
-{
-    struct lw__input input = {.event = LW__EV_SHORTEN,
-                              .shorten = {lease_us - SHORTENED_MORE_US}};
-
-    if (!vote->held || !lw__member_is_up(vote->member) ||
-        !lw__renewal_may_extend(vote->claim)) {
-        return false;
-    }
-    vote->renewing = true;
-    lw__claim_step(vote->claim, &input);
-    lw__renewal_verify(vote->claim); /* also if one is in flight, with another lease */
-    return true;
 }
 
 bool lw__quorum_ask_renew(struct lw__votes *votes, uint32_t lease_ms)
 {
     bool any = false;
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         struct lw__vote *vote = &votes->vote[i];
 
         if (renew(vote, (int64_t)lease_ms * LW__MS)) {
@@ -418,47 +448,11 @@ bool lw__quorum_ask_renew(struct lw__votes *votes, uint32_t lease_ms)
     return any;
 }
 
-static bool are_same(const struct lw__terms *a, const struct lw__terms *b)
-{
-    return a->lease_us == b->lease_us && a->margin_us == b->margin_us &&
-           a->hold_until_us == b->hold_until_us && a->renews == b->renews;
-}
-
-/* The next handle of the client takes the votes over as they are, as it does a lease of a
- * single server. Before the claim holds, a shorter lease shortens them. */
-void lw__quorum_ask_match(struct lw__claim *claim)
-{
-    struct lw__votes *votes = claim->extras->votes;
-    struct lw__terms before = votes->wanted;
-    bool holds = lw__handles(claim)->holder != NULL;
-
-    if (lw__claim_first_handle(claim) == NULL) {
-        return;
-    }
-    votes->wanted = terms_of(votes);
-    if (are_same(&before, &votes->wanted)) {
-        return;
-    }
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
-        struct lw__vote *vote = &votes->vote[i];
-
-        if (!vote->held) {
-            continue; /* its next request has the lease */
-        }
-        if (holds || before.lease_us == votes->wanted.lease_us) {
-            lw__renewal_plan(vote->claim);
-        } else {
-            (void)renew(vote, votes->wanted.lease_us);
-        }
-    }
-}
-
 /* ---- events of a ballot ---- */
 
 static void granted(struct lw__claim *claim)
 {
     struct lw__vote *vote = vote_of(claim);
-    int64_t lease_us;
 
     if (vote == NULL) {
         lw__claim_event(claim, LW__EV_RELEASE);
@@ -474,8 +468,8 @@ static void granted(struct lw__claim *claim)
     vote->busy = vote->gone = false;
     vote->votes->news_us = lw__now_us();
     lw__description_granted(claim);
-    lease_us = terms_of(vote->votes).lease_us;
-    if (claim->machine.lease_us == lease_us || !renew(vote, lease_us)) {
+    if (claim->machine.lease_us == vote->votes->wanted.lease_us ||
+        !renew(vote, vote->votes->wanted.lease_us)) {
         lw__renewal_plan(claim);
     }
     lw__votes_changed(vote->votes);
@@ -644,7 +638,7 @@ static void yield(struct lw__votes *votes)
     if (votes->ticket == 0) {
         choose_ticket(votes);
     }
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         struct lw__vote *vote = &votes->vote[i];
         int64_t ticket = ticket_of(vote);
 
@@ -666,7 +660,7 @@ static int64_t pause_us(struct lw__votes *votes)
 /* Leaves all servers, and requests at the end of the queues after a pause. */
 static void step_back(struct lw__votes *votes)
 {
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         lw__quorum_ask_drop(&votes->vote[i]);
     }
     votes->ticket = 0;
@@ -679,7 +673,7 @@ static unsigned held_ones(const struct lw__votes *votes)
 {
     unsigned ones = 0;
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         ones |= (unsigned)votes->vote[i].held << i;
     }
     return ones;
@@ -692,7 +686,7 @@ static void retreat(struct lw__votes *votes)
 {
     int64_t again_us = lw__now_us() + pause_us(votes);
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         struct lw__vote *vote = &votes->vote[i];
 
         if (vote->held) {
@@ -721,7 +715,7 @@ static void yield_or_retreat(struct lw__votes *votes)
 static int64_t yield_span_us(const struct lw__votes *votes)
 {
     int64_t most = (int64_t)YIELD_MOST_US << (votes->yields < 4 ? votes->yields : 4);
-    int64_t trip = lw__votes_quorum(votes)->round_trip_us;
+    int64_t trip = votes->quorum->round_trip_us;
 
     most = most < YIELD_LIMIT_US ? most : YIELD_LIMIT_US;
     return trip + lw__random_between(&votes->claim->holds->random, YIELD_LEAST_US, most);

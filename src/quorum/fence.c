@@ -91,13 +91,13 @@ uint64_t lw__quorum_fence_choose(const struct lw__votes *votes)
     uint64_t numbers[LW__QUORUM_MOST], chosen, floor = votes->floor;
     unsigned held = 0;
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         if (lw__vote_is_live(&votes->vote[i])) {
             numbers[held++] = votes->vote[i].claim->machine.fence;
         }
     }
     qsort(numbers, held, sizeof(numbers[0]), lw__quorum_compare);
-    chosen = numbers[lw__votes_majority(votes) - 1];
+    chosen = numbers[votes->quorum->majority - 1];
     if (floor != 0) { /* numbers of an earlier grant were used */
         floor += lw__handles(votes->claim)->passed_count;
     }
@@ -108,9 +108,9 @@ int64_t lw__quorum_fence_agree(struct lw__votes *votes, uint64_t number,
                                uint64_t raise_to, uint64_t *last)
 {
     uint64_t deadlines[LW__QUORUM_MOST], lasts[LW__QUORUM_MOST];
-    unsigned agree = 0, majority = lw__votes_majority(votes);
+    unsigned agree = 0, majority = votes->quorum->majority;
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         struct lw__vote *vote = &votes->vote[i];
 
         if (!lw__vote_is_live(vote)) {

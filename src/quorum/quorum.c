@@ -227,14 +227,16 @@ static void guard_changed(void *arg, struct lw__node *node)
 int lw__quorum_new(struct lw_client *client,
                    void (*changed)(struct lw_client *client, bool was_up))
 {
-    struct lw__quorum *quorum = calloc(1, sizeof(*quorum));
+    unsigned count = (unsigned)client->url.host_count;
+    struct lw__quorum *quorum =
+        calloc(1, sizeof(*quorum) + count * sizeof(quorum->members[0]));
 
     if (quorum == NULL) {
         return LW_ENOMEM;
     }
     client->quorum = quorum;
     quorum->changed = changed;
-    quorum->count = (unsigned)client->url.host_count;
+    quorum->count = count;
     quorum->majority = quorum->count / 2 + 1;
     for (unsigned i = 0; i < quorum->count; i++) {
         const struct lw__url_host *host = &client->url.hosts[i];

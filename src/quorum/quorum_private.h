@@ -28,7 +28,6 @@ struct lw__quorum_member {
 
 struct lw__quorum {
     /* quorum.c */
-    struct lw__quorum_member members[LW__QUORUM_MOST];
     unsigned count, majority;
     bool up; /* a majority is connected */
     char why[LW_WHY_SIZE];
@@ -40,6 +39,8 @@ struct lw__quorum {
 
     int64_t round_trip_us; /* ask.c: of a request, on average */
     int64_t last_ticket;   /* ask.c */
+
+    struct lw__quorum_member members[];
 };
 
 /* A claim at one server. The vote that it is for forgets it when it has ended, or before:
@@ -81,6 +82,7 @@ struct lw__vote {
 
 struct lw__votes {
     struct lw__claim *claim;       /* votes.c */
+    struct lw__quorum *quorum;     /* votes.c */
     struct lw__votes *next, *prev; /* of quorum->changed_votes */
     struct lw__timer timer;
     bool is_changed;
@@ -103,21 +105,6 @@ struct lw__votes {
 
     struct lw__vote vote[];
 };
-
-static inline struct lw__quorum *lw__votes_quorum(const struct lw__votes *votes)
-{
-    return lw__client_of(votes->claim)->quorum;
-}
-
-static inline unsigned lw__votes_count(const struct lw__votes *votes)
-{
-    return lw__votes_quorum(votes)->count;
-}
-
-static inline unsigned lw__votes_majority(const struct lw__votes *votes)
-{
-    return lw__votes_quorum(votes)->majority;
-}
 
 /* Valid until the client ends. */
 static inline struct lw__node *lw__member_node(const struct lw__quorum_member *member)
@@ -149,7 +136,7 @@ static inline const struct lw_lock *lw__claim_first_handle(const struct lw__clai
 /* Has the votes counted, later in this turn of the loop. */
 static inline void lw__votes_changed(struct lw__votes *votes)
 {
-    struct lw__quorum *quorum = lw__votes_quorum(votes);
+    struct lw__quorum *quorum = votes->quorum;
 
     if (!votes->is_changed) {
         votes->is_changed = true;
@@ -163,7 +150,7 @@ static inline void lw__votes_unchanged(struct lw__votes *votes)
 {
     if (votes->is_changed) {
         votes->is_changed = false;
-        DL_DELETE(lw__votes_quorum(votes)->changed_votes, votes);
+        DL_DELETE(votes->quorum->changed_votes, votes);
     }
 }
 

@@ -50,10 +50,10 @@ static void explain(const struct lw__votes *votes, char why[LW_WHY_SIZE])
 {
     const char *reasons[LW__QUORUM_MOST];
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         reasons[i] = reason_of(&votes->vote[i]);
     }
-    lw__quorum_list(lw__votes_quorum(votes), reasons, why);
+    lw__quorum_list(votes->quorum, reasons, why);
 }
 
 struct count {
@@ -68,7 +68,7 @@ static struct count count_votes(const struct lw__votes *votes)
 {
     struct count count = {0};
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         const struct lw__vote *vote = &votes->vote[i];
 
         if (vote->held) {
@@ -97,7 +97,7 @@ static int64_t note_place(struct lw__votes *votes)
     int64_t longest_ms = 0;
 
     claim->asking.place = 0;
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         const struct lw__vote *vote = &votes->vote[i];
         int64_t remaining_ms = vote->busy ? vote->remaining_ms : 0;
 
@@ -129,7 +129,7 @@ static void report_none(struct lw__votes *votes, const struct count *count)
     struct lw__claim *claim = votes->claim;
     const struct lw__claim_events *events = claim->holds->events;
     struct lw__input input = {.event = LW__EV_UNKNOWN, .sent_us = lw__now_us()};
-    unsigned most = lw__votes_count(votes) - lw__votes_majority(votes);
+    unsigned most = votes->quorum->count - votes->quorum->majority;
     char why[LW_WHY_SIZE];
 
     if (count->busy > 0) {
@@ -197,10 +197,9 @@ static void count_asking(struct lw__votes *votes)
     if (!votes->asks) {
         return;
     }
-    lw__quorum_ask_match(claim);
     lw__quorum_ask_all(votes);
     count = count_votes(votes);
-    if (count.held >= lw__votes_majority(votes)) {
+    if (count.held >= votes->quorum->majority) {
         (void)grant(votes);
         return;
     }
@@ -210,7 +209,7 @@ static void count_asking(struct lw__votes *votes)
     } else {
         lw__quorum_ask_none(votes);
     }
-    if (count.held + count.open < lw__votes_majority(votes) &&
+    if (count.held + count.open < votes->quorum->majority &&
         (count.busy > 0 || count.open == 0) && /* else an answer may say more */
         lw__now_us() >= votes->paused_until_us && claim->machine.phase == LW__ACQUIRING) {
         report_none(votes, &count);
@@ -248,7 +247,7 @@ static void count_renewals(struct lw__votes *votes)
     unsigned done = 0, open = 0, refused = 0;
     int status;
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         const struct lw__vote *vote = &votes->vote[i];
 
         if (vote->held && vote->renewing) {
@@ -258,12 +257,12 @@ static void count_renewals(struct lw__votes *votes)
             refused += vote->renewed == LW_EREDIS;
         }
     }
-    if (done < lw__votes_majority(votes) && done + open >= lw__votes_majority(votes)) {
+    if (done < votes->quorum->majority && done + open >= votes->quorum->majority) {
         return;
     }
-    status = done >= lw__votes_majority(votes)                              ? LW_OK
-             : refused > lw__votes_count(votes) - lw__votes_majority(votes) ? LW_EREDIS
-                                                                            : LW_ECONN;
+    status = done >= votes->quorum->majority                            ? LW_OK
+             : refused > votes->quorum->count - votes->quorum->majority ? LW_EREDIS
+                                                                        : LW_ECONN;
     votes->renewing = false;
     if (status != LW_OK && lw__handles(claim)->holder != NULL) {
         char why[LW_WHY_SIZE];
@@ -286,7 +285,7 @@ static void lose(struct lw__votes *votes)
     char why[LW_WHY_SIZE];
     bool gone = false;
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         gone = gone || votes->vote[i].gone;
     }
     explain(votes, why);
@@ -308,9 +307,9 @@ static void lose(struct lw__votes *votes)
 static int64_t deadline_of_all(const struct lw__votes *votes)
 {
     uint64_t deadlines[LW__QUORUM_MOST];
-    unsigned live = 0, majority = lw__votes_majority(votes);
+    unsigned live = 0, majority = votes->quorum->majority;
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         if (lw__vote_is_live(&votes->vote[i])) {
             deadlines[live++] = (uint64_t)lw__vote_deadline_us(&votes->vote[i]);
         }
@@ -359,7 +358,7 @@ static void count_held(struct lw__votes *votes)
 static void release_all(struct lw__votes *votes)
 {
     votes->asks = votes->renewing = false;
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         lw__quorum_ask_release(&votes->vote[i]);
     }
 }
@@ -374,7 +373,7 @@ static struct releases count_releases(const struct lw__votes *votes, bool now)
 {
     struct releases count = {0};
 
-    for (unsigned i = 0; i < lw__votes_count(votes); i++) {
+    for (unsigned i = 0; i < votes->quorum->count; i++) {
         const struct lw__vote *vote = &votes->vote[i];
         int status = vote->released == LW__PENDING && now
                          ? lw__claim_release_status(vote->claim)
@@ -393,19 +392,19 @@ static struct releases count_releases(const struct lw__votes *votes, bool now)
  * that the lock was held until then. */
 static bool was_held(const struct lw__votes *votes, const struct releases *count)
 {
-    return count->not_held <= lw__votes_count(votes) - lw__votes_majority(votes);
+    return count->not_held <= votes->quorum->count - votes->quorum->majority;
 }
 
 /* Returns the outcome if no majority has confirmed its release. It is known if the
  * servers whose reply is missing would not complete a majority. */
 static int unconfirmed_status(const struct lw__votes *votes, const struct releases *count)
 {
-    unsigned majority = lw__votes_majority(votes);
+    unsigned majority = votes->quorum->majority;
 
     if (count->without + count->unknown >= majority) {
         return LW_EUNKNOWN;
     }
-    return count->refused > lw__votes_count(votes) - majority ? LW_EREDIS : LW_ECONN;
+    return count->refused > votes->quorum->count - majority ? LW_EREDIS : LW_ECONN;
 }
 
 static int release_status(const struct lw__claim *claim, char *why)
@@ -414,7 +413,7 @@ static int release_status(const struct lw__claim *claim, char *why)
     struct releases count = count_releases(votes, true);
 
     explain(votes, why);
-    if (count.without >= lw__votes_majority(votes)) {
+    if (count.without >= votes->quorum->majority) {
         return was_held(votes, &count) ? LW_OK : LW_ENOTHELD;
     }
     return unconfirmed_status(votes, &count);
@@ -428,7 +427,7 @@ static void count_released(struct lw__votes *votes)
     char why[LW_WHY_SIZE];
     int status;
 
-    if (count.without >= lw__votes_majority(votes)) {
+    if (count.without >= votes->quorum->majority) {
         input.released.released = was_held(votes, &count);
         lw__claim_step(claim, &input);
         return;
@@ -513,6 +512,7 @@ static bool make(struct lw__claim *claim)
         return false;
     }
     votes->claim = claim;
+    votes->quorum = quorum;
     lw__timer_init(&votes->timer, timer_due, votes);
     for (unsigned i = 0; i < quorum->count; i++) {
         votes->vote[i].votes = votes;
@@ -557,7 +557,7 @@ static void end(struct lw__holds *holds)
     for (struct lw__name *name = lw__name_after(holds, NULL); name != NULL;
          name = lw__name_after(holds, name)) {
         DL_FOREACH(name->claims, claim) {
-            for (unsigned i = 0; i < lw__votes_count(claim->extras->votes); i++) {
+            for (unsigned i = 0; i < claim->extras->votes->quorum->count; i++) {
                 lw__quorum_ask_forget(&claim->extras->votes->vote[i]);
             }
         }
