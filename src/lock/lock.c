@@ -34,6 +34,11 @@
 
 /* ---- options ---- */
 
+static const char *const mode_names[] = {[LW_MUTEX] = "LW_MUTEX",
+                                         [LW_EXCLUSIVE] = "LW_EXCLUSIVE",
+                                         [LW_SHARED] = "LW_SHARED",
+                                         [LW_REDISSON] = "LW_REDISSON"};
+
 /* Returns true, with the reason in errbuf, if one of the options is invalid. */
 static bool has_invalid_option(struct lw_client *client,
                                const struct lw_acquire_options *o)
@@ -92,9 +97,8 @@ static bool has_invalid_option(struct lw_client *client,
                                     "LW_EXCLUSIVE is");
     } else if (o->mode != LW_MUTEX && client->quorum != NULL) {
         lw__options_explain(client,
-                            "mode %d is not supported by a quorum, which has "
-                            "LW_MUTEX only",
-                            (int)o->mode);
+                            "%s is not supported by a quorum, which has LW_MUTEX only",
+                            mode_names[o->mode]);
     } else if (o->mode == LW_REDISSON && client->url.cluster) {
         lw__options_explain(client, "LW_REDISSON is not supported in a cluster");
     } else if (o->mode == LW_REDISSON && lw__options_use_guard(&client->options)) {

@@ -100,7 +100,8 @@ class QuorumTest(ToolTest):
             self.assertIn(host, out)
 
     def test_refusals(self):
-        for words, why in ((("run", "job", "--exclusive", "--", "true"), "by a quorum"),
+        for words, why in ((("run", "job", "--exclusive", "--", "true"),
+                            "LW_EXCLUSIVE is not supported by a quorum"),
                            (("run", "job", "--and", "other", "--", "true"), "by a quorum"),
                            (("run", "job", "--lease", "40s", "--", "true"), "above 33000"),
                            (("run", "job", "--at-least", "5s", "--", "true"),
