@@ -180,6 +180,40 @@ static void leases_fit_the_guard(void **state)
                     "guard_ms 60000 allows");
 }
 
+/* The procedure of lockwire-quorum(7): the old server is stopped for good, and the
+ * clients get the new list one after another. The clients with the old list have two of
+ * its three servers left, of which each majority of the new list has one. */
+static void clients_with_the_old_and_the_new_list_exclude_each_other(void **state)
+{
+    struct peer *a, *b;
+    struct hold *A, *C;
+
+    (void)state;
+    quorum_start(4);
+    quorum_list(3);
+    a = quorum_peer("a", client_of(.backoff_max_ms = 100));
+    UNTIL(a->up);
+    A = quorum_take(a, "A", "x");
+    UNTIL(quorum_count("x") == 3);
+    server_kill(&quorum_server[2]);
+    (void)snprintf(quorum_url, sizeof(quorum_url),
+                   "redis-quorum://127.0.0.1:%d,127.0.0.1:%d,127.0.0.1:%d",
+                   quorum_proxy[0]->port, quorum_proxy[1]->port, quorum_proxy[3]->port);
+    b = quorum_peer("b", client_of(.backoff_max_ms = 100));
+    UNTIL(b->up);
+    (void)acquire_hold(b, "B", "x", 0);
+    EXPECT("B EBUSY");
+    C = acquire_hold(b, "C", "x", -1);
+    UNTIL(quorum_queued(0, "x") == 1 && quorum_queued(1, "x") == 1);
+    release_hold(A);
+    EXPECT_SET("A released OK; C granted");
+    assert_true(C->fence > A->fence);
+    (void)acquire_hold(a, "D", "x", 0);
+    EXPECT("D EBUSY");
+    release_hold(C);
+    EXPECT("C released OK");
+}
+
 static void a_bad_list_is_explained(void **state)
 {
     struct lw_client *client;
@@ -211,6 +245,7 @@ int main(void)
         STAGE_TEST(a_node_of_a_cluster_has_no_vote),
         STAGE_TEST(a_quorum_has_mutexes_alone),
         STAGE_TEST(leases_fit_the_guard),
+        STAGE_TEST(clients_with_the_old_and_the_new_list_exclude_each_other),
         STAGE_TEST(a_bad_list_is_explained),
     };
 
