@@ -21,7 +21,12 @@
  * the present one does not count: all are asked again, until a listed one names it as
  * well. One that names the present master counts, and so replaces listed ones that do not
  * answer. If its config-epoch is later than the known one it counts as that, so that it
- * outranks no answer of a listed one. */
+ * outranks no answer of a listed one.
+ *
+ * A sentinel also reports the master's run id, as its last INFO had it, up to 10 s ago.
+ * After a switch it has none until its next INFO, some 7 s later, and has forgotten those
+ * of the replicas. So the replicas are asked for at each round, and the next master is
+ * compared with what was known of it as a replica, unless the process started later. */
 #include "redis/sentinel.h"
 
 #include "base/container_of.h"
@@ -54,6 +59,7 @@
 /* How long the listed sentinels may take to confirm a switch before that is a warning. */
 #define CONFIRM_US (5000 * (int64_t)LW__MS)
 #define STALE_ROUNDS 3
+#define KNOWN_MAX 16
 #define QUERY_SKIPS_MAX 60       /* rounds */
 #define SUBSCRIBE_SKIPS_MAX 1000 /* rounds */
 
@@ -70,7 +76,7 @@ struct sentinel {
     struct lw__session_config config;
     struct lw__session session; /* for questions */
     struct lw__listener listener;
-    struct lw__request master_request, peers_request;
+    struct lw__request master_request, peers_request, replicas_request;
     bool pending; /* it was asked, and has not answered */
     bool stale;   /* the next reply answers an earlier question */
     bool useful; /* `answer` is its last one, which is usable; otherwise `why` says why */
@@ -91,6 +97,13 @@ struct sentinel {
     int status; /* the class of that: struct lw__failure */
 };
 
+/* A server that listed sentinels reported, as master or as replica. */
+struct known {
+    struct lw__endpoint endpoint;
+    char run_id[LW__SENTINEL_ID_SIZE];
+    int64_t known_us; /* when a sentinel got the id; 0: an unused place */
+};
+
 struct lw__sentinels {
     struct lw__sentinel_options options;
     struct lw__session_config config;  /* for sentinels, except for the host */
@@ -100,6 +113,8 @@ struct lw__sentinels {
     size_t count;
     struct lw__session *sessions; /* whose endpoint is resolved here */
     struct lw__master master;
+    struct lw__master_id master_id;
+    struct known known[KNOWN_MAX];
     struct lw__timer heartbeat; /* set since the first session asked */
 
     /* A round: */
@@ -353,6 +368,95 @@ static void resolve_none(struct lw__sentinels *set)
     }
 }
 
+/* ---- which process it is ---- */
+
+static int64_t info_us(const struct sentinel *sentinel)
+{
+    return sentinel->answer_us - sentinel->answer.info_ms * LW__MS;
+}
+
+/* Returns true if the sentinel knows the run id of the present master. One that has not
+ * heard of the last switch may report the id of an earlier time. */
+static bool has_master_id(const struct sentinel *sentinel)
+{
+    const struct lw__master *master = &sentinel->set->master;
+
+    return sentinel->useful && *sentinel->answer.run_id != '\0' &&
+           lw__master_is_at(master, &sentinel->answer.endpoint) &&
+           !lw__master_is_later(&master->answer, &sentinel->answer);
+}
+
+/* Returns the sentinel whose INFO of the present master is the latest, a listed one if
+ * any knows the run id; or NULL. */
+static const struct sentinel *latest_with_id(const struct lw__sentinels *set)
+{
+    const struct sentinel *best = NULL;
+
+    for (const struct sentinel *one = set->all; one != NULL; one = one->next) {
+        if (has_master_id(one) &&
+            (best == NULL || best->discovered > one->discovered ||
+             (best->discovered == one->discovered && info_us(one) > info_us(best)))) {
+            best = one;
+        }
+    }
+    return best;
+}
+
+/* Returns the one at this endpoint, or else the place whose knowledge is the oldest. */
+static struct known *find_known(struct lw__sentinels *set,
+                                const struct lw__endpoint *endpoint)
+{
+    struct known *oldest = set->known;
+
+    for (size_t i = 0; i < KNOWN_MAX; i++) {
+        struct known *known = &set->known[i];
+
+        if (lw__endpoint_equal(&known->endpoint, endpoint)) {
+            return known;
+        }
+        if (known->known_us < oldest->known_us) {
+            oldest = known;
+        }
+    }
+    return oldest;
+}
+
+static void note_known(struct lw__sentinels *set, const struct lw__endpoint *endpoint,
+                       const char *run_id, int64_t known_us)
+{
+    struct known *known = find_known(set, endpoint);
+
+    if (*run_id != '\0' && known_us > known->known_us) {
+        known->endpoint = *endpoint;
+        known->known_us = known_us;
+        memcpy(known->run_id, run_id, sizeof(known->run_id));
+    }
+}
+
+/* Finds the id of the process that is the master, and ends connections to another one. */
+static void identify_master(struct lw__sentinels *set)
+{
+    const struct sentinel *by = latest_with_id(set);
+    const struct lw__endpoint *endpoint = &set->master.answer.endpoint;
+    const struct known *known = find_known(set, endpoint);
+    struct lw__master_id *id = &set->master_id;
+
+    *id = (struct lw__master_id){.known_us = INT64_MAX};
+    if (by != NULL) {
+        memcpy(id->run_id, by->answer.run_id, sizeof(id->run_id));
+    } else if (lw__master_is_known(&set->master) &&
+               lw__endpoint_equal(&known->endpoint, endpoint)) {
+        memcpy(id->run_id, known->run_id, sizeof(id->run_id));
+        id->known_us = known->known_us;
+    }
+    for (struct lw__session *session = set->sessions; session != NULL;
+         session = session->next_resolved) {
+        if (lw__master_is_at(&set->master, &session->endpoint)) { /* else retargeted */
+            lw__session_check_master(session);
+        }
+    }
+}
+
 /* ---- the present master ---- */
 
 /* An answer that is not later than the present master, but names another one, comes from
@@ -381,9 +485,12 @@ static void follow(struct lw__sentinels *set, const struct lw__sentinel_answer *
                    int64_t announced_epoch, int64_t now_us)
 {
     char why[LW_WHY_SIZE];
+    bool moved;
 
-    if (!lw__master_take(&set->master, answer, announced_epoch, now_us,
-                         set->servers.address_map, why)) {
+    moved = lw__master_take(&set->master, answer, announced_epoch, now_us,
+                            set->servers.address_map, why);
+    identify_master(set);
+    if (!moved) {
         return;
     }
     ++*set->failovers;
@@ -433,6 +540,18 @@ static void peers_replied(struct lw__request *request, const struct lw__reply *r
     on_peers(sentinel, reply);
 }
 
+static void replicas_replied(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct sentinel *sentinel =
+        LW__CONTAINER_OF(struct sentinel, replicas_request, request);
+    struct lw__sentinel_peer replica;
+
+    for (size_t at = 0; lw__sentinel_parse_peer(reply, &at, &replica);) {
+        note_known(sentinel->set, &replica.endpoint, replica.id,
+                   lw__now_us() - replica.info_ms * LW__MS);
+    }
+}
+
 static void send_question(struct sentinel *sentinel, struct lw__request *request,
                           const struct lw__request_type *type, const char *what)
 {
@@ -456,8 +575,10 @@ static void ask_now(struct sentinel *sentinel)
 static void ask_for_peers(struct sentinel *sentinel)
 {
     static const struct lw__request_type type = {peers_replied, NULL};
+    static const struct lw__request_type replicas = {replicas_replied, NULL};
 
     if (sentinel->session.state == LW__SESSION_READY) {
+        send_question(sentinel, &sentinel->replicas_request, &replicas, "REPLICAS");
         send_question(sentinel, &sentinel->peers_request, &type, "SENTINELS");
     }
 }
@@ -660,6 +781,10 @@ static void on_answer(struct sentinel *sentinel, bool useful)
 
     sentinel->pending = false;
     sentinel->useful = useful;
+    if (useful && !sentinel->discovered) {
+        note_known(set, &sentinel->answer.endpoint, sentinel->answer.run_id,
+                   info_us(sentinel));
+    }
     if (useful) {
         listen_to(sentinel);
     } else if (sentinel->discovered) {
@@ -674,6 +799,7 @@ static void on_answer(struct sentinel *sentinel, bool useful)
         lw__timer_set(loop_of(set), &set->round,
                       end_us < set->limit_us ? end_us : set->limit_us);
     }
+    identify_master(set);
 }
 
 static void heartbeat(void *arg)
@@ -995,6 +1121,7 @@ int lw__sentinel_new(const struct lw__sentinel_options *options,
     set->config.login = NULL; /* it is for the servers */
     set->config.db = set->servers.db = 0;
     set->config.resolve = set->servers.resolve = NULL;
+    set->config.master_id = set->servers.master_id = NULL;
     set->config.announced_by = set->servers.announced_by = NULL;
     lw__timer_init(&set->heartbeat, heartbeat, set);
     lw__timer_init(&set->round, round_due, set);
@@ -1013,6 +1140,7 @@ void lw__sentinel_configure(struct lw__sentinels *sentinels,
     config->resolve = resolve;
     config->resolve_arg = sentinels;
     config->announced_by = &sentinels->master.answer.by;
+    config->master_id = &sentinels->master_id;
 }
 
 int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret)

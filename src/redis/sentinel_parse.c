@@ -78,6 +78,31 @@ static int64_t read_time(const struct lw__reply *reply)
     return text != NULL ? lw__check_number(text, length, FOR_MS_MAX) : -1;
 }
 
+/* The id is missing while the sentinel knows the other process by configuration alone. */
+static bool read_id(const struct lw__reply *reply, char ret[LW__SENTINEL_ID_SIZE])
+{
+    size_t length;
+    const char *text = lw__reply_field(reply, "runid", &length);
+
+    if (text == NULL || length == 0 || length >= LW__SENTINEL_ID_SIZE ||
+        strspn(text, "0123456789abcdef") != length) {
+        return false;
+    }
+    memcpy(ret, text, length + 1);
+    return true;
+}
+
+/* Returns the age of the sentinel's last INFO of this server, the highest one if it is
+ * unknown. */
+static int64_t read_info_age(const struct lw__reply *reply)
+{
+    size_t length;
+    const char *text = lw__reply_field(reply, "info-refresh", &length);
+    int64_t age_ms = text != NULL ? lw__check_number(text, length, FOR_MS_MAX) : -1;
+
+    return age_ms >= 0 ? age_ms : FOR_MS_MAX;
+}
+
 /* Returns the name of the field that makes the reply unusable, or NULL. */
 static const char *read_master(const struct lw__reply *reply,
                                struct lw__sentinel_answer *ret)
@@ -97,6 +122,10 @@ static const char *read_master(const struct lw__reply *reply,
     ret->down = text != NULL && is_down(text);
     ret->moving = text != NULL && has_flag(text, "failover_in_progress");
     ret->for_ms = read_time(reply);
+    ret->info_ms = read_info_age(reply);
+    if (!read_id(reply, ret->run_id)) {
+        ret->run_id[0] = '\0';
+    }
     return text != NULL ? NULL : "flags";
 }
 
@@ -122,20 +151,6 @@ bool lw__sentinel_parse_master(const struct lw__reply *reply,
     return true;
 }
 
-/* A sentinel that the other one knows from its configuration alone has no id yet. */
-static bool read_id(const struct lw__reply *reply, char ret[LW__SENTINEL_ID_SIZE])
-{
-    size_t length;
-    const char *text = lw__reply_field(reply, "runid", &length);
-
-    if (text == NULL || length == 0 || length >= LW__SENTINEL_ID_SIZE ||
-        strspn(text, "0123456789abcdef") != length) {
-        return false;
-    }
-    memcpy(ret, text, length + 1);
-    return true;
-}
-
 bool lw__sentinel_parse_peer(const struct lw__reply *reply, size_t *at,
                              struct lw__sentinel_peer *ret)
 {
@@ -150,6 +165,7 @@ bool lw__sentinel_parse_peer(const struct lw__reply *reply, size_t *at,
         if (flags != NULL && read_endpoint(entry, &peer.endpoint, &wrong) &&
             read_id(entry, peer.id)) {
             peer.down = is_down(flags);
+            peer.info_ms = read_info_age(entry);
             *ret = peer;
             return true;
         }

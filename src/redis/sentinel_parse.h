@@ -17,22 +17,28 @@ struct lw__sentinel_answer {
     int64_t for_ms; /* how long the server has reported to be a master; -1 if unknown */
     bool down;      /* as far as the sentinel can see */
     bool moving;    /* a failover is in progress: `epoch` may be the new master's */
+    /* The master's run id at the sentinel's last INFO, which was so long ago. "" from a
+     * switch until the first INFO after it. */
+    char run_id[LW__SENTINEL_ID_SIZE];
+    int64_t info_ms;
     struct lw__endpoint by; /* the sentinel; filled in by the caller */
 };
 
-/* A sentinel that another one knows. */
+/* A sentinel or a replica that a sentinel knows. */
 struct lw__sentinel_peer {
     struct lw__endpoint endpoint;
-    char id[LW__SENTINEL_ID_SIZE];
-    bool down; /* as far as the other one can see */
+    char id[LW__SENTINEL_ID_SIZE]; /* a replica's: its run id */
+    int64_t info_ms; /* a replica's: the time since the sentinel's last INFO */
+    bool down;       /* as far as the sentinel can see */
 };
 
 /* Parses the reply to SENTINEL MASTER. Returns false if it is unusable, and the reason in
  * `why`, of size LW_WHY_SIZE. */
 bool lw__sentinel_parse_master(const struct lw__reply *reply,
                                struct lw__sentinel_answer *ret, char *why);
-/* Finds the next sentinel with an endpoint and an id in the reply to SENTINEL SENTINELS,
- * from the element *at on, and moves *at behind it. Returns false if there is none. */
+/* Finds the next entry with an endpoint and an id in the reply to SENTINEL SENTINELS or
+ * SENTINEL REPLICAS, from the element *at on, and moves *at behind it. Returns false if
+ * there is none. */
 bool lw__sentinel_parse_peer(const struct lw__reply *reply, size_t *at,
                              struct lw__sentinel_peer *ret);
 /* Parses a message of +switch-master. Returns false if it is about another service, or

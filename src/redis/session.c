@@ -257,6 +257,24 @@ static void end_with(struct lw__session *s, enum lw__session_end end, const char
 
 /* ---- the handshake ---- */
 
+/* Outside sentinels, no id is known. */
+static void warn_without_id(const struct lw__session *s)
+{
+    const struct lw__master_id *id = s->config->master_id;
+    const char *reason = *s->run_id == '\0'    ? "its reply to INFO has no run id"
+                         : *id->run_id == '\0' ? "they have not reported its run id yet"
+                                               : NULL;
+    char endpoint[LW__TEXT_MAX];
+
+    if (reason != NULL) {
+        lw__session_endpoint(s, endpoint);
+        lw__log_cause(s->config->log, lw__now_us(), LOG_WARNING,
+                      "it is not certain that %.200s is the master that the sentinels "
+                      "mean: %s",
+                      endpoint, reason);
+    }
+}
+
 static void became_ready(struct lw__session *s)
 {
     bool same_server = *s->new_run_id && strcmp(s->new_run_id, s->run_id) == 0;
@@ -270,6 +288,9 @@ static void became_ready(struct lw__session *s)
     s->state = LW__SESSION_READY;
     s->pending[0] = '\0';
     s->ready_us = lw__now_us();
+    if (s->config->master_id != NULL) {
+        warn_without_id(s);
+    }
     s->events->ready(s->arg);
 }
 
@@ -349,8 +370,12 @@ static void note_software(struct lw__session *s, const char *info)
                    version);
 }
 
+/* What the server rounds, and what its cached clock lags behind. */
+#define UPTIME_ERROR_US (2000 * (int64_t)LW__MS)
+
 static void note_info(struct lw__session *s, const char *info, int64_t sent_us)
 {
+    int64_t uptime_s = read_number(info, "uptime_in_seconds:", INT32_MAX);
     int64_t server_us = read_number(info, "server_time_usec:", INT64_MAX);
     int64_t round_trip_us = lw__now_us() - sent_us;
 
@@ -359,6 +384,8 @@ static void note_info(struct lw__session *s, const char *info, int64_t sent_us)
     s->clock_ahead_us = s->server_us - (lw__now_wall_us() - round_trip_us / 2);
     note_software(s, info);
     read_id(info, "run_id:", s->new_run_id);
+    s->started_us = uptime_s < 0 ? 0
+                                 : sent_us - uptime_s * 1000 * LW__MS + UPTIME_ERROR_US;
     s->wide = strncmp(info_field(info, "arch_bits:"), "64", 2) == 0;
     s->clustered = has_mode(info, "cluster");
 }
@@ -430,6 +457,35 @@ static bool check_role(struct lw__session *s, const struct lw__reply *reply)
                    s->endpoint.host, (unsigned)s->endpoint.port, note, role);
     lw__session_fail(s, why);
     return false;
+}
+
+/* The endpoint may lead elsewhere: a wrong address map, or an address that means another
+ * server on this host. Or the master has restarted, and no sentinel has sent it INFO
+ * since then. Returns false if the session failed. */
+static bool check_master_id(struct lw__session *s, const char *run_id)
+{
+    const struct lw__master_id *id = s->config->master_id;
+    char why[LW_WHY_SIZE], endpoint[LW__TEXT_MAX];
+
+    if (id == NULL || *id->run_id == '\0' || *run_id == '\0' ||
+        strcmp(id->run_id, run_id) == 0 || s->started_us > id->known_us) {
+        return true;
+    }
+    lw__session_endpoint(s, endpoint);
+    (void)snprintf(why, sizeof(why),
+                   "%.200s is not the process that the sentinels know as the master: its "
+                   "run id is %.40s, theirs %.40s; another server is at this address "
+                   "here, or it restarted within the last seconds",
+                   endpoint, run_id, id->run_id);
+    lw__session_fail(s, why);
+    return false;
+}
+
+void lw__session_check_master(struct lw__session *session)
+{
+    if (session->state == LW__SESSION_READY) {
+        (void)check_master_id(session, session->run_id);
+    }
 }
 
 static void send_handshake(struct lw__session *s);
@@ -573,6 +629,9 @@ static void step_answered(struct lw__request *request, const struct lw__reply *r
             return;
         }
         note_info(s, text, request->sent_us);
+        if (!check_master_id(s, s->new_run_id)) {
+            return;
+        }
     } else if (step->kind == LW__HANDSHAKE_REPLICATION) {
         if (!check_replica(s, text)) {
             return;

@@ -40,6 +40,14 @@ struct lw__session;
 
 #define LW__RUN_ID_SIZE 41
 
+/* Which process the sentinels mean. */
+struct lw__master_id {
+    char run_id[LW__RUN_ID_SIZE]; /* "" if unknown */
+    /* When it was reported, by our clock: one that started later may have another id.
+     * INT64_MAX: none may. */
+    int64_t known_us;
+};
+
 /* A connection that is up and needs credentials. */
 struct lw__login {
     struct lw__login *next, *prev; /* the list of the module that provides them */
@@ -78,6 +86,9 @@ struct lw__session_config {
     /* The id of the cluster's node that must be there, "" for any; NULL outside a
      * cluster. Read at each connection. */
     const char *node_id;
+    /* The process that the server must be, with sentinels; or NULL. Read at each
+     * connection. */
+    const struct lw__master_id *master_id;
     const char *username, *password; /* or NULL */
     /* Its first line is the password, in place of `password`; read for each attempt. */
     const char *password_file;
@@ -198,6 +209,7 @@ struct lw__session {
     char run_id[LW__RUN_ID_SIZE];
     char node_id[LW__NODE_ID_SIZE]; /* as CLUSTER MYID replied; "" if unknown */
     bool clustered, wide;           /* by INFO: in cluster mode; a 64-bit build */
+    int64_t started_us;             /* by INFO: when the process started, or earlier */
     /* By INFO replication on the present connection: the replication id of the server's
      * former master, "" if unknown. */
     char former_replication_id[LW__RUN_ID_SIZE];
@@ -255,6 +267,9 @@ void lw__session_unresolved(struct lw__session *session, int status, const char 
 /* The endpoint has changed: the connection ends, for the reason `why`, and the endpoint
  * is asked for again without a delay. */
 void lw__session_retarget(struct lw__session *session, const char *why);
+
+/* config->master_id has changed: ends a connection to another process. */
+void lw__session_check_master(struct lw__session *session);
 
 /* Returns the status of several failures of different servers together: LW_EREDIS only if
  * all of them are, because otherwise one of those servers may serve us later. LW_ESYSTEM

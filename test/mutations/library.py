@@ -1,6 +1,33 @@
 # SPDX-License-Identifier: MIT
 """Mutations of library and scripts that a test with or without a server catches."""
 
+MASTER_ID_UNIT = 'test/unit/unit_sentinel_master_id'
+MASTER_ID_MUTATIONS = [
+    ('a master with another run id is used',
+     ('src/redis/session.c', 'if (!check_master_id(s, s->new_run_id)) {',
+      'if (s->new_run_id[0] == 1) {')),
+    ('a connection to another process stays',
+     ('src/redis/sentinel.c', 'lw__session_check_master(session);', '(void)session;')),
+    ('a run id that no sentinel reports after a switch is forgotten',
+     ('src/redis/sentinel.c', 'memcpy(id->run_id, known->run_id, sizeof(id->run_id));',
+      '(void)known;')),
+    ('replicas are not asked for',
+     ('src/redis/sentinel.c', 'note_known(sentinel->set, &replica.endpoint, replica.id,',
+      'note_known(sentinel->set, &replica.endpoint, "",')),
+    ('a replica that has restarted is not used after a switch',
+     ('src/redis/session.c', ' || s->started_us > id->known_us) {', ') {')),
+    ('a restart excuses another run id',
+     ('src/redis/sentinel.c', '(struct lw__master_id){.known_us = INT64_MAX}',
+      '(struct lw__master_id){.known_us = info_us(set->all)}')),
+    ('a discovered sentinel overrules the listed ones about the run id',
+     ('src/redis/sentinel.c', '(best == NULL || best->discovered > one->discovered ||',
+      '(best == NULL || best->discovered < one->discovered ||')),
+    ('an old report of a run id counts as much as a new one',
+     ('src/redis/sentinel.c', 'info_us(one) > info_us(best)', 'info_us(one) < info_us(best)')),
+    ('an unknown run id is no warning',
+     ('src/redis/session.c', 'if (s->config->master_id != NULL) {', 'if (false) {')),
+]
+
 # Situations that are too rare in the worlds, and that the traces of a unit test have.
 SENTINEL_UNIT = 'test/unit/unit_sentinel'
 SENTINEL_UNIT_MUTATIONS = [
@@ -741,6 +768,7 @@ MUTATIONS = [ # lists.py explains the groups
     *(([mutation], QUORUM_FAULTS, (test,)) for test, mutation in QUORUM_FAULTS_MUTATIONS),
     *(([mutation], ERRORS, (test,)) for test, mutation in RELEASED_MUTATIONS),
     (SENTINEL_UNIT_MUTATIONS, SENTINEL_UNIT, ()),
+    (MASTER_ID_MUTATIONS, MASTER_ID_UNIT, ()),
     (SESSION_UNIT_MUTATIONS, 'test/unit/unit_session', ()),
     (CLAIMS_UNIT_MUTATIONS, CLAIMS_UNIT, ()),
     (BREAKS_MUTATIONS, BREAKS, ()),

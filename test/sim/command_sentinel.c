@@ -90,6 +90,14 @@ static void reply_place(struct call *call, const char *name,
     resp_text(call->reply, "flags");
 }
 
+static void reply_known(struct call *call, const struct model_known *known)
+{
+    resp_text(call->reply, "runid");
+    resp_text(call->reply, known->run_id);
+    resp_text(call->reply, "info-refresh");
+    reply_number(call, (call->server->now_us - known->info_us) / 1000);
+}
+
 /* Replies with only the fields that a client may use. */
 void run_sentinel_master(struct call *call)
 {
@@ -98,11 +106,26 @@ void run_sentinel_master(struct call *call)
     if (!knows_service(call)) {
         return;
     }
-    resp_array(call->reply, 10);
-    reply_place(call, view->service, &view->master);
+    resp_array(call->reply, 14);
+    reply_place(call, view->service, &view->master.place);
     resp_text(call->reply, view->flags);
+    reply_known(call, &view->master);
     resp_text(call->reply, "config-epoch");
     reply_number(call, view->config_epoch);
+}
+
+void run_sentinel_replicas(struct call *call)
+{
+    const struct model_view *view = call->server->view;
+
+    if (!knows_service(call)) {
+        return;
+    }
+    resp_array(call->reply, 1);
+    resp_array(call->reply, 12);
+    reply_place(call, "replica", &view->replica.place);
+    resp_text(call->reply, "slave");
+    reply_known(call, &view->replica);
 }
 
 void run_sentinel_myid(struct call *call)

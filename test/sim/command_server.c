@@ -94,19 +94,26 @@ static bool is_replica(const struct model_server *server)
     return server->master != NULL || server->faults.readonly || server->faults.masterdown;
 }
 
+void model_server_run_id(const struct model_server *server, char ret[MODEL_RUN_ID_SIZE])
+{
+    (void)snprintf(ret, MODEL_RUN_ID_SIZE, "%08x%08x%024x", server->number,
+                   server->restarts + 1, 0);
+}
+
 /* Replies with only the fields that a client may use: which run of which server this is,
  * and its role. */
 void run_info(struct call *call)
 {
     struct buffer text = {0};
+    char run_id[MODEL_RUN_ID_SIZE];
 
+    model_server_run_id(call->server, run_id);
     buffer_printf(
         &text,
-        "# Server\r\nredis_version:7.0.15\r\narch_bits:%zu\r\nrun_id:%08x%08x%024x\r\n"
+        "# Server\r\nredis_version:7.0.15\r\narch_bits:%zu\r\nrun_id:%s\r\n"
         "uptime_in_seconds:%" PRId64 "\r\n",
         8 * sizeof(long), /* of Lua's %d, with which the library writes numbers */
-        call->server->number, call->server->restarts + 1, 0,
-        call->server->now_us / 1000000 - call->server->started_us / 1000000);
+        run_id, call->server->now_us / 1000000 - call->server->started_us / 1000000);
     if (call->server->view != NULL) {
         buffer_text(&text, "redis_mode:sentinel\r\n");
     } else if (call->server->map != NULL) {

@@ -41,6 +41,7 @@ const struct command command_table[] = {
     {"sentinel", NULL, -2, CMD_SENTINEL_ONLY, 0, 0},
     {"sentinel|master", run_sentinel_master, 3, ADMIN | CMD_SENTINEL_ONLY, 0, 0},
     {"sentinel|myid", run_sentinel_myid, 2, ADMIN | CMD_SENTINEL_ONLY, 0, 0},
+    {"sentinel|replicas", run_sentinel_replicas, 3, ADMIN | CMD_SENTINEL_ONLY, 0, 0},
     {"sentinel|sentinels", run_sentinel_sentinels, 3, ADMIN | CMD_SENTINEL_ONLY, 0, 0},
 
     {"get", run_get, 2, 0, 1, 1},

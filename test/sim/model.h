@@ -206,7 +206,8 @@ command_fn run_zrangebyscore, run_zpopmin, run_zcard;
 command_fn run_ping, run_auth, run_select, run_quit, run_time, run_info, run_flushall,
     run_config_get, run_command_info;
 command_fn run_client_id, run_client_setname, run_client_getname, run_client_kill;
-command_fn run_role, run_sentinel_master, run_sentinel_myid, run_sentinel_sentinels;
+command_fn run_role, run_sentinel_master, run_sentinel_myid, run_sentinel_replicas,
+    run_sentinel_sentinels;
 command_fn run_cluster_slots, run_cluster_keyslot, run_cluster_info, run_cluster_myid;
 command_fn run_asking;
 command_fn run_subscribe, run_psubscribe, run_unsubscribe, run_punsubscribe, run_publish;

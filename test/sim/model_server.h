@@ -99,11 +99,22 @@ struct model_other {
     const char *id;
 };
 
+#define MODEL_RUN_ID_SIZE 41
+/* Returns the run_id of INFO. */
+void model_server_run_id(const struct model_server *server, char ret[MODEL_RUN_ID_SIZE]);
+
+/* A server as a sentinel knows it by its last INFO. */
+struct model_known {
+    struct model_place place;
+    char run_id[MODEL_RUN_ID_SIZE]; /* "": none since the last switch */
+    int64_t info_us;                /* when that was, by the sentinel's clock */
+};
+
 /* A sentinel: its report about the one service that it watches, and the other sentinels.
  * All is borrowed, and may change between calls. */
 struct model_view {
     const char *service;
-    struct model_place master;
+    struct model_known master, replica;
     int64_t config_epoch;
     const char *flags; /* "master", "master,s_down" ... */
     const char *id;    /* its own */

@@ -397,7 +397,8 @@ static void a_sentinel_says_what_its_view_is(void **state)
 {
     static const struct model_other others[] = {{{"10.0.1.2", 26379}, "b5"}};
     const struct model_view view = {.service = "locks",
-                                    .master = {"10.0.0.1", 6379},
+                                    .master = {{"10.0.0.1", 6379}, "", now_us - 8000000},
+                                    .replica = {{"10.0.0.2", 6379}, "cd", now_us - 30000},
                                     .config_epoch = 7,
                                     .flags = "master,s_down",
                                     .id = "a4",
@@ -415,9 +416,13 @@ static void a_sentinel_says_what_its_view_is(void **state)
     expect(conn, "SENTINEL MASTER other", "-ERR No such master with that name\r\n");
     expect(
         conn, "SENTINEL MASTER locks",
-        "*10\r\n$4\r\nname\r\n$5\r\nlocks\r\n$2\r\nip\r\n$8\r\n10.0.0.1\r\n$4\r\nport\r\n"
-        "$4\r\n6379\r\n$5\r\nflags\r\n$13\r\nmaster,s_down\r\n$12\r\nconfig-epoch\r\n"
-        "$1\r\n7\r\n");
+        "*14\r\n$4\r\nname\r\n$5\r\nlocks\r\n$2\r\nip\r\n$8\r\n10.0.0.1\r\n$4\r\nport\r\n"
+        "$4\r\n6379\r\n$5\r\nflags\r\n$13\r\nmaster,s_down\r\n$5\r\nrunid\r\n$0\r\n\r\n"
+        "$12\r\ninfo-refresh\r\n$4\r\n8000\r\n$12\r\nconfig-epoch\r\n$1\r\n7\r\n");
+    expect(conn, "SENTINEL REPLICAS locks",
+           "*1\r\n*12\r\n$4\r\nname\r\n$7\r\nreplica\r\n$2\r\nip\r\n$8\r\n10.0.0.2\r\n"
+           "$4\r\nport\r\n$4\r\n6379\r\n$5\r\nflags\r\n$5\r\nslave\r\n"
+           "$5\r\nrunid\r\n$2\r\ncd\r\n$12\r\ninfo-refresh\r\n$2\r\n30\r\n");
     expect(conn, "SENTINEL SENTINELS locks",
            "*1\r\n*10\r\n$4\r\nname\r\n$2\r\nb5\r\n$2\r\nip\r\n$8\r\n10.0.1.2\r\n"
            "$4\r\nport\r\n$5\r\n26379\r\n$5\r\nflags\r\n$8\r\nsentinel\r\n"

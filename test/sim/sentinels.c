@@ -20,6 +20,7 @@
 #define PORT 26379
 #define EPOCHS 4096 /* more than any run has */
 #define FOREIGN_EPOCH 9999
+#define INFO_US (10 * SECOND)
 
 enum trouble {
     TROUBLE_AWAY,    /* its connections end, and it accepts none */
@@ -43,6 +44,9 @@ struct sentinel {
     unsigned troubles; /* a counter, so that the end of an earlier one is void */
     int64_t frozen_until_us;
     int64_t since_us; /* when its report last changed */
+    /* By the last INFO of each server: its run id, "" since a switch, and the time. */
+    char run_ids[PAIR][MODEL_RUN_ID_SIZE];
+    int64_t info_us[PAIR];
     struct model_view view;
     struct model_other others[SENTINELS - 1];
 };
@@ -85,6 +89,14 @@ static bool says_down(const struct sentinel *one)
            (one->sees_down && one->trouble != TROUBLE_STALE);
 }
 
+static void show_known(const struct sentinel *one, unsigned server,
+                       struct model_known *ret)
+{
+    ret->place = server_places[server];
+    ret->info_us = one->info_us[server];
+    memcpy(ret->run_id, one->run_ids[server], sizeof(ret->run_id));
+}
+
 /* Updates a sentinel's view, as its trouble makes it. */
 static void show(unsigned which)
 {
@@ -93,7 +105,8 @@ static void show(unsigned which)
 
     one->since_us = world.now_us;
     view->service = one->trouble == TROUBLE_WITHOUT ? "others" : SERVICE;
-    view->master = server_places[masters[said_epoch(one)]];
+    show_known(one, masters[said_epoch(one)], &view->master);
+    show_known(one, 1 - masters[said_epoch(one)], &view->replica);
     view->config_epoch = one->trouble == TROUBLE_ANEW ? 0
                          : one->leads                 ? last_epoch
                                                       : said_epoch(one);
@@ -101,11 +114,11 @@ static void show(unsigned which)
                   : one->leads   ? "master,failover_in_progress"
                                  : "master";
     if (one->trouble == TROUBLE_VILE) {
-        view->master = (struct model_place){"10.0.0.1 \"", -1};
+        view->master.place = (struct model_place){"10.0.0.1 \"", -1};
     }
     view->id = one->trouble == TROUBLE_FOREIGN ? "f0" : ids[which];
     if (is_elsewhere(one)) {
-        view->master = foreign_place;
+        view->master.place = foreign_place;
         view->config_epoch = FOREIGN_EPOCH;
         view->flags = "master";
     }
@@ -114,6 +127,34 @@ static void show(unsigned which)
 }
 
 /* ---- the sentinels' knowledge ---- */
+
+static void inform(unsigned which)
+{
+    struct sentinel *one = &sentinels[which];
+
+    for (unsigned i = 0; i < PAIR; i++) {
+        model_server_run_id(world.servers[i], one->run_ids[i]);
+        one->info_us[i] = world.now_us;
+    }
+    show(which);
+}
+
+/* As a real sentinel it sends INFO every 10 s, also after a switch or a restart. A server
+ * that is frozen or refuses connections does not answer it. */
+static void send_info(void *arg)
+{
+    unsigned which = (unsigned)(uintptr_t)arg;
+    struct sentinel *one = &sentinels[which];
+
+    for (unsigned i = 0; i < PAIR && world.now_us >= one->frozen_until_us; i++) {
+        if (!servers_refuse(i) && servers_frozen_until(i) <= world.now_us) {
+            model_server_run_id(world.servers[i], one->run_ids[i]);
+            one->info_us[i] = world.now_us;
+        }
+    }
+    show(which);
+    agenda_add(world.now_us + INFO_US, send_info, arg);
+}
 
 static uintptr_t news_for(unsigned which, unsigned of)
 {
@@ -141,6 +182,9 @@ static void learn(void *arg)
             one->trouble != TROUBLE_WITHOUT && !is_elsewhere(one);
     one->epoch = epoch;
     one->sees_down = one->leads = false;
+    if (old != new) {
+        one->run_ids[0][0] = one->run_ids[1][0] = '\0';
+    }
     show(which);
     trace("sentinel %u knows of epoch %u: s%u", which, epoch, masters[epoch]);
     (void)snprintf(text, sizeof(text), SERVICE " %s %d %s %d", old->host, old->port,
@@ -354,7 +398,9 @@ static void begin_one(unsigned which)
         model_server_faults(world.sentinels[which])->password = SENTINEL_PASSWORD;
     }
     point_at_others(which);
-    show(which);
+    inform(which);
+    agenda_add(world.now_us + INFO_US * (which + 1) / SENTINELS, send_info,
+               (void *)(uintptr_t)which);
 }
 
 void sentinels_begin(void)
@@ -383,6 +429,7 @@ void sentinels_heal(void)
         sentinels[i].sees_down = false;
         show(i);
         learn((void *)news_for(i, last_epoch));
+        inform(i);
     }
 }
 

@@ -95,12 +95,19 @@ static void test_a_master(void **state)
     assert_int_equal(answer.master.endpoint.port, 6379);
     assert_int_equal(answer.master.epoch, 7);
     assert_false(answer.master.down);
+    assert_string_equal(answer.master.run_id, "abc");
+    assert_true(answer.master.info_ms > (int64_t)1 << 52); /* it does not say */
+    answer = master(AS_GIVEN " info-refresh 9000");
+    assert_int_equal(answer.master.info_ms, 9000);
     answer = master("ip fe80::1%eth0 port 65535 flags master config-epoch "
                     "4611686018427387904");
     assert_true(answer.good);
     assert_string_equal(answer.master.endpoint.host, "fe80::1%eth0");
     assert_true(answer.master.epoch == (int64_t)1 << 62);
+    assert_string_equal(answer.master.run_id, "");
     assert_true(master("ip redis-1.example port 1 flags master config-epoch 0").good);
+    answer = master("ip h port 1 runid  flags master config-epoch 0 runid ~");
+    assert_string_equal(answer.master.run_id, "");
 }
 
 static void test_for_how_long(void **state)

@@ -37,6 +37,14 @@ static void put(char *out, size_t size, const char *word)
     (void)snprintf(out + length, size - length, "$%zu\r\n%s\r\n", strlen(word), word);
 }
 
+static const char *run_id_of(const struct fake *server)
+{
+    static char id[41];
+
+    (void)snprintf(id, sizeof(id), "%040x", 0xf0000U + server->node.port);
+    return server->run_id != NULL ? server->run_id : id;
+}
+
 static void put_place(char *out, size_t size, const struct fake *fake, const char *flags)
 {
     char port[8];
@@ -52,10 +60,23 @@ static void put_place(char *out, size_t size, const struct fake *fake, const cha
     put(out, size, flags);
 }
 
+const char *replica(const struct fake *server, const char *run_id, const char *info_ms)
+{
+    static char out[1024];
+
+    (void)snprintf(out, sizeof(out), "*1\r\n*12\r\n");
+    put_place(out, sizeof(out), server, "slave");
+    put(out, sizeof(out), "runid");
+    put(out, sizeof(out), run_id != NULL ? run_id : run_id_of(server));
+    put(out, sizeof(out), "info-refresh");
+    put(out, sizeof(out), info_ms);
+    return out;
+}
+
 static void say_master(struct connection *connection)
 {
     const struct fake *fake = connection->fake;
-    char out[1024], epoch[16];
+    char out[1024], epoch[16], age[16];
 
     connection->owes = fake->mute;
     if (fake->mute) {
@@ -66,8 +87,14 @@ static void say_master(struct connection *connection)
             fake->raw != NULL ? fake->raw : "-ERR No such master with that name\r\n");
         return;
     }
-    (void)snprintf(out, sizeof(out), "*%d\r\n", fake->for_ms != NULL ? 14 : 10);
+    (void)snprintf(out, sizeof(out), "*%d\r\n", fake->for_ms != NULL ? 18 : 14);
     put_place(out, sizeof(out), fake->master, fake->flags);
+    (void)snprintf(age, sizeof(age), "%d", fake->info_ms);
+    put(out, sizeof(out), "runid");
+    put(out, sizeof(out),
+        fake->master_id != NULL ? fake->master_id : run_id_of(fake->master));
+    put(out, sizeof(out), "info-refresh");
+    put(out, sizeof(out), age);
     (void)snprintf(epoch, sizeof(epoch), "%d", fake->epoch);
     put(out, sizeof(out), "config-epoch");
     put(out, sizeof(out), epoch);
@@ -111,6 +138,16 @@ static void say_id(struct connection *connection)
     }
 }
 
+static void say_info(struct connection *connection)
+{
+    const struct fake *fake = connection->fake;
+    char info[256];
+
+    (void)snprintf(info, sizeof(info), "run_id:%s\r\nuptime_in_seconds:%d\r\n",
+                   run_id_of(fake), fake->uptime_s);
+    say_text(connection, info);
+}
+
 static void subscribe(struct connection *connection)
 {
     struct fake *fake = connection->fake;
@@ -144,6 +181,9 @@ void obey(struct connection *connection, char *const words[8])
         say_master(connection);
     } else if (strcmp(words[0], "SENTINEL") == 0 && strcmp(words[1], "MYID") == 0) {
         say_id(connection);
+    } else if (strcmp(words[0], "SENTINEL") == 0 && strcmp(words[1], "REPLICAS") == 0) {
+        fake->asked_for_replicas++;
+        say(connection, fake->replicas != NULL ? fake->replicas : "*0\r\n");
     } else if (strcmp(words[0], "SENTINEL") == 0) {
         say(connection, fake->others != NULL ? fake->others : "*0\r\n");
     } else if (strcmp(words[0], "SUBSCRIBE") == 0) {
@@ -157,7 +197,7 @@ void obey(struct connection *connection, char *const words[8])
     } else if (strcmp(words[0], "CLIENT") == 0) {
         say(connection, strcmp(words[1], "ID") == 0 ? ":1\r\n" : "+OK\r\n");
     } else {
-        say(connection, "$0\r\n\r\n"); /* INFO */
+        say_info(connection);
     }
 }
 
@@ -209,6 +249,7 @@ static void stage_fakes(struct scene *scene)
         struct fake *fake = &scene->m[i];
 
         add_fake(scene, fake, 'M', i + 1);
+        fake->uptime_s = 3600;
         fake->role = "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
     }
 }

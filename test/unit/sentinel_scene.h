@@ -30,11 +30,17 @@ struct fake {
     bool mute;                /* does not reply yet */
     const char *subscription; /* bytes in place of a confirmation; "": none comes yet */
     int asked;                /* queries so far */
+    int asked_for_replicas;   /* the same of SENTINEL REPLICAS */
     int subscriptions;        /* SUBSCRIBE commands so far */
     char password[64];        /* the last one that it received */
     bool guarded;             /* it refuses everything before AUTH */
+    const char *master_id;    /* the master's run id; NULL: as the master's INFO has it */
+    const char *replicas;     /* the reply to SENTINEL REPLICAS; NULL: none */
+    int info_ms;              /* how old the master's run id is */
     /* A server's */
     const char *role;
+    const char *run_id; /* NULL: one of its own */
+    int uptime_s;
 };
 
 struct guided {
@@ -76,4 +82,7 @@ void announce_switch(struct fake *sentinel, const struct fake *from,
                      const struct fake *to);
 /* Returns the fields of SENTINEL SENTINELS for one other, to be put behind "*1\r\n". */
 const char *other(const struct fake *sentinel, const char *flags);
+/* Returns a reply to SENTINEL REPLICAS with one entry, which has the run id of a while
+ * ago. */
+const char *replica(const struct fake *server, const char *run_id, const char *info_ms);
 #endif

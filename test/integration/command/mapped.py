@@ -7,12 +7,15 @@ announces an unreachable master, which a real sentinel could not watch.
 In the usual case the command works through the map, fails over, and reports both addresses. Without
 the map it fails.
 """
+import contextlib
 import json
+import re
 import subprocess
 import unittest
 
 from clustered import Clustered
 from ports import free_port
+from resp import RedisError
 from sentinel import OldSentinel
 from support import COMMAND, ToolTest, until
 from watched import SERVICE, Sentinel, Watched
@@ -186,6 +189,65 @@ class RealSentinels(MapTest):
               "the client is connected to the other sentinel")
         self.release()
         self.assertEqual(self.end_of(process)[0], 5)
+
+
+class AnotherInstallation(MapTest):
+    """A map that leads to a master which the sentinels do not watch."""
+
+    def setUp(self):
+        super().setUp()
+        self.other = self.redis()
+        self.other_port = self.other.listen()
+        self.watched = Watched()
+        self.addCleanup(self.watched.stop)
+        self.environment["LOCKWIRE_URL"] = self.watched.url
+
+    def until_other_is_older(self):
+        """Waits until the sentinel has sent the replica INFO some time after the start of the other
+        server, which could else be the replica that has restarted."""
+        sentinel = self.watched.sentinels[0]
+        with contextlib.suppress(RedisError):  # before Redis 7.0 this takes up to 10 s
+            sentinel("SENTINEL", "DEBUG", "INFO-PERIOD", 100)
+
+        def is_older():
+            age = int(sentinel.says("REPLICAS", "info-refresh")) / 1000
+            uptime = re.search(r"^uptime_in_seconds:(\d+)", self.other("INFO", "server"), re.M)
+            return int(uptime[1]) - age > 3
+
+        until(is_older, "the sentinel has asked the replica since the other server started")
+        with contextlib.suppress(RedisError):
+            sentinel("SENTINEL", "DEBUG", "INFO-PERIOD", 10000)
+
+    def map_to_other(self, port):
+        return "--map", f"127.0.0.1:{port}=127.0.0.1:{self.other_port}"
+
+    def test_no_lock_is_granted_there(self):
+        port = self.watched.master_port
+        self.ask(0, "run", "job", "--", "true")
+        said = self.ask(69, "run", "job", *QUICK, *self.map_to_other(port), "--", "true")
+        self.assertIn(f"127.0.0.1:{port} (mapped to 127.0.0.1:{self.other_port}) is not the process "
+                      "that the sentinels know as the master", said)
+        self.assertEqual(self.other("EXISTS", "job"), 0)
+
+    def test_none_is_granted_there_after_a_failover(self):
+        port = self.watched.replica_port
+        self.watched.until_known()
+        self.until_other_is_older()
+        holder = self.holder(*self.map_to_other(port))
+        waiter = self.spawn(COMMAND, "run", "job", *self.map_to_other(port), "--", "true")
+        until(lambda: self.watched.master("EXISTS", "lockwire:2:queue:{job}"), "the waiter queues")
+        self.watched.fail_over()
+        for line in waiter.stderr:
+            if f"127.0.0.1:{port} (mapped to 127.0.0.1:{self.other_port}) is not the process" in line:
+                break
+        else:
+            self.fail("the waiter has ended")
+        self.assertEqual(self.other("EXISTS", "job"), 0)
+        waiter.terminate()
+        self.end_of(waiter)
+        self.release()
+        self.end_of(holder)
+        self.assertEqual(self.other("EXISTS", "job"), 0)
 
 
 class Cluster(MapTest):

@@ -509,7 +509,7 @@ static void an_account_at_the_sentinel_is_enough(void **state)
     (void)state;
     watch_with("user watcher on >secret resetchannels &*switch-master -@all +auth "
                "+client|setname +client|id +info +sentinel|master +sentinel|sentinels "
-               "+sentinel|myid +subscribe\n");
+               "+sentinel|replicas +sentinel|myid +subscribe\n");
 
     struct peer *a = peer_start_at(
         "a", sentinel.url,
