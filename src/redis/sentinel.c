@@ -26,7 +26,7 @@
  * A sentinel also reports the master's run id, as its last INFO had it, up to 10 s ago.
  * After a switch it has none until its next INFO, some 7 s later, and has forgotten those
  * of the replicas. So the replicas are asked for at each round, and the next master is
- * compared with what was known of it as a replica, unless the process started later. */
+ * compared with the run id that it had as a replica, unless the process started later. */
 #include "redis/sentinel.h"
 
 #include "base/container_of.h"
