@@ -20,6 +20,10 @@ struct lw__addresses {
 /* Returns false if `text` is not a numeric address. A zone may be any word that is not
  * longer than the name of an interface. */
 bool lw__address_parse(const char *text, struct lw__address *ret);
+/* Returns true if it is a numeric loopback address, or the name localhost. */
+bool lw__address_is_loopback(const char *text);
+/* Returns true if this numeric address is one of this host's, or if that is unknown. */
+bool lw__address_is_here(const char *text);
 /* Replaces the zone by the number of the interface, which resolvers always accept; by 0
  * if there is no such interface. */
 void lw__address_number_zone(struct lw__address *address);

@@ -501,6 +501,38 @@ static void follow(struct lw__sentinels *set, const struct lw__sentinel_answer *
     }
 }
 
+/* ---- loopback addresses ---- */
+
+/* Returns true if the endpoint leads to this host, which is not the sentinel's. */
+static bool is_of_other_host(const struct sentinel *sentinel,
+                             const struct lw__endpoint *master)
+{
+    const struct lw__session *session = &sentinel->session;
+    struct lw__endpoint target = *master;
+
+    return lw__address_is_loopback(master->host) &&
+           session->address < session->addresses.count &&
+           !lw__address_map_apply(sentinel->set->servers.address_map, &target) &&
+           !lw__address_is_here(session->addresses.list[session->address].text);
+}
+
+/* Makes an answer unusable that names a loopback address of another host. */
+static bool refuse_loopback(struct sentinel *sentinel)
+{
+    const struct lw__endpoint *master = &sentinel->answer.endpoint;
+
+    if (!is_of_other_host(sentinel, master)) {
+        return false;
+    }
+    sentinel->status = LW_EREDIS;
+    (void)snprintf(sentinel->why, sizeof(sentinel->why),
+                   "names %.60s:%u as master, a loopback address of the sentinel's host, "
+                   "which means another server here: have it monitor an address that "
+                   "clients reach, or replace it by address_map or --map",
+                   master->host, (unsigned)master->port);
+    return true;
+}
+
 /* ---- questions to one sentinel ---- */
 
 static void on_answer(struct sentinel *sentinel, bool useful);
@@ -525,7 +557,7 @@ static void master_replied(struct lw__request *request, const struct lw__reply *
                            : LW_ECONN;
     useful = lw__sentinel_parse_master(reply, &sentinel->answer, sentinel->why);
     sentinel->answer.by = sentinel->endpoint;
-    on_answer(sentinel, useful);
+    on_answer(sentinel, useful && !refuse_loopback(sentinel));
 }
 
 static void peers_replied(struct lw__request *request, const struct lw__reply *reply)
@@ -887,7 +919,8 @@ static void switched(void *arg, const struct lw__channel *channel, const char *t
         return;
     }
     if (!sentinel->discovered && lw__master_is_at(&set->master, &from) &&
-        !lw__master_is_at(&set->master, &next.endpoint)) {
+        !lw__master_is_at(&set->master, &next.endpoint) &&
+        !is_of_other_host(sentinel, &next.endpoint)) {
         follow(set, &next, -1, lw__now_us());
         restart(set);
         return;

@@ -7,7 +7,11 @@
  */
 #include "sentinel_scene.h"
 
+#include "base/address.h"
 #include "lockwire.h"
+#include "redis/address_map.h"
+
+#include <ifaddrs.h>
 
 #define NOT_M1 "a lost: M1 is not the process that the sentinels know as the master"
 #define UNCERTAIN "it is not certain that M1 is the master that the sentinels mean: "
@@ -176,6 +180,85 @@ static void test_a_replica_that_restarted_since_is_used(void **state)
     await(scene, "a lost: the master is now M2, was M1; a at M2; ");
 }
 
+/* ---- loopback addresses ---- */
+
+static bool elsewhere; /* the fakes' loopback address is another host's */
+
+int __real_getifaddrs(struct ifaddrs **list);
+int __wrap_getifaddrs(struct ifaddrs **list);
+
+int __wrap_getifaddrs(struct ifaddrs **list)
+{
+    *list = NULL;
+    return elsewhere ? 0 : __real_getifaddrs(list);
+}
+
+#define LOOPBACK "names M1 as master, a loopback address of the sentinel's host"
+
+static void test_a_loopback_address_of_another_host_is_refused_at_once(void **state)
+{
+    struct scene *scene = *state;
+
+    elsewhere = true;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a lost: no sentinel reported a usable master; S1: " LOOPBACK);
+    assert_int_equal(scene->a.session.failure.status, LW_EREDIS);
+    elsewhere = false;
+}
+
+static void test_a_loopback_address_that_is_mapped_is_not(void **state)
+{
+    struct scene *scene = *state;
+    struct lw__address_map *map;
+    char why[LW_WHY_SIZE], text[64];
+
+    elsewhere = true;
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    (void)snprintf(text, sizeof(text), "127.0.0.1:%u=127.0.0.2:%u",
+                   (unsigned)scene->m[0].node.port, (unsigned)scene->m[1].node.port);
+    assert_int_equal(lw__address_map_parse(text, &map, why, sizeof(why)), 0);
+    scene->config.address_map = map;
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    UNTIL(scene, strstr(scene->nodes.trace, "connecting to 127.0.0.2") != NULL);
+    scene_stop(scene);
+    lw__address_map_free(map);
+    elsewhere = false;
+}
+
+static void test_a_switch_to_a_loopback_address_of_another_host_is_not_followed(
+    void **state)
+{
+    struct scene *scene = *state;
+
+    names(&scene->s[0], &scene->m[0], 1, "master");
+    scene_start(scene, 1);
+    go(scene, &scene->a);
+    await(scene, "a at M1; ");
+    UNTIL(scene, scene->s[0].subscriptions > 0);
+    elsewhere = true;
+    announce_switch(&scene->s[0], &scene->m[0], &scene->m[1]);
+    nothing_for(scene, 100);
+    elsewhere = false;
+}
+
+static void test_which_addresses_are_loopback_ones(void **state)
+{
+    (void)state;
+    assert_true(lw__address_is_loopback("127.0.0.1"));
+    assert_true(lw__address_is_loopback("127.8.9.1"));
+    assert_true(lw__address_is_loopback("::1"));
+    assert_true(lw__address_is_loopback("localhost"));
+    assert_false(lw__address_is_loopback("10.0.0.1"));
+    assert_false(lw__address_is_loopback("redis"));
+    assert_true(lw__address_is_here("127.0.0.1"));
+    assert_true(lw__address_is_here("127.8.9.1"));
+    assert_false(lw__address_is_here("192.0.2.1"));
+    assert_false(lw__address_is_here("2001:db8::1"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, scene_set_up, scene_tear_down)
 
 int main(void)
@@ -191,6 +274,10 @@ int main(void)
         TEST(test_a_new_master_is_known_from_its_time_as_a_replica),
         TEST(test_a_server_in_place_of_the_replica_is_not_used),
         TEST(test_a_replica_that_restarted_since_is_used),
+        TEST(test_a_loopback_address_of_another_host_is_refused_at_once),
+        TEST(test_a_loopback_address_that_is_mapped_is_not),
+        TEST(test_a_switch_to_a_loopback_address_of_another_host_is_not_followed),
+        cmocka_unit_test(test_which_addresses_are_loopback_ones),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
