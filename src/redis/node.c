@@ -497,7 +497,7 @@ static void check_configuration(struct lw__node *node)
     lw__session_request(&node->commands, &node->policy, &policy, 3,
                         (const char *[]){"CONFIG", "GET", "maxmemory-policy"});
     try_to_publish(node);
-    if (node->sentinels != NULL) {
+    if (node->sentinels != NULL || node->commands.replicas > 0) {
         lw__session_request(&node->commands, &node->replicas, &replicas, 3,
                             (const char *[]){"CONFIG", "GET", "min-replicas-*"});
     }

@@ -107,7 +107,7 @@ const char *lw__node_id(const struct lw__node *node);
 /* Returns true if the server is known to run in cluster mode. */
 bool lw__node_is_clustered(const struct lw__node *node);
 /* Returns how many replicas were connected to the server when it was asked, or -1 if that
- * is unknown, as it is without config.replication. */
+ * is unknown, as it is in a cluster. */
 int64_t lw__node_replicas(const struct lw__node *node);
 /* Returns the server's clock at the start of this connection, and when it was asked for;
  * 0 if it is unknown. */

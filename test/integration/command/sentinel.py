@@ -89,6 +89,19 @@ class SentinelTest(ToolTest):
             pass
 
 
+class WithoutSentinels(SentinelTest):
+    def warnings(self, url):
+        code, out, err = self.end_of(self.spawn(COMMAND, "run", "job", "--redis", url, "--", "true"))
+        self.assertEqual(code, 0, out + err)
+        return err.count("min-replicas-to-write or min-replicas-max-lag is 0 on the master")
+
+    def test_a_setting_that_a_master_with_replicas_needs(self):
+        self.assertEqual(self.warnings(f"redis://{self.place(self.watched.master_port)}"), 1)
+        self.assertEqual(self.warnings(self.redis().url), 0)
+        self.watched.master("CONFIG", "SET", "min-replicas-to-write", 1)
+        self.assertEqual(self.warnings(f"redis://{self.place(self.watched.master_port)}"), 0)
+
+
 class Status(SentinelTest):
     def test_the_master_with_its_service_and_time(self):
         line = rf"service {SERVICE}, master {self.place(self.watched.master_port)} for \d+\.\ds; \d+\.\ds ago"
