@@ -78,7 +78,7 @@ class SeveralAddresses(ToolTest):
             self.make_master(number)
             for code, *words in ((1, "status", "job"), (0, "list"), (0, "run", "job", "-n", "--", "true")):
                 got, _, err = self.end_of(self.spawn(COMMAND, *words, env={"LOCKWIRE_URL": self.url}))
-                self.assertEqual((got, err), (code, ""), words)
+                self.assertEqual(got, code, f"{words}: {err}")
 
     def test_a_holder_follows_it(self):
         for number in (0, 1):
