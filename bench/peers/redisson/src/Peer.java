@@ -66,6 +66,6 @@ public final class Peer {
 
     public static void main(String[] words) throws Exception {
         String version = Redisson.class.getPackage().getImplementationVersion();
-        Workloads.run(words, "Redisson " + (version == null ? "3.52.0" : version), Peer::open);
+        Workloads.run(words, "Redisson " + (version == null ? "4.7.0" : version), Peer::open);
     }
 }
