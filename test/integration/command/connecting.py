@@ -39,6 +39,11 @@ ALL = {
 class SeveralAddresses(ToolTest):
     """A name leads to a master and to its replica. Their roles are swapped."""
 
+    # These servers accept writes also while they have no replica.
+    WARNING = ("lockwire: min-replicas-to-write or min-replicas-max-lag is 0 on the master; after a failover an old "
+               "master that still runs keeps granting locks that the new one does not know. Set them to 1 and a few "
+               "seconds\n")
+
     def setUp(self):
         super().setUp()
         self.port = free_port()
@@ -78,7 +83,7 @@ class SeveralAddresses(ToolTest):
             self.make_master(number)
             for code, *words in ((1, "status", "job"), (0, "list"), (0, "run", "job", "-n", "--", "true")):
                 got, _, err = self.end_of(self.spawn(COMMAND, *words, env={"LOCKWIRE_URL": self.url}))
-                self.assertEqual(got, code, f"{words}: {err}")
+                self.assertEqual((got, err.replace(self.WARNING, "")), (code, ""), words)
 
     def test_a_holder_follows_it(self):
         for number in (0, 1):
