@@ -33,60 +33,39 @@ static int64_t lease_us(const struct lw_lock *lock)
     return (int64_t)lock->lease_ms * LW__MS;
 }
 
-/* Returns the lease to request: the holder's, else the first waiter's; for a claim
- * without handles, the previous value. */
-static int64_t wanted_lease_us(const struct lw__claim *claim)
+/* Fills in what the first waiter needs, and what any of them needs. A handle that is
+ * limited is alone in its claim. */
+static void fill_request(const struct lw_lock *first, struct lw__terms *ret)
 {
-    if (lw__handles(claim)->holder != NULL) {
-        return lease_us(lw__handles(claim)->holder);
-    }
-    return lw__handles(claim)->waiting != NULL ? lease_us(lw__handles(claim)->waiting)
-                                               : claim->machine.lease_us;
-}
-
-static bool want_fence(const struct lw__claim *claim)
-{
-    const struct lw_lock *lock;
-
-    DL_FOREACH2(lw__handles(claim)->waiting, lock, turn_next) {
-        if (!(lock->flags & LW_NO_FENCE)) {
-            return true;
+    ret->lease_us = lease_us(first);
+    ret->queue_limit = first->queue_limit;
+    for (const struct lw_lock *lock = first; lock != NULL; lock = lock->turn_next) {
+        ret->fence = ret->fence || !(lock->flags & LW_NO_FENCE);
+        ret->place = ret->place || !lock->once;
+        if (ret->fence && ret->place) {
+            return;
         }
     }
-    return false;
 }
 
-static bool want_place(const struct lw__claim *claim)
-{
-    const struct lw_lock *lock;
-
-    DL_FOREACH2(lw__handles(claim)->waiting, lock, turn_next) {
-        if (!lock->once) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A handle that is limited is alone in its claim. */
+/* Without handles the lease stays as it is. */
 void lw__handles_terms(const struct lw__claim *claim, struct lw__terms *ret)
 {
     const struct lw__handles *handles = lw__handles(claim);
     const struct lw_lock *holder = handles->holder, *first = handles->waiting;
 
-    *ret = (struct lw__terms){.lease_us = wanted_lease_us(claim),
+    *ret = (struct lw__terms){.lease_us = claim->machine.lease_us,
                               .hold_until_us = LW__NEVER,
                               .renews = handles->next_renewal != LW__NEXT_NONE,
                               .awaited = first != NULL};
     if (holder != NULL) {
+        ret->lease_us = lease_us(holder);
         ret->margin_us = lw__handle_margin_us(holder);
         ret->hold_until_us = holder->extras->hold_until_us;
         ret->renews = !(holder->flags & LW_NO_RENEW);
         ret->lease_short = handles->lease_short;
     } else if (first != NULL) {
-        ret->fence = want_fence(claim);
-        ret->place = want_place(claim);
-        ret->queue_limit = first->queue_limit;
+        fill_request(first, ret);
     }
 }
 
@@ -122,12 +101,9 @@ void lw__handle_set_error(struct lw_lock *lock, int error, const char *why)
     }
 }
 
-bool lw__handles_take_error(struct lw__claim *claim)
+void lw__handles_forget_error(struct lw__handles *handles)
 {
-    bool reported = lw__handles(claim)->error_reported;
-
-    lw__handles(claim)->error_reported = false;
-    return reported;
+    handles->error_reported = false;
 }
 
 /* Returns why the name's node is not up; that of a quorum lists every server. */
@@ -176,10 +152,10 @@ static void arm_time_out(struct lw_lock *lock)
     }
 }
 
-static void begin_wait(struct lw__claim *claim, struct lw_lock *lock)
+static void begin_wait(struct lw__handles *handles, struct lw_lock *lock)
 {
-    lock->claim = claim;
-    lw__handles(claim)->once_waiters += lock->once;
+    lock->claim = &handles->claim;
+    handles->once_waiters += lock->once;
     arm_time_out(lock);
 }
 
@@ -191,36 +167,36 @@ void lw__handle_limit_try(struct lw_lock *lock, int64_t at_us)
     }
 }
 
-void lw__handle_wait(struct lw__claim *claim, struct lw_lock *lock)
+void lw__handle_wait(struct lw__handles *handles, struct lw_lock *lock)
 {
-    DL_APPEND2(lw__handles(claim)->waiting, lock, turn_prev, turn_next);
-    begin_wait(claim, lock);
+    DL_APPEND2(handles->waiting, lock, turn_prev, turn_next);
+    begin_wait(handles, lock);
 }
 
-void lw__handle_wait_first(struct lw__claim *claim, struct lw_lock *lock)
+void lw__handle_wait_first(struct lw__handles *handles, struct lw_lock *lock)
 {
-    DL_PREPEND2(lw__handles(claim)->waiting, lock, turn_prev, turn_next);
-    begin_wait(claim, lock);
+    DL_PREPEND2(handles->waiting, lock, turn_prev, turn_next);
+    begin_wait(handles, lock);
 }
 
-void lw__handle_stop_waiting(struct lw__claim *claim, struct lw_lock *lock)
+void lw__handle_stop_waiting(struct lw__handles *handles, struct lw_lock *lock)
 {
     lock->claim = NULL;
-    DL_DELETE2(lw__handles(claim)->waiting, lock, turn_prev, turn_next);
-    lw__handles(claim)->once_waiters -= lock->once;
+    DL_DELETE2(handles->waiting, lock, turn_prev, turn_next);
+    handles->once_waiters -= lock->once;
 }
 
-void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to)
+void lw__handle_move_waiters(struct lw__handles *from, struct lw__handles *to)
 {
     struct lw_lock *lock;
 
-    lw__handles(to)->waiting = lw__handles(from)->waiting;
-    lw__handles(to)->once_waiters = lw__handles(from)->once_waiters;
-    lw__handles(from)->waiting = NULL;
-    lw__handles(from)->once_waiters = 0;
-    lw__handles(to)->error_reported = lw__handles(from)->error_reported;
-    DL_FOREACH2(lw__handles(to)->waiting, lock, turn_next) {
-        lock->claim = to;
+    to->waiting = from->waiting;
+    to->once_waiters = from->once_waiters;
+    from->waiting = NULL;
+    from->once_waiters = 0;
+    to->error_reported = from->error_reported;
+    DL_FOREACH2(to->waiting, lock, turn_next) {
+        lock->claim = &to->claim;
     }
 }
 
@@ -293,8 +269,8 @@ int64_t lw__handle_left_ms(const struct lw_lock *lock)
 
 static bool is_covered(const struct lw_lock *lock)
 {
-    return lw__machine_covers(lock->claim->machine.deadline_us,
-                              wanted_lease_us(lock->claim), lock->extras->hold_until_us);
+    return lw__machine_covers(lock->claim->machine.deadline_us, lease_us(lock),
+                              lock->extras->hold_until_us);
 }
 
 /* A grant needs at least a millisecond, because lw_lock_remaining_ms returns 0 for less.
@@ -396,13 +372,14 @@ void lw__handle_repeat_risk(struct lw_lock *lock)
     }
 }
 
-void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock)
+void lw__handle_hold(struct lw__handles *handles, struct lw_lock *lock)
 {
+    struct lw__claim *claim = &handles->claim;
     uint64_t first = claim->machine.fence;
 
     lock->claim = claim;
     lock->granted = true;
-    lock->fence = first ? first + lw__handles(claim)->passed_count : 0;
+    lock->fence = first ? first + handles->passed_count : 0;
     lock->token_n = claim->n;
     lock->window_ms = claim->window_ms;
     if (lock->extras->max_hold_us > 0) {

@@ -350,12 +350,12 @@ void lw__renew_call_free_all(struct lw_lock *lock); /* without callbacks */
 /* Counts a handle that begins to wait (1), or no longer waits (-1). */
 void lw__handle_count_wait(const struct lw_lock *lock, int change);
 /* The handle waits for the claim, behind all others or ahead of them. */
-void lw__handle_wait(struct lw__claim *claim, struct lw_lock *lock);
-void lw__handle_wait_first(struct lw__claim *claim, struct lw_lock *lock);
+void lw__handle_wait(struct lw__handles *handles, struct lw_lock *lock);
+void lw__handle_wait_first(struct lw__handles *handles, struct lw_lock *lock);
 /* The handle waits no longer, and has no claim until lw__handle_hold. */
-void lw__handle_stop_waiting(struct lw__claim *claim, struct lw_lock *lock);
+void lw__handle_stop_waiting(struct lw__handles *handles, struct lw_lock *lock);
 /* Moves all waiters of one claim to another that has none. */
-void lw__handle_move_waiters(struct lw__claim *from, struct lw__claim *to);
+void lw__handle_move_waiters(struct lw__handles *from, struct lw__handles *to);
 /* Ends a handle that no longer waits: `done` will be called with this status. `error` and
  * `why` are for lw_lock_error and lw_lock_errstr, which stay as they are if `why` is
  * NULL. */
@@ -369,7 +369,7 @@ void lw__handle_leave_claim(struct lw_lock *lock);
 /* lw__handle_finish with the reason why the name's node is not up. */
 void lw__handle_unserved(struct lw_lock *lock, int status);
 /* Its grant will be delivered. */
-void lw__handle_hold(struct lw__claim *claim, struct lw_lock *lock);
+void lw__handle_hold(struct lw__handles *handles, struct lw_lock *lock);
 /* A release of the token before then is a detach. */
 void lw__handle_keep_until(struct lw__claim *claim, int64_t until_us);
 /* The grant was delivered. */
@@ -411,9 +411,8 @@ void lw__handle_free(struct lw_lock *lock);
 
 /* ---- handle.c: all handles of a claim ---- */
 
-/* Returns true if an error was reported to the handles and no successful reply has
- * arrived since. Returns false from then on, until the next error. */
-bool lw__handles_take_error(struct lw__claim *claim);
+/* A successful reply has arrived: clears error_reported. */
+void lw__handles_forget_error(struct lw__handles *handles);
 /* The claim's event `terms`. */
 void lw__handles_terms(const struct lw__claim *claim, struct lw__terms *ret);
 

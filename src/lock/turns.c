@@ -97,8 +97,10 @@ static uint32_t count_tokenless(const struct lw__name *name)
     uint32_t count = 0, waiters;
 
     DL_FOREACH(name->claims, claim) {
+        const struct lw__handles *handles = lw__handles(claim);
+
         waiters = 0;
-        DL_FOREACH2(lw__handles(claim)->waiting, lock, turn_next) {
+        DL_FOREACH2(handles->waiting, lock, turn_next) {
             waiters += !lock->once;
         }
         count += waiters - (waiters > 0 && lw__machine_asks(claim->machine.phase));
@@ -108,29 +110,34 @@ static uint32_t count_tokenless(const struct lw__name *name)
 
 /* Claims ahead of the joinable one in the list are about to end. A mode that polls has
  * only one claim for a name, which handles join until it has ended. */
-static struct lw__claim *find_joinable(const struct lw_lock *lock)
+static struct lw__handles *find_joinable(const struct lw_lock *lock)
 {
     struct lw__claim *claim;
 
     DL_FOREACH(lock->name->claims, claim) {
-        if (claim->mode == lock->mode &&
-            (lw__handles(claim)->joinable || claim->mode->polls)) {
-            break;
+        struct lw__handles *handles = lw__handles(claim);
+
+        if (claim->mode == lock->mode && (handles->joinable || claim->mode->polls)) {
+            return handles;
         }
     }
-    return claim;
+    return NULL;
 }
 
 /* Returns true if another handle holds, or waits ahead of one that tries once. */
-static bool is_busy(const struct lw__claim *claim)
+static bool is_busy(const struct lw__handles *handles)
 {
+    const struct lw__claim *claim = &handles->claim;
+
     return !claim->mode->polls || is_held(claim) ||
-           (lw__handles(claim)->waiting != NULL && lw__node_is_up(claim->name->node));
+           (handles->waiting != NULL && lw__node_is_up(claim->name->node));
 }
 
-static void join_claim(struct lw__claim *claim, struct lw_lock *lock)
+static void join_claim(struct lw__handles *handles, struct lw_lock *lock)
 {
-    lw__handle_wait(claim, lock);
+    struct lw__claim *claim = &handles->claim;
+
+    lw__handle_wait(handles, lock);
     if (!claim->mode->polls) {
         if (claim->machine.phase == LW__ACQUIRING && !claim->asked_to_join) {
             lw__claim_event(claim, LW__EV_RETRY_NOW);
@@ -148,10 +155,11 @@ static void start(struct lw__claim *claim)
 int lw__turns_join(struct lw_lock *lock)
 {
     bool shares = shares_claim(lock);
-    struct lw__claim *claim = shares ? find_joinable(lock) : NULL;
+    struct lw__handles *handles = shares ? find_joinable(lock) : NULL;
+    struct lw__claim *claim;
 
-    if (claim != NULL && lock->once && is_busy(claim)) {
-        end_busy(claim, lock);
+    if (handles != NULL && lock->once && is_busy(handles)) {
+        end_busy(&handles->claim, lock);
         return 0;
     }
     if (lock->limited) {
@@ -167,16 +175,17 @@ int lw__turns_join(struct lw_lock *lock)
         lw__handle_unserved(lock, LW_ECONN);
         return 0;
     }
-    if (claim != NULL) {
-        join_claim(claim, lock);
+    if (handles != NULL) {
+        join_claim(handles, lock);
         return 0;
     }
     claim = new_claim(lock, NULL);
     if (claim == NULL) {
         return LW_ENOMEM;
     }
-    lw__handles(claim)->joinable = shares;
-    lw__handle_wait(claim, lock);
+    handles = lw__handles(claim);
+    handles->joinable = shares;
+    lw__handle_wait(handles, lock);
     start(claim);
     return 0;
 }
@@ -193,18 +202,18 @@ int lw__turns_adopt(struct lw_lock *lock, const char *token)
     if (claim == NULL) {
         return LW_ENOMEM;
     }
-    lw__handle_wait(claim, lock); /* alone: the claim is not joinable */
+    lw__handle_wait(lw__handles(claim), lock); /* alone: the claim is not joinable */
     start(claim);
     return 0;
 }
 
-/* Ends all waiters of the claim with this status. */
-static void end_waiters(struct lw__claim *claim, int status)
+/* Ends all waiters with this status. */
+static void end_waiters(struct lw__handles *handles, int status)
 {
     struct lw_lock *lock, *next;
 
-    DL_FOREACH_SAFE2(lw__handles(claim)->waiting, lock, next, turn_next) {
-        lw__handle_stop_waiting(claim, lock);
+    DL_FOREACH_SAFE2(handles->waiting, lock, next, turn_next) {
+        lw__handle_stop_waiting(handles, lock);
         lw__handle_end(lock, status);
     }
 }
@@ -213,32 +222,33 @@ static void end_waiters(struct lw__claim *claim, int status)
  * starts. Returns that; or NULL without waiters or memory, or before the claim of a mode
  * that polls has ended, since the lock is held until then. A hold that was adopted and
  * lost before the grant was delivered cannot be adopted again. */
-static struct lw__claim *move_waiters(struct lw__claim *claim)
+static struct lw__claim *move_waiters(struct lw__handles *handles)
 {
+    const struct lw__claim *claim = &handles->claim;
     struct lw__claim *fresh;
 
-    lw__handles(claim)->joinable = false;
-    if (lw__handles(claim)->waiting == NULL ||
+    handles->joinable = false;
+    if (handles->waiting == NULL ||
         (claim->mode->polls && claim->machine.phase != LW__ENDED)) {
         return NULL;
     }
     if (claim->extras->adopts != NULL) {
-        end_waiters(claim, LW_ENOTHELD);
+        end_waiters(handles, LW_ENOTHELD);
         return NULL;
     }
-    fresh = new_claim(lw__handles(claim)->waiting, NULL);
+    fresh = new_claim(handles->waiting, NULL);
     if (fresh == NULL) {
-        end_waiters(claim, LW_ENOMEM);
+        end_waiters(handles, LW_ENOMEM);
         return NULL;
     }
-    lw__handle_move_waiters(claim, fresh);
-    lw__handles(fresh)->joinable = shares_claim(lw__handles(fresh)->waiting);
+    lw__handles(fresh)->joinable = shares_claim(handles->waiting);
+    lw__handle_move_waiters(handles, lw__handles(fresh));
     return fresh;
 }
 
-static void requeue_waiters(struct lw__claim *claim)
+static void requeue_waiters(struct lw__handles *handles)
 {
-    struct lw__claim *fresh = move_waiters(claim);
+    struct lw__claim *fresh = move_waiters(handles);
 
     if (fresh != NULL) {
         start(fresh);
@@ -247,25 +257,26 @@ static void requeue_waiters(struct lw__claim *claim)
 
 /* ---- holding ---- */
 
-static void begin_hold(struct lw__claim *claim, struct lw_lock *lock)
+/* The first waiter becomes the holder. */
+static void begin_hold(struct lw__handles *handles)
 {
-    lw__handle_stop_waiting(claim, lock);
-    lw__handles(claim)->holder = lock;
-    lw__handles(claim)->next_renewal = LW__NEXT_NONE;
-    lw__handle_hold(claim, lock);
-    lw__handles(claim)->passed_count++;
+    struct lw_lock *lock = handles->waiting;
+
+    lw__handle_stop_waiting(handles, lock);
+    handles->holder = lock;
+    handles->next_renewal = LW__NEXT_NONE;
+    lw__handle_hold(handles, lock);
+    handles->passed_count++;
     lock->queue_limit = 0;
-    lw__renewal_plan(claim);
+    lw__renewal_plan(&handles->claim);
 }
 
 /* The grant was lost before it was delivered: the handle becomes the first waiter. */
-static void requeue_undelivered(struct lw_lock *lock)
+static void requeue_undelivered(struct lw__handles *handles, struct lw_lock *lock)
 {
-    struct lw__claim *claim = lock->claim;
-
-    lw__handles(claim)->holder = NULL;
+    handles->holder = NULL;
     lw__handle_take_back(lock);
-    lw__handle_wait_first(claim, lock);
+    lw__handle_wait_first(handles, lock);
 }
 
 /* The hold is lost on this side. The key is released at the deadline, not before, because
@@ -287,7 +298,7 @@ static void lose_by_clock(struct lw_lock *lock)
     lw__renewal_forget(claim);
     input.lost_locally.at_us = lock->held.lost_at_us;
     lw__claim_step(claim, &input);
-    requeue_waiters(claim);
+    requeue_waiters(lw__handles(claim));
 }
 
 /* ---- the handle's timer ---- */
@@ -382,7 +393,7 @@ void lw__turns_timer(void *arg)
     } else if (lw__handle_deadline_us(lock) - lw__handle_least_us(lock) > lw__now_us()) {
         lw__handle_arm_loss(lock);
     } else if (lock->granted) {
-        requeue_undelivered(lock);
+        requeue_undelivered(lw__handles(claim), lock);
         lw__renewal_forget(claim);
         lw__claim_event(claim, LW__EV_UNDELIVERED);
     } else {
@@ -394,23 +405,25 @@ void lw__turns_timer(void *arg)
 
 /* The server that drew the fencing tokens may have lost its state since, and others may
  * have got larger ones from it, unless its connection is still the same. */
-static bool has_fence(const struct lw__claim *claim, const struct lw_lock *next)
+static bool has_fence(const struct lw__handles *handles, const struct lw_lock *next)
 {
+    const struct lw__claim *claim = &handles->claim;
     const struct lw__node *node = claim->name->node;
 
     if (claim->machine.fence == 0) {
         return (next->flags & LW_NO_FENCE) != 0;
     }
-    return lw__handles(claim)->passed_count < claim->fences_drawn &&
-           lw__node_is_up(node) && claim->held.drawn_on == lw__node_connection(node);
+    return handles->passed_count < claim->fences_drawn && lw__node_is_up(node) &&
+           claim->held.drawn_on == lw__node_connection(node);
 }
 
 /* The next handle needs a fencing token of its own and time to use the lock. If less than
  * a quarter of the claim window is left (as after a hand-over by a message), or if its
  * margin takes nearly all of the time, the hold would be lost before it is renewed. */
-static bool may_hand_over_locally(const struct lw__claim *claim,
+static bool may_hand_over_locally(const struct lw__handles *handles,
                                   const struct lw_lock *next)
 {
+    const struct lw__claim *claim = &handles->claim;
     int64_t left = claim->machine.deadline_us - lw__now_us();
 
     if (!lw__machine_holds(claim->machine.phase)) {
@@ -420,26 +433,24 @@ static bool may_hand_over_locally(const struct lw__claim *claim,
     if ((next->flags & LW_NO_RENEW) && claim->held.batch != NULL) {
         return false;
     }
-    return claim->mode->mutex && has_fence(claim, next) &&
+    return claim->mode->mutex && has_fence(handles, next) &&
            lw__renewal_may_extend(claim) &&
-           lw__handles(claim)->passed_count < lw__client_of(claim)->options.local_turns &&
+           handles->passed_count < lw__client_of(claim)->options.local_turns &&
            left > (int64_t)next->window_ms * LW__MS / 4 &&
            left - left / 8 > lw__handle_margin_us(next);
 }
 
 /* Passes the lock to the next handle. If that one does not renew, it needs a full lease
  * first. */
-static void hand_over_locally(struct lw__claim *claim)
+static void hand_over_locally(struct lw__handles *handles)
 {
-    struct lw_lock *next = lw__handles(claim)->waiting;
-
-    if (!(next->flags & LW_NO_RENEW)) {
-        claim->holds->stats->passed++;
-        begin_hold(claim, next);
+    if (!(handles->waiting->flags & LW_NO_RENEW)) {
+        handles->claim.holds->stats->passed++;
+        begin_hold(handles);
         return;
     }
-    lw__handles(claim)->next_renewal = LW__NEXT_RENEWING;
-    lw__renewal_now(claim);
+    handles->next_renewal = LW__NEXT_RENEWING;
+    lw__renewal_now(&handles->claim);
 }
 
 /* No handle holds the claim any longer: releases or detaches its token. The request of
@@ -448,10 +459,10 @@ static void hand_over_locally(struct lw__claim *claim)
  * release hands over to it: if the client ends then, the votes expire with their claim
  * window, not with a whole lease. `detaches`: the token stays in Redis, and the caller
  * wants to know whether it is there. The step may free the claim. */
-static void release_claim(struct lw__claim *claim, bool detaches)
+static void release_claim(struct lw__handles *handles, bool detaches)
 {
     struct lw__input input = {.event = LW__EV_RELEASE, .release = {detaches}};
-    struct lw__claim *fresh = move_waiters(claim);
+    struct lw__claim *claim = &handles->claim, *fresh = move_waiters(handles);
     bool request_first = claim->extras->votes != NULL;
 
     if (fresh != NULL && request_first) {
@@ -476,21 +487,22 @@ static void leave_claim(struct lw_lock *lock)
 static void release(struct lw_lock *lock, bool detaches)
 {
     struct lw__claim *claim = lock->claim;
+    struct lw__handles *handles = lw__handles(claim);
     bool silent = lock->state != LW_RELEASING, stays = lw__claim_stays(claim);
 
-    lw__handles(claim)->holder = NULL;
-    if (!stays && lw__handles(claim)->waiting != NULL &&
-        may_hand_over_locally(claim, lw__handles(claim)->waiting)) {
+    handles->holder = NULL;
+    if (!stays && handles->waiting != NULL &&
+        may_hand_over_locally(handles, handles->waiting)) {
         leave_claim(lock);
-        hand_over_locally(claim);
+        hand_over_locally(handles);
         return;
     }
     lw__renewal_forget(claim);
-    lw__handles(claim)->releasing = silent ? NULL : lock;
+    handles->releasing = silent ? NULL : lock;
     if (silent) {
         lw__handle_leave_claim(lock);
     }
-    release_claim(claim, stays && detaches);
+    release_claim(handles, stays && detaches);
 }
 
 void lw__turns_release(struct lw_lock *lock)
@@ -514,26 +526,27 @@ void lw__turns_detach(struct lw_lock *lock, int64_t keep_us)
 void lw__turns_cancel_wait(struct lw_lock *lock)
 {
     struct lw__claim *claim = lock->claim;
-    bool was_first = lw__handles(claim)->waiting == lock;
+    struct lw__handles *handles = lw__handles(claim);
+    bool was_first = handles->waiting == lock;
 
-    if (lw__handles(claim)->next_renewal == LW__NEXT_RENEWING && was_first) {
-        lw__handles(claim)->next_renewal = LW__NEXT_LEFT;
+    if (handles->next_renewal == LW__NEXT_RENEWING && was_first) {
+        handles->next_renewal = LW__NEXT_LEFT;
     }
-    lw__handle_stop_waiting(claim, lock);
+    lw__handle_stop_waiting(handles, lock);
     lw__timer_cancel(lock->client->loop, &lock->timer);
-    if (lw__handles(claim)->waiting != NULL || lw__handles(claim)->holder != NULL) {
-        if (was_first && claim->mode->polls && lw__handles(claim)->waiting != NULL &&
+    if (handles->waiting != NULL || handles->holder != NULL) {
+        if (was_first && claim->mode->polls && handles->waiting != NULL &&
             lw__node_is_up(claim->name->node) && !lw__client_of(claim)->closing) {
             lw__claim_event(claim, LW__EV_RETRY_NOW);
         }
         return;
     }
-    lw__handles(claim)->joinable = false;
-    if (lw__handles(claim)->next_renewal == LW__NEXT_NONE) {
+    handles->joinable = false;
+    if (handles->next_renewal == LW__NEXT_NONE) {
         lw__claim_event(claim, LW__EV_CANCEL);
         return;
     }
-    lw__handles(claim)->next_renewal = LW__NEXT_NONE;
+    handles->next_renewal = LW__NEXT_NONE;
     lw__renewal_forget(claim);
     lw__claim_event(claim, LW__EV_RELEASE);
 }
@@ -542,60 +555,72 @@ void lw__turns_cancel_wait(struct lw_lock *lock)
 
 static int64_t grant_margin_us(const struct lw__claim *claim)
 {
-    return lw__handles(claim)->waiting != NULL
-               ? lw__handle_margin_us(lw__handles(claim)->waiting)
-               : 0;
+    const struct lw_lock *first = lw__handles(claim)->waiting;
+
+    return first != NULL ? lw__handle_margin_us(first) : 0;
 }
 
 static void adopted(struct lw__claim *claim, const char *owner)
 {
-    if (lw__handles(claim)->waiting != NULL) {
-        (void)snprintf(lw__handles(claim)->waiting->extras->owner, LW__OWNER_SIZE, "%s",
-                       owner);
+    const struct lw_lock *first = lw__handles(claim)->waiting;
+
+    if (first != NULL) {
+        (void)snprintf(first->extras->owner, LW__OWNER_SIZE, "%s", owner);
     }
 }
 
 static void not_extended(struct lw__claim *claim, const char *why)
 {
-    if (lw__handles(claim)->holder != NULL) {
-        lw__handle_set_error(lw__handles(claim)->holder, LW_ECONN, why);
+    struct lw_lock *holder = lw__handles(claim)->holder;
+
+    if (holder != NULL) {
+        lw__handle_set_error(holder, LW_ECONN, why);
+    }
+}
+
+static void set_errors(struct lw__handles *handles, int status, const char *text)
+{
+    struct lw_lock *lock;
+
+    DL_FOREACH2(handles->waiting, lock, turn_next) {
+        lw__handle_set_error(lock, status, text);
+    }
+    if (handles->holder != NULL) {
+        lw__handle_set_error(handles->holder, status, text);
+    }
+    if (handles->releasing != NULL) {
+        lw__handle_set_error(handles->releasing, status, text);
+    }
+}
+
+/* After a successful reply. */
+static void clear_errors(struct lw__handles *handles)
+{
+    if (handles->error_reported) {
+        lw__handles_forget_error(handles);
+        set_errors(handles, LW_OK, "");
     }
 }
 
 static void on_error(struct lw__claim *claim, int status, const char *text)
 {
-    struct lw_lock *lock;
-
-    if (status == LW_OK && !lw__handles_take_error(claim)) {
-        return;
+    if (status == LW_OK) {
+        clear_errors(lw__handles(claim));
+    } else {
+        set_errors(lw__handles(claim), status, text);
     }
-    DL_FOREACH2(lw__handles(claim)->waiting, lock, turn_next) {
-        lw__handle_set_error(lock, status, text);
-    }
-    if (lw__handles(claim)->holder != NULL) {
-        lw__handle_set_error(lw__handles(claim)->holder, status, text);
-    }
-    if (lw__handles(claim)->releasing != NULL) {
-        lw__handle_set_error(lw__handles(claim)->releasing, status, text);
-    }
-}
-
-/* After a successful reply. */
-static void clear_error(struct lw__claim *claim)
-{
-    on_error(claim, LW_OK, "");
 }
 
 /* Ends the waiters that try once behind a handle that was granted the lock: there are
  * some only if the mode polls (is_busy). */
-static void end_tries_behind(struct lw__claim *claim)
+static void end_tries_behind(struct lw__handles *handles)
 {
     struct lw_lock *lock, *next;
 
-    DL_FOREACH_SAFE2(lw__handles(claim)->waiting, lock, next, turn_next) {
+    DL_FOREACH_SAFE2(handles->waiting, lock, next, turn_next) {
         if (lock->once) {
-            lw__handle_stop_waiting(claim, lock);
-            end_busy(claim, lock);
+            lw__handle_stop_waiting(handles, lock);
+            end_busy(&handles->claim, lock);
         }
     }
 }
@@ -610,62 +635,65 @@ static bool needs_own_lease(const struct lw__claim *claim, const struct lw_lock 
 
 static void granted(struct lw__claim *claim)
 {
-    clear_error(claim);
-    lw__handles(claim)->passed_count = 0;
+    struct lw__handles *handles = lw__handles(claim);
+    const struct lw_lock *first = handles->waiting;
+
+    clear_errors(handles);
+    handles->passed_count = 0;
     claim->held.drawn_on = lw__node_connection(claim->name->node);
-    if (lw__handles(claim)->waiting == NULL) {
-        lw__handles(claim)->joinable = false;
+    if (first == NULL) {
+        handles->joinable = false;
         lw__claim_event(claim, LW__EV_RELEASE);
-    } else if (claim->machine.fence == 0 &&
-               !(lw__handles(claim)->waiting->flags & LW_NO_FENCE)) {
+    } else if (claim->machine.fence == 0 && !(first->flags & LW_NO_FENCE)) {
         /* the handle that requested it wanted no fencing token, and has left */
         lw__claim_event(claim, LW__EV_UNDELIVERED);
     } else {
-        lw__handles(claim)->lease_short =
-            needs_own_lease(claim, lw__handles(claim)->waiting);
-        begin_hold(claim, lw__handles(claim)->waiting);
+        handles->lease_short = needs_own_lease(claim, first);
+        begin_hold(handles);
         if (claim->mode->polls) {
             lw__redisson_warn_of_cluster(claim);
-            end_tries_behind(claim);
+            end_tries_behind(handles);
         }
     }
 }
 
 /* Ends the waiters that try once. If there are no others, the claim leaves the queue. */
-static void end_tries(struct lw__claim *claim, int status, int error, const char *why)
+static void end_tries(struct lw__handles *handles, int status, int error, const char *why)
 {
+    struct lw__claim *claim = &handles->claim;
     struct lw_lock *lock, *next;
 
-    if (lw__handles(claim)->once_waiters == 0) {
+    if (handles->once_waiters == 0) {
         return;
     }
-    DL_FOREACH_SAFE2(lw__handles(claim)->waiting, lock, next, turn_next) {
+    DL_FOREACH_SAFE2(handles->waiting, lock, next, turn_next) {
         if (!lock->once) {
             continue;
         }
-        lw__handle_stop_waiting(claim, lock);
+        lw__handle_stop_waiting(handles, lock);
         if (status == LW_EBUSY) {
             lw__handle_end_busy(lock, claim->asking.remaining_ms);
         } else {
             lw__handle_finish(lock, status, error, why);
         }
     }
-    if (lw__handles(claim)->waiting == NULL) {
-        lw__handles(claim)->joinable = false;
+    if (handles->waiting == NULL) {
+        handles->joinable = false;
         lw__claim_event(claim, LW__EV_CANCEL);
     }
 }
 
 /* The reply to a request with a limit. A handle that has a place keeps its right to one,
  * whatever happens to the queue; others send the limit again. */
-static void note_place(struct lw__claim *claim)
+static void note_place(struct lw__handles *handles)
 {
-    struct lw_lock *lock = lw__handles(claim)->waiting;
+    struct lw__claim *claim = &handles->claim;
+    struct lw_lock *lock = handles->waiting;
 
     if (claim->asking.place > 0) {
         lock->queue_limit = 0;
     } else if (claim->full && claim->machine.phase != LW__ACQUIRING) {
-        lw__handle_stop_waiting(claim, lock);
+        lw__handle_stop_waiting(handles, lock);
         end_full(claim, lock);
         lw__claim_event(claim, LW__EV_CANCEL);
     }
@@ -673,11 +701,12 @@ static void note_place(struct lw__claim *claim)
 
 static void busy(struct lw__claim *claim)
 {
-    const struct lw_lock *lock = lw__handles(claim)->waiting;
+    struct lw__handles *handles = lw__handles(claim);
+    const struct lw_lock *lock = handles->waiting;
 
-    clear_error(claim);
+    clear_errors(handles);
     if (lock != NULL && lock->queue_limit > 0) {
-        note_place(claim);
+        note_place(handles);
         return;
     }
     while (lock != NULL && lock->once) {
@@ -686,18 +715,19 @@ static void busy(struct lw__claim *claim)
     if (lock != NULL && claim->mode->polls) {
         lw__redisson_busy(claim);
     }
-    end_tries(claim, LW_EBUSY, LW_OK, NULL);
+    end_tries(handles, LW_EBUSY, LW_OK, NULL);
 }
 
 static void outcome_unknown(struct lw__claim *claim, int status, const char *why)
 {
     const struct lw__node *node = claim->name->node;
+    struct lw__handles *handles = lw__handles(claim);
 
     if (*why) {
-        on_error(claim, status, why);
-        end_tries(claim, status, status, why);
+        set_errors(handles, status, why);
+        end_tries(handles, status, status, why);
     } else {
-        end_tries(claim, status, lw__node_error(node), lw__node_reason(node));
+        end_tries(handles, status, lw__node_error(node), lw__node_reason(node));
     }
 }
 
@@ -718,94 +748,108 @@ static void not_released(struct lw__claim *claim)
 
 static void failed(struct lw__claim *claim, int status)
 {
+    struct lw__handles *handles = lw__handles(claim);
+
     if (status != LW_EREDIS && status != LW_EINVAL) { /* which have a text */
-        clear_error(claim);
+        clear_errors(handles);
     }
-    lw__handles(claim)->joinable = false;
-    end_waiters(claim, status);
+    handles->joinable = false;
+    end_waiters(handles, status);
 }
 
-static void released(struct lw__claim *claim, int status)
+/* Completes the pending release of a handle, if there is one. */
+static void end_release(struct lw__handles *handles, int status)
 {
-    struct lw_lock *lock = lw__handles(claim)->releasing;
+    struct lw_lock *lock = handles->releasing;
 
-    if (status == LW_OK || status == LW_STILLHELD || status == LW_ENOTHELD) {
-        clear_error(claim);
-    }
-    lw__handles(claim)->releasing = NULL;
     if (lock == NULL) {
         return;
     }
+    handles->releasing = NULL;
     lw__handle_leave_claim(lock);
     lw__timer_cancel(lock->client->loop, &lock->timer);
     lw__notify_lock(lock, LW__NOTICE_RELEASED, status);
 }
 
+static void released(struct lw__claim *claim, int status)
+{
+    struct lw__handles *handles = lw__handles(claim);
+
+    if (status == LW_OK || status == LW_STILLHELD || status == LW_ENOTHELD) {
+        clear_errors(handles);
+    }
+    end_release(handles, status);
+}
+
 static void lost(struct lw__claim *claim)
 {
-    struct lw_lock *lock = lw__handles(claim)->holder;
+    struct lw__handles *handles = lw__handles(claim);
+    struct lw_lock *lock = handles->holder;
 
-    clear_error(claim);
+    clear_errors(handles);
     lw__renewal_forget(claim);
     if (lock != NULL && lock->granted) {
-        requeue_undelivered(lock);
+        requeue_undelivered(handles, lock);
     } else if (lock != NULL) {
-        lw__handles(claim)->holder = NULL;
+        handles->holder = NULL;
         lw__handle_leave_claim(lock);
         lw__handle_lose(lock, LW_ENOTHELD);
         lw__renew_call_end_all(lock, LW_ELOST);
         lw__handle_end_lease(lock);
     }
-    requeue_waiters(claim);
+    requeue_waiters(handles);
 }
 
 /* The renewal that precedes a local hand-over was answered. If the handle for which it
  * was sent has left, its lease may be shorter than the next handle's. */
-static void renewed_for_next(struct lw__claim *claim, bool sure)
+static void renewed_for_next(struct lw__handles *handles, bool sure)
 {
-    bool may_hand_over = sure && lw__handles(claim)->next_renewal != LW__NEXT_LEFT;
+    bool may_hand_over = sure && handles->next_renewal != LW__NEXT_LEFT;
 
-    lw__handles(claim)->next_renewal = LW__NEXT_NONE;
-    if (may_hand_over && may_hand_over_locally(claim, lw__handles(claim)->waiting)) {
-        claim->holds->stats->passed++;
-        begin_hold(claim, lw__handles(claim)->waiting);
+    handles->next_renewal = LW__NEXT_NONE;
+    if (may_hand_over && may_hand_over_locally(handles, handles->waiting)) {
+        handles->claim.holds->stats->passed++;
+        begin_hold(handles);
         return;
     }
-    lw__renewal_forget(claim);
-    release_claim(claim, false);
+    lw__renewal_forget(&handles->claim);
+    release_claim(handles, false);
 }
 
 static void renewed(struct lw__claim *claim, bool sure)
 {
+    struct lw__handles *handles = lw__handles(claim);
+
     if (!lw__machine_holds(claim->machine.phase)) {
         return;
     }
     if (sure) {
-        clear_error(claim);
-        lw__handles(claim)->lease_short = false;
+        clear_errors(handles);
+        handles->lease_short = false;
     }
-    if (lw__handles(claim)->holder != NULL && sure) {
-        lw__handle_arm_loss(lw__handles(claim)->holder);
+    if (handles->holder != NULL && sure) {
+        lw__handle_arm_loss(handles->holder);
         lw__renewal_plan(claim);
-    } else if (lw__handles(claim)->next_renewal != LW__NEXT_NONE) {
-        renewed_for_next(claim, sure);
+    } else if (handles->next_renewal != LW__NEXT_NONE) {
+        renewed_for_next(handles, sure);
     }
 }
 
 static void ended(struct lw__claim *claim)
 {
     struct lw_client *client = lw__client_of(claim);
-    struct lw_lock *holder = lw__handles(claim)->holder;
+    struct lw__handles *handles = lw__handles(claim);
+    struct lw_lock *holder = handles->holder;
 
     if (holder != NULL) {
         lw__handle_leave_claim(holder);
         if (holder->later == LW__LATER_WHEN_GONE && !lw__timer_is_set(&holder->timer)) {
             lw__notify_lock(holder, LW__NOTICE_LATER, LW_OK);
         }
-        lw__handles(claim)->holder = NULL;
+        handles->holder = NULL;
     }
-    released(claim, LW_EUNKNOWN); /* if a handle's release is still pending */
-    requeue_waiters(claim);
+    end_release(handles, LW_EUNKNOWN);
+    requeue_waiters(handles);
     lw__renewal_forget(claim);
     if (lw__claim_linger(claim)) {
         return;
