@@ -287,10 +287,9 @@ uint32_t lw__claim_lease_ms(struct lw__claim *claim, int64_t lease_us)
     return (uint32_t)(claim->machine.lease_us / LW__MS);
 }
 
-void lw__claim_put_set(struct lw__command *command, struct lw__buffer *out,
+void lw__claim_put_set(struct lw__claim *claim, struct lw__buffer *out,
                        const struct lw__terms *terms)
 {
-    struct lw__claim *claim = lw__claim_of(command);
     struct lw__token token = lw__claim_token(claim);
 
     claim->token_sent = true;
@@ -310,7 +309,7 @@ static void encode_try(struct lw__command *command, struct lw__buffer *out)
     struct lw__claim *claim = lw__claim_of(command);
     struct lw__terms terms = lw__claim_terms(claim);
 
-    lw__claim_put_set(command, out, &terms);
+    lw__claim_put_set(claim, out, &terms);
     claim->try = LW__TRY_IN_FLIGHT;
     claim->fences_drawn = terms.fence ? 1 : 0;
     command->request.expected = terms.fence ? 2 : 1;

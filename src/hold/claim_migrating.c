@@ -83,9 +83,10 @@ static void name_acquired(struct lw__claim *claim, int64_t sent_us)
 
 static void encode_set(struct lw__command *command, struct lw__buffer *out)
 {
-    struct lw__terms terms = lw__claim_terms(lw__claim_of(command));
+    struct lw__claim *claim = lw__claim_of(command);
+    struct lw__terms terms = lw__claim_terms(claim);
 
-    lw__claim_put_set(command, out, &terms);
+    lw__claim_put_set(claim, out, &terms);
 }
 
 /* Another owner holds the lock. */

@@ -493,7 +493,7 @@ bool lw__claim_without_fence(struct lw__claim *claim, uint64_t fence);
 void lw__claim_granted(struct lw__claim *claim, uint64_t fence, unsigned drawn,
                        int64_t sent_us);
 /* Encodes SET NX PX with the claim's token. */
-void lw__claim_put_set(struct lw__command *command, struct lw__buffer *out,
+void lw__claim_put_set(struct lw__claim *claim, struct lw__buffer *out,
                        const struct lw__terms *terms);
 /* The name is ours, by a SET that was sent then; the fencing token is not drawn yet.
  * Keeps that time in asking.sent_us. */

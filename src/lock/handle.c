@@ -33,26 +33,12 @@ static int64_t lease_us(const struct lw_lock *lock)
     return (int64_t)lock->lease_ms * LW__MS;
 }
 
-/* Fills in what the first waiter needs, and what any of them needs. A handle that is
- * limited is alone in its claim. */
-static void fill_request(const struct lw_lock *first, struct lw__terms *ret)
-{
-    ret->lease_us = lease_us(first);
-    ret->queue_limit = first->queue_limit;
-    for (const struct lw_lock *lock = first; lock != NULL; lock = lock->turn_next) {
-        ret->fence = ret->fence || !(lock->flags & LW_NO_FENCE);
-        ret->place = ret->place || !lock->once;
-        if (ret->fence && ret->place) {
-            return;
-        }
-    }
-}
-
-/* Without handles the lease stays as it is. */
+/* Without handles the lease stays as it is. A handle that is limited is alone in its
+ * claim. */
 void lw__handles_terms(const struct lw__claim *claim, struct lw__terms *ret)
 {
     const struct lw__handles *handles = lw__handles(claim);
-    const struct lw_lock *holder = handles->holder, *first = handles->waiting;
+    const struct lw_lock *holder = handles->holder, *first = handles->waiting, *lock;
 
     *ret = (struct lw__terms){.lease_us = claim->machine.lease_us,
                               .hold_until_us = LW__NEVER,
@@ -65,7 +51,13 @@ void lw__handles_terms(const struct lw__claim *claim, struct lw__terms *ret)
         ret->renews = !(holder->flags & LW_NO_RENEW);
         ret->lease_short = handles->lease_short;
     } else if (first != NULL) {
-        fill_request(first, ret);
+        ret->lease_us = lease_us(first);
+        ret->queue_limit = first->queue_limit;
+        for (lock = first; lock != NULL && !(ret->fence && ret->place);
+             lock = lock->turn_next) {
+            ret->fence = ret->fence || !(lock->flags & LW_NO_FENCE);
+            ret->place = ret->place || !lock->once;
+        }
     }
 }
 
