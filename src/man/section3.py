@@ -46,7 +46,7 @@ def bold(text):
 
 
 def term(name, told):
-    return [bold(name), "", "\t" + told, ""] if told else [bold(name), ""]
+    return [bold(name), "\t" + told, ""] if told else [bold(name), ""]
 
 
 def literal(lines):
