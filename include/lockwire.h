@@ -20,16 +20,13 @@
  * THE WORDS OF THIS PAGE
  *
  * A hold lasts from the grant of a lock to a handle until its release or loss. It has a
- * lease in Redis, which is renewed in the background. The deadline is the moment from
- * which the holder must not rely on the lock: one lease, less 1 % of it and 2 ms, after
- * this client sent the command that granted or last renewed the lock. (lockwire(7),
- * GUARANTEES: a lock that was handed over.) max_hold_ms may end the hold earlier.
+ * lease in Redis, which is renewed in the background. From the deadline on the holder
+ * must not rely on the lock: one lease, less 1 % of it and 2 ms, after this client sent
+ * the command that granted or last renewed the lock. (lockwire(7), GUARANTEES, says what
+ * it is after a hand-over.) max_hold_ms may end the hold earlier.
  *
- * The link is the connection for commands; a second connection receives messages. A
- * fencing token is a number that is larger for each new holder of a name. A lock token is
- * the text that Redis stores for a request or a hold. A key or lock is foreign if Redis
- * does not store it as the requested mode does, for example a hash that another library
- * wrote. (A plain string of another library is a mutex.)
+ * The link is the connection for commands; a second connection receives messages.
+ * lockwire(7), WORDS, explains the other terms: fencing token, lock token, foreign.
  *
  * THE CALLBACK RULES
  *
@@ -55,9 +52,9 @@
  *     LW_ELOST and LW_ETIMEOUT it is called no later than margin_ms before the deadline.
  *     If the event loop stalled past that time, it is called as soon as the loop
  *     continues, before any other callback of the client. With LW_ENOTHELD no time is
- *     left. `at_risk` is never called after `lost`. When a hold is lost, whatever the
- *     reason, its pending renewals complete with LW_ELOST, after `lost`. After a call of
- *     lw_release, lw_detach or lw_client_close they complete with LW_ECANCELED.
+ *     left. When a hold is lost, whatever the reason, its pending renewals complete with
+ *     LW_ELOST, after `lost`. After a call of lw_release, lw_detach or lw_client_close
+ *     they complete with LW_ECANCELED.
  *  7. lw_client_close releases all held locks (their handles become LW_DONE without a
  *     callback), and fails all waiting handles with LW_ECLOSED. Then it waits for
  *     outstanding replies, also to earlier calls of lw_release, and calls its `done`
@@ -67,12 +64,11 @@
  *  8. Use one thread per event_base. The library's events keep event_base_dispatch
  *     running until the client is closed or freed. Free the client before its event_base.
  *     In a forked child (also after daemon(3)) a client made before the fork is inert: it
- *     does no I/O and makes no callbacks, except that it calls `log` once if the child's
- *     event loop runs. lw_lock_state returns LW_DONE. Functions that can fail return
- *     LW_ECLOSED, except lw_client_stats, which still works. The child need not free
- *     anything. A child that runs the event_base calls event_reinit first, as libevent
- *     requires, and frees no client between event_reinit and the first run of the loop.
- *     lockwire(7), GUARANTEES, has the details.
+ *     does no I/O and makes no callbacks, except one call of `log`. lw_lock_state returns
+ *     LW_DONE. Functions that can fail return LW_ECLOSED, except lw_client_stats. The
+ *     child need not free anything. If it runs the event_base, it calls event_reinit
+ *     first, as libevent requires, and frees no client between that and the first run of
+ *     the loop: lockwire(7), GUARANTEES.
  *
  * WHAT A CALL ON A HANDLE DOES IN EACH STATE (its result, then its callback's status)
  *
@@ -122,8 +118,7 @@
  *
  * Log messages, lw_lock_errstr and each `why` are safe to display: one line of printable
  * UTF-8, with any other byte as \xNN. Each fits into LW_WHY_SIZE bytes, with its NUL; a
- * longer text is cut. The strings of lw_inspect and lw_list are not safe, except for
- * `server` and `role`.
+ * longer text is cut.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -172,8 +167,7 @@ enum lw_error {
         LW_ERROR_FORCE_INT_ = 0x7fffffff
 };
 
-/* Makes an enum as wide as int, also with -fshort-enums. In enum lw_error
- * LW_ERROR_FORCE_INT_ does this; in the others it would need a case in every switch. */
+/* Makes an enum as wide as int, also with -fshort-enums, as LW_ERROR_FORCE_INT_ does. */
 #if defined(__GNUC__)
 #define LW_INT_WIDE __attribute__((mode(SI)))
 #else
@@ -192,34 +186,25 @@ struct lw_client_options; /* below */
  * Creates a client of the Redis at `url`. Returns at once; the client connects in the
  * event loop, and reconnects after every loss of the connection, with exponential
  * backoff. `base` and options->errbuf must outlive the client. Reserved characters in
- * user, password and path are written as %XX. A URL with a user but without a password
- * needs options->password. The URL is one of:
+ * user, password and path are written as %XX. The URL is one of:
  *
  *   redis://[ACCOUNT@]host[:port][/db]
  *   unix:///path[?db=N]
  *   redis-sentinel://[ACCOUNT@]host[:port][,host[:port]...]/service[/db]
  *   redis-cluster://[ACCOUNT@]host[:port][,host[:port]...][/db]
  *   redis-quorum://[ACCOUNT@]host[:port],host[:port],host[:port]...[/db]
- *   ...?guard=TIME                    (behind ?db=N: &guard=TIME)
+ *   ...?guard=TIME&prefix=TEXT        (behind ?db=N: &guard=TIME)
  *   rediss://, rediss-sentinel:// ... (with TLS)
  *   valkey://, valkeys://, ...        (the same as with redis)
  *
- * ACCOUNT is [user][:password].
- * guard=TIME is guard_ms as a text, 15s to 10m (in ms, s, m or h; without a unit in s),
- * or none for LW_GUARD_NONE, so that all programs that use a URL agree. If guard_ms is
- * not 0 as well, both must be the same.
+ * ACCOUNT is [user][:password]. guard= and prefix= are the options guard_ms (15s to 10m,
+ * or none) and prefix, so that all programs that use a URL agree. If an option is given
+ * as well, it must be the same.
  *
- * redis-sentinel:// lists 1 to 16 sentinels (default port 26379): list all. The client
- * follows the master that they report for this service: lockwire-sentinel(7).
- *
- * redis-cluster:// lists 1 to 16 nodes (default port 6379) of a cluster. The client
- * connects to a master when a name first needs it. The link is up while the slot map is
- * known and gives at least one slot to a master: lockwire-cluster(7).
- *
- * redis-quorum:// lists 3, 5 or 7 independent masters (default port 6379), each with the
- * same user, password and database. A mutex is held while a majority of them grants it.
- * The link is up while a majority is connected. lockwire-quorum(7) has the guarantees,
- * and which functions and options are LW_EINVAL.
+ * The link is up while the client is connected to the server, to the master that the
+ * sentinels report (lockwire-sentinel(7)), or to a majority of the servers of a quorum;
+ * in a cluster while its slot map gives a slot to a master (lockwire-cluster(7)).
+ * lockwire-quorum(7) lists the functions and options that are LW_EINVAL with a quorum.
  *
  * Returns 0, LW_EINVAL (the URL or an option is invalid: errbuf says which) or LW_ENOMEM.
  */
@@ -229,9 +214,8 @@ LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
 /* lw_client_close is finished. The client may be freed here. */
 typedef void lw_close_cb(struct lw_client *client, void *arg);
 /*
- * Closes the client gracefully: rule 7. `done` (may be NULL) is called once, within
- * close_timeout_ms if the event loop runs. The caller must still free the client. Returns
- * 0, or LW_ECLOSED on a second call and in a forked child.
+ * Closes the client gracefully: rule 7. `done` may be NULL. The caller must still free
+ * the client. Returns 0, or LW_ECLOSED on a second call and in a forked child.
  */
 LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg);
 /* Frees the client at once; no callback of the client or its locks runs any more. Held
@@ -256,24 +240,24 @@ typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
  *   LW_ECONN      wait_ms is 0, and no server can grant the lock now (no connection, no
  *                 reply, memory, too few replicas, guard_ms ...): see lw_lock_errstr.
- *                 With another wait_ms this is waited out
+ *                 If wait_ms is not 0 the request waits for the server instead
  *   LW_EREDIS     the server refuses (permissions): see lw_lock_errstr
  *   LW_ENOMEM, LW_ECLOSED
- * If the server refuses the connection, LW_ECONN is the status too, and lw_lock_error is
- * LW_EREDIS. The caller owns *ret, and frees it with lw_lock_free. Neither `done` nor
- * `ret` may be NULL. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
+ * If the server refuses the connection (a password), `status` is LW_ECONN, and
+ * lw_lock_error returns LW_EREDIS. The caller owns *ret, and frees it with lw_lock_free.
+ * Neither `done` nor `ret` may be NULL. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or
+ * LW_ECLOSED.
  */
 LW_PUBLIC int lw_acquire(struct lw_client *client, const char *name,
                          const struct lw_acquire_options *options, lw_lock_cb *done,
                          void *arg, struct lw_lock **ret);
 /*
- * Releases the lock. From this call on lw_lock_remaining_ms is 0. `done` (may be NULL) is
- * called once, with:
+ * Releases the lock: rule 5. `done` (may be NULL) is called once, with:
  *   LW_OK         the lock is released
  *   LW_STILLHELD  released, but this owner has further holds
  *   LW_ENOTHELD   the lock was no longer held
- *   LW_ECONN      not released within request_timeout_ms: no server could do it
- *                 (lw_lock_errstr says why), and each attempt that was sent was answered
+ *   LW_ECONN      no server could release it within request_timeout_ms (lw_lock_errstr
+ *                 says why); no attempt is unanswered, so it was not released
  *   LW_EREDIS     the server refuses the release, or the connection (lw_lock_errstr has
  *                 its error)
  *   LW_EUNKNOWN   an attempt that was sent had no reply within request_timeout_ms
@@ -287,12 +271,12 @@ LW_PUBLIC void lw_lock_free(struct lw_lock *lock);
 /*
  * Extends the lease now, with a command of its own. `lease_ms` is the new lease, also for
  * later renewals: 100 to 2^31 - 1, and more than twice margin_ms; or 0, which keeps the
- * present lease. A shorter lease takes effect locally at once. If at_risk_ms is more than
- * half of it, the warning comes when half of it is left. A renewal never extends the hold
- * beyond max_hold_ms. Several renewals may be pending, each with its `done` (may be
- * NULL). Each is sent once: it ends with LW_ECONN also if there is no reply, or if the
- * server refuses the connection. After LW_ECONN or LW_EREDIS the lock is still held until
- * its deadline. Returns 0, LW_EINVAL, LW_ENOMEM or the value in the table of states.
+ * present lease. A shorter lease takes effect locally at once. A renewal never extends
+ * the hold beyond max_hold_ms. Several renewals may be pending, each with its `done` (may
+ * be NULL). A renewal is sent once. It ends with LW_ECONN if no server can do it, if
+ * there is no reply, or if the server refuses the connection. After LW_ECONN or LW_EREDIS
+ * the lock is still held until its deadline. Returns 0, LW_EINVAL, LW_ENOMEM or the value
+ * in the table of states.
  */
 LW_PUBLIC int lw_renew(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
                        void *arg);
@@ -307,10 +291,8 @@ enum lw_mode {
 } LW_INT_WIDE;
 
 /*
- * A lock in LW_REDISSON is the same lock as Redisson's RLock of the same name, not in a
- * cluster. It has no fencing token (lw_lock_fence is 0) and no queue, and is not
- * re-entrant here. lw_inspect and lw_break treat the lock as foreign.
- * lockwire-redisson(7) has its rules, and those of Redisson's other locks.
+ * LW_REDISSON has no fencing token and no queue, is not re-entrant here, and does not
+ * work in a cluster: lockwire-redisson(7).
  */
 /* == lw_lock_state(3): the state of a handle, without I/O == */
 enum lw_state {
@@ -325,10 +307,9 @@ enum lw_state {
 /* The early warning for a held lock. `at_risk` is 1 if no more than at_risk_ms of the
  * lease are left, because renewals fail or, with LW_NO_RENEW, lw_renew was not called; it
  * is 0 if a renewal has ended the risk. Calls with 1 and with 0 alternate, 1 first. The
- * lock stays held until `lost`, and lw_renew may be tried. If the event loop stalled
- * until the lock was lost, only `lost` is called. No call follows lw_release, lw_detach
- * or lw_client_close. `remaining_ms` is the present lw_lock_remaining_ms; `arg` is that
- * of `lost`. */
+ * lock stays held until `lost`. If the event loop stalled until the lock was lost, only
+ * `lost` is called. No call follows `lost`, lw_release, lw_detach or lw_client_close.
+ * `remaining_ms` is the present lw_lock_remaining_ms; `arg` is that of `lost`. */
 typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
                         void *arg);
 /* == lw_keep_new(3) == */
@@ -352,26 +333,23 @@ struct lw_credentials {
  * connections, also while it closes. Rule 4 applies: a client that is freed here does not
  * log in. Must not block: fetch an access token beforehand. Returns 0, or an lw_error if
  * there are no credentials. An error, an empty password and a string without a NUL make
- * the attempt fail: `log` gets the reason, so does `link` if the connection is the link,
- * and the next attempt calls this function again.
+ * the attempt fail: `log` gets the reason, so does `link` if the connection is the link.
  *
- * The credentials are sent once, and wiped from the library's memory. A connection that
- * is up does not authenticate again; if the server ends it when an access token expires,
- * the client reconnects and calls again.
+ * The credentials are wiped after use. A connection that is up does not authenticate
+ * again; if the server ends it, the client reconnects and calls again.
  */
 typedef int lw_credentials_cb(struct lw_client *client, struct lw_credentials *ret,
                               void *arg);
 /* A message for the operator, never with a password. `level` is one of syslog's, LOG_ERR
- * (3) to LOG_DEBUG (7). May be called inside an API call. libevent's own messages do not
- * come here: event_set_log_callback gets them. */
+ * (3) to LOG_DEBUG (7). May be called inside an API call. */
 typedef void lw_log_cb(int level, const char *message, void *arg);
 
 /*
  * Options of a client. Start from LW_CLIENT_OPTIONS_INIT. A field that is 0 or NULL has
- * its default. A comment that begins with a number begins with the default; the range may
- * follow in parentheses. Strings are copied. A smaller struct than this header's is
- * accepted (absent fields have their defaults), and so is a larger one if its tail is
- * zero; otherwise the call returns LW_EINVAL.
+ * its default, with which its comment begins if that is a number; the range may follow in
+ * parentheses. Strings are copied. A smaller struct than this header's is accepted
+ * (absent fields have their defaults), and so is a larger one if its tail is zero;
+ * otherwise the call returns LW_EINVAL.
  */
 struct lw_client_options {
     size_t size;
@@ -394,8 +372,8 @@ struct lw_client_options {
     uint32_t close_timeout_ms;
     /* 2000 (100 to 60000): how long a waiter that is handed the lock has to claim it. */
     uint32_t claim_ms;
-    /* 16 (1 to 16): how many handles of this client one grant of Redis may serve, one
-     * after another, before other clients have their turn (LW_MUTEX). 1: one. */
+    /* 16 (1 to 16): how many handles of this client may hold a mutex one after another by
+     * one grant of Redis, before other clients have their turn. */
     uint32_t local_turns;
     /* 1024: the most unanswered commands on the link. Further commands queue in the
      * client, renewals and releases first. */
@@ -410,51 +388,43 @@ struct lw_client_options {
      * whose comment refers to errbuf. Must live as long as the client. */
     char *errbuf;
     size_t errbuf_size;
-    /* The tls_ options are for URLs that begin with rediss only: lockwire(7), TLS. The
-     * files are PEM. lw_client_new reads them, and blocks for that; each connection
-     * rereads them.
+    /* The tls_ options are for URLs that begin with rediss: lockwire(7), TLS. The files
+     * are PEM. lw_client_new reads them, and blocks for that; each connection rereads
+     * them.
      *
-     * tls_ca has the trusted certificates: a file, or a directory with OpenSSL's hashes.
-     * Default: the system's. */
+     * The trusted certificates: a file, or a directory with OpenSSL's hashes. Default:
+     * the system's. */
     const char *tls_ca;
     /* The client's certificate, with its chain, and its key, without a passphrase: both,
      * or neither (the default). */
     const char *tls_cert, *tls_key;
-    /* The name to verify in the server's certificate, for all servers, sentinels and
-     * nodes. Unless it is an address it is also sent to the server (SNI). Default: the
-     * host in the URL, or the host that a sentinel or a node reports. */
+    /* The name to verify in the certificates of all servers, sentinels and nodes. Unless
+     * it is an address it is also sent to the server (SNI). Default: the host in the URL,
+     * or the host that a sentinel or a node reports. */
     const char *tls_server_name;
-    /* Called for the user name and the password. If one of them, or password_file, is
-     * given as well, here or in the URL, lw_client_new returns LW_EINVAL. */
+    /* Called for the user name and the password, in place of both, of password_file, and
+     * of those in the URL: together with any of these it is LW_EINVAL. */
     lw_credentials_cb *credentials;
-    /* The credentials for the sentinels themselves, with redis-sentinel:// and
-     * rediss-sentinel:// only. A user name needs the password, here or in
-     * sentinel_password_file. Default: none; the user name and password above, and
-     * `credentials`, are for the servers. */
+    /* For the sentinels themselves, with a URL that names them. A user name needs the
+     * password, here or in sentinel_password_file. Default: none. */
     const char *sentinel_username, *sentinel_password;
-    /* libevent's priority of all the client's events, and so of its callbacks. The
-     * default 0 is the most urgent. The largest is one less than the number of priorities
-     * of `base`, which is 1 unless event_base_priority_init was called before
-     * lw_client_new. With one above 0 nothing is renewed, granted or reported as lost
-     * while more urgent events are always ready. libevent itself looks up host names,
-     * with the middle priority of `base`. */
+    /* libevent's priority of the client's events, and so of its callbacks; the default 0
+     * is the most urgent. It must be less than the number of priorities of `base`: 1,
+     * unless event_base_priority_init was called before lw_client_new. With a priority
+     * above 0 nothing is renewed, granted or reported as lost while more urgent events
+     * are always ready. */
     int priority;
-    /* 0 or 15000 to 600000, the same in all clients of the server: after the server was
-     * restarted, promoted or exchanged, and at the first use of a guard there, no locks
-     * are granted for so long. Then two owners never both rely on a lock, even if the
-     * server lost writes. No lease may be longer than guard_ms minus the larger of 12000
-     * and twice request_timeout_ms; 45000 fits the default lease, and is the default for
-     * a quorum. Not for a cluster, nor for LW_REDISSON. While no locks are granted,
-     * lw_acquire with wait_ms 0 fails with LW_ECONN; if other clients use another
-     * guard_ms, with LW_EREDIS. lockwire-guard(7) has the conditions and the price.
+    /* 0 or 15000 to 600000, the same in all clients of the server: how long it grants no
+     * locks after a restart, a failover or an exchange of the server, and when a guard is
+     * used there first. 45000 fits the default lease, and is the default for a quorum.
+     * Not for a cluster, nor for LW_REDISSON. lockwire-guard(7) has the conditions, the
+     * price, and the longest lease that it allows.
      *
      * 0: no guard, refused if other clients use one. LW_GUARD_NONE: no guard, whatever
      * other clients use; LW_EINVAL with a quorum. */
     uint32_t guard_ms;
     /* Where to connect in place of the addresses that sentinels and cluster nodes
-     * announce: pairs, separated by commas, without blanks: HOST:PORT=HOST:PORT, or
-     * HOST=HOST for all ports of a host. At most 1024. Not with a single server or a
-     * quorum. lockwire(7), ADDRESS MAP, has the rules. Example:
+     * announce: lockwire(7), ADDRESS MAP. Not with a single server or a quorum. Example:
      *
      *     "10.0.0.1:6379=127.0.0.1:7001,[fd00::3]=redis-3" */
     const char *address_map;
@@ -464,30 +434,20 @@ struct lw_client_options {
     /* If it is not 0, neither this client's name, host and process nor the user are
      * stored in Redis. Notes are. */
     uint32_t no_identity;
-    /* Files whose first line, of 1 to 4096 bytes and without its newline or CRLF, is the
-     * password: for the servers in place of `password`, for the sentinels in place of
-     * sentinel_password. Others than regular files, which may block, are LW_EINVAL.
-     * lw_client_new reads them to find errors, and each login of a connection reads them
-     * again, so that a password can be replaced at any time. A file that is unusable then
-     * makes the attempt fail, and `link` reports it. LW_EINVAL together with the password
-     * that it replaces; password_file also together with `credentials`. */
+    /* Regular files for the passwords of the servers and of the sentinels, in place of
+     * `password` and sentinel_password: the first line, of 1 to 4096 bytes, without its
+     * newline or CRLF. lw_client_new and each login of a connection read them, so that a
+     * password can be replaced at any time. If a file is unusable at a login, the attempt
+     * fails, and `link` reports it. LW_EINVAL together with the password that the file
+     * replaces; password_file also together with `credentials`. */
     const char *password_file, *sentinel_password_file;
-    /* The text before every key and channel of this client, names of locks included: the
-     * lock "x" is the key "team:x" with the prefix "team:". Clients with different
-     * prefixes do not meet on one server, and an account for the prefix needs no other
-     * key. 1 to 64 printable ASCII bytes without spaces, quotes and the characters *?[]\,
-     * not beginning with "lockwire:". A '{' or '}' is allowed only as one tag, such as
-     * "{team}:". Then all keys of the client are in one slot, and names have no tag of
-     * their own. This also works at an endpoint that refuses keys of several slots.
-     * Prefix and name together have at most 512 bytes. lw_lock_name, lw_inspect and
-     * lw_list return names without it.
-     *
-     * All users of a lock must use the same prefix. A client without one that locks
-     * "team:x" is excluded, because the key is the same, but has another queue and
-     * another fence counter: its fencing tokens do not compare with those of this client.
-     *
-     * Default: that of the URL (?prefix=team:), else none. If both are given they must be
-     * equal. */
+    /* The text before every key and channel of this client: with the prefix "team:" the
+     * lock "x" is the key "team:x". 1 to 64 printable ASCII bytes without spaces, quotes
+     * and the characters *?[]\, not beginning with "lockwire:". A '{' or '}' is allowed
+     * only as one tag, such as "{team}:"; names have no tag of their own then. Prefix and
+     * name together have at most 512 bytes. All users of a lock must use the same prefix:
+     * lockwire(7), PREFIX. Default: that of the URL, else none. If both are given they
+     * must be equal. */
     const char *prefix;
 };
 #define LW_GUARD_NONE UINT32_MAX
@@ -526,31 +486,28 @@ struct lw_acquire_options {
     uint32_t permits;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_lock_cb *lost;
-    /* How much of the lease is left when `at_risk` is called. Requires `at_risk`. Must be
-     * more than margin_ms, and less than half of the lease. Default: a third of the lease
-     * or, if margin_ms is not below that, the middle between margin_ms and half of the
-     * lease. A hold that begins with little time is warned of later: lockwire(7), HOW IT
-     * WORKS. */
+    /* How much of the lease is left when `at_risk` is called. Not without `at_risk`. Must
+     * be more than margin_ms, and less than half of the lease. The default 0 is a third
+     * of the lease, if that is more than margin_ms. lockwire(7), HOW IT WORKS, has the
+     * other cases. */
     uint32_t at_risk_ms;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_risk_cb *at_risk;
-    /* 0: no limit. Else (up to 2^31 - 1) the request ends with LW_EBUSY at once if so
-     * many others already wait; with 1 it waits only if no other does. A dead waiter
-     * counts until its turn comes. With wait_ms 0 the field has no effect. Not with
-     * LW_REDISSON or a quorum (LW_EINVAL). lockwire(7), HOW IT WORKS, says who counts. */
+    /* 0: no limit. Else (up to 2^31 - 1) the request ends with LW_EBUSY at once if this
+     * number of others already wait: lockwire(7), HOW IT WORKS, says which others count.
+     * With wait_ms 0 it has no effect. Not with LW_REDISSON or a quorum (LW_EINVAL). */
     uint32_t max_waiting;
-    /* How long the lock stays held, at least, from the grant on, so that a job that ends
-     * at once does not run again elsewhere. If the hold ends earlier, by lw_release,
-     * lw_lock_free, lw_keep_free, lw_client_close or a loss, its token is detached for
-     * the rest (lw_detach), and lw_release completes with LW_OK. Until then handles of
-     * the same client wait as well. At most 2^31 - 1, max_hold_ms (if that is not 0), and
-     * the longest lease that guard_ms allows. Not with LW_REDISSON or a quorum. 0: no
-     * minimum. */
+    /* 0: no minimum. Else how long the lock stays held, from the grant on, even if the
+     * hold ends earlier, so that a job that ends at once does not run again elsewhere.
+     * Its token is then detached for the rest (lw_detach), and lw_release completes with
+     * LW_OK. Until then handles of the same client wait as well. At most 2^31 - 1,
+     * max_hold_ms (if that is not 0), and the longest lease that guard_ms allows. Not
+     * with LW_REDISSON or a quorum. */
     uint32_t at_least_ms;
-    /* A text for those who inspect the lock: at most 100 bytes of UTF-8 without control
-     * characters. It is copied. lw_inspect shows it with the time of the grant and the
-     * user, for as long as the hold lasts, detached or not. lockwire(7), INSPECTING
-     * LOCKS, has its price, which "" has too. Not with LW_REDISSON. */
+    /* A text that lw_inspect shows, with the time of the grant and the user, as long as
+     * the hold lasts, detached or not: at most 100 bytes of UTF-8 without control
+     * characters. It is copied. lockwire(7), INSPECTING LOCKS, has its price, which ""
+     * has too. Not with LW_REDISSON. */
     const char *note;
 };
 #define LW_ACQUIRE_OPTIONS_INIT                                                          \
@@ -562,8 +519,9 @@ struct lw_acquire_options {
 enum lw_acquire_flags {
     /* Do not renew: the hold ends with its lease unless lw_renew is called. */
     LW_NO_RENEW = 1,
-    /* Save the INCR for the fencing token of a free mutex. lw_lock_fence may then be 0.
-     * (A hand-over, LW_EXCLUSIVE, LW_SHARED and a quorum draw one all the same.) */
+    /* A free mutex is granted without a fencing token, and so without its INCR.
+     * lw_lock_fence may then be 0. (A hand-over, LW_EXCLUSIVE, LW_SHARED and a quorum
+     * draw a fencing token all the same.) */
     LW_NO_FENCE = 2
 } LW_INT_WIDE;
 
@@ -599,12 +557,11 @@ struct lw_stats {
     uint64_t refreshes; /* requests for a cluster's slot map */
     uint64_t link_up;   /* 1 while the link is up, as for the link callback; else 0 */
     /* 1 while the subscription to messages is up, in a cluster at every node where a
-     * handle waits. Else 0: waiters poll and have no place in the queue, and may starve.
-     */
+     * handle waits. Else 0: waiters poll without a place in the queue, and may starve. */
     uint64_t subscription_up;
     uint64_t guarded; /* requests that were not sent because of a guard */
-    /* For how long the server grants no locks because of a guard, in ms; 0 if it does, or
-     * without a connection; 1 if the reason is another one than time, which is logged. */
+    /* For how long the server grants no locks because of a guard, in ms; 1 if something
+     * else than time prevents grants, which is logged; else 0. */
     uint64_t guard_left_ms;
     /* Guard time that clients of the server use, in ms; 0 without a record or a
      * connection, and with LW_GUARD_NONE. With a quorum, the longest of its servers. */
@@ -624,8 +581,8 @@ struct lw_master {
     char service[129]; /* as in the URL */
     char host[254];    /* a name or an address, as reported by the sentinels */
     uint16_t port;
-    /* For how long it has been the master, in ms, as the sentinel reports that led here;
-     * -1 if unknown. A sentinel counts from the failover, or from its own start. */
+    /* For how long it has been the master, in ms, as the sentinel reports that led here:
+     * from the failover, or from the sentinel's own start; -1 if unknown. */
     int64_t for_ms;
 };
 #define LW_MASTER_INIT                                                                   \
@@ -634,21 +591,18 @@ struct lw_master {
     }
 
 /* == lw_client_new(3) == */
-/* Returns 1 if the link is up (see lw_client_new), else 0, as in a forked child (rule 8).
- * A change is visible here before the link callback is called. If `why` is not NULL, sets
- * `*why` to the reason that the link callback got last or will get in a pending call; ""
- * before the first attempt has ended, and the text of LW_ECLOSED when closing is
- * finished. */
+/* Returns 1 if the link is up (see lw_client_new), else 0. A change is visible here
+ * before the link callback is called. If `why` is not NULL, sets `*why` to the reason
+ * that the link callback got last or will get in a pending call: "" before the first
+ * attempt has ended. */
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
 /* Returns the class of that `why`, for a program that has to decide what to do:
  *   LW_OK        the link is up, or the first attempt has not ended
- *   LW_ECONN     no server can be reached, or it cannot serve locks now (loading, a
- *                replica, a cluster without a slot map, a TLS certificate that is not
- *                valid yet); the client tries again
- *   LW_EREDIS    the server rejects this account, its password or this database, or one
- *                side rejects the other's TLS certificate, protocol version or cipher
- *                suites; the client tries again
- *   LW_ESYSTEM   this process or the system can open no more files or sockets
+ *   LW_ECONN     no server can be reached, or it cannot serve locks now (a replica, a
+ *                certificate that is not valid yet); the client tries again
+ *   LW_EREDIS    the server rejects the account or the database, or one side the other's
+ *                TLS settings; the client tries again
+ *   LW_ESYSTEM   no more files or sockets can be opened
  *   LW_ENOMEM    memory is short
  *   LW_ECLOSED   closing is finished, or this is a forked child */
 LW_PUBLIC int lw_client_error(const struct lw_client *client);
@@ -658,15 +612,14 @@ LW_PUBLIC int lw_client_error(const struct lw_client *client);
 LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *ret);
 /*
  * Writes the statistics of `count` clients as one text for Prometheus (text format
- * 0.0.4), to which the caller may append. labels[i] distinguishes the client of stats[i],
- * as client="a" or client="a",zone="b". A single client needs no labels: labels[0] may be
- * "" or NULL, or `labels` NULL. lockwire(7), MONITORING, has the metrics and the form of
- * labels.
+ * 0.0.4), to which the caller may append. labels[i] distinguishes the client of stats[i]:
+ * lockwire(7), MONITORING. With a single client `labels` may be NULL, or labels[0] "" or
+ * NULL. No client is accessed.
  *
  * At most `size` bytes are written, with a NUL, as by snprintf. (One client needs about 4
- * KiB.) No client is accessed. Returns the length of the whole text without the NUL;
- * LW_EINVAL if a struct has no size, if labels are invalid or the same for two clients,
- * or if the text is longer than INT_MAX.
+ * KiB.) Returns the length of the whole text without the NUL; LW_EINVAL if a struct has
+ * no size, if labels are invalid or the same for two clients, or if the text is longer
+ * than INT_MAX.
  */
 LW_PUBLIC int lw_stats_prometheus(const struct lw_stats *const *stats,
                                   const char *const *labels, size_t count, char *buffer,
@@ -682,24 +635,20 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
 /* == lw_acquire(3) == */
 /*
  * Gives up the hold, and leaves the lock in Redis under its token (lw_lock_token), for
- * another process or a later run of this one: it stays held for `keep_ms` from this call
- * on, without renewal. That may be more or less than the lease: 1 to 2^31 - 1, and not
- * above the longest lease that guard_ms allows; 0: for the rest of its lease (of its
- * claim window, if it was handed over just now). With at_least_ms the lock stays held for
- * the longer of both times. From this call on lw_lock_remaining_ms is 0. lw_adopt takes
- * the lock over, lw_break releases it; else the first waiter gets it when the time has
- * passed. Not for the handles of lw_keep_lock and lw_all_lock. `done` (may be NULL) is
- * called once, with:
- *   LW_OK         the token holds the lock, and will not be renewed by this client
- *   LW_ENOTHELD   the token no longer holds the lock
- *   LW_ECONN      no server could do it within request_timeout_ms, as for lw_release; or
- *                 guard_ms does not allow a longer lease after a failover
- *   LW_EREDIS     the server refuses, as for lw_release; the lock ends with its lease
- *   LW_EUNKNOWN   an attempt that was sent had no reply within request_timeout_ms
- * After LW_ECONN (except that of guard_ms) and LW_EUNKNOWN this is retried in the
- * background, and the lock ends after keep_ms or with its lease, whichever is later.
- * Returns 0, LW_EINVAL (see errbuf; also with LW_REDISSON or a quorum), or the value in
- * the table of states.
+ * another process or a later run of this one, which calls lw_adopt: it stays held for
+ * `keep_ms` from this call on, without renewal. `keep_ms` is 1 to 2^31 - 1, whatever the
+ * lease is, but not above the longest lease that guard_ms allows; or 0 for the rest of
+ * the lease (of the claim window, if the lock was handed over just now). If at_least_ms
+ * ends later, the lock stays held until then. Not for the handles of lw_keep_lock and
+ * lw_all_lock. `done` (may be NULL) is called once, with: LW_OK         the token holds
+ * the lock, and will not be renewed by this client LW_ENOTHELD   the token no longer
+ * holds the lock LW_ECONN      no server could do it within request_timeout_ms, as for
+ * lw_release; or guard_ms does not allow a longer lease after a failover LW_EREDIS the
+ * server refuses, as for lw_release; the lock ends with its lease LW_EUNKNOWN   an
+ * attempt that was sent had no reply within request_timeout_ms After LW_ECONN (except
+ * that of guard_ms) and LW_EUNKNOWN this is retried in the background, and the lock ends
+ * after keep_ms or with its lease, whichever is later. Returns 0, LW_EINVAL (see errbuf;
+ * also with LW_REDISSON or a quorum), or the value in the table of states.
  */
 LW_PUBLIC int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done,
                         void *arg);
@@ -707,15 +656,15 @@ LW_PUBLIC int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done,
  * Takes over the lock `name` from `token`, which was detached, or whose process is gone.
  * The lock is then held as after lw_acquire, with a new token and a new fencing token,
  * and with the lease of the options or the rest of the present one, whichever is longer.
- * A token can be adopted once. If its earlier holder has neither detached the lock nor
- * ended, there are two holders until its next renewal.
+ * A token can be adopted once. If its holder still runs and has not detached the lock,
+ * there are two holders until that holder's next renewal.
  *
  * `token` is that of lw_lock_token or lw_inspect, from any client. `options` are those of
  * lw_acquire (NULL: a mutex, try once), with the mode in which the lock is held; not
  * LW_REDISSON, nor with a quorum. permits and max_waiting have no effect. The hold keeps
  * its owner, which must be `owner` if that is given, and its note unless `note` is
- * another text. wait_ms limits the waiting for the server, also while a cluster moves
- * the name's slot or guard_ms allows no grants. `done` is called once, with:
+ * another text. wait_ms limits the waiting for the server, also while a cluster moves the
+ * name's slot or guard_ms allows no grants. `done` is called once, with:
  *   LW_OK         the lock is held
  *   LW_ENOTHELD   the token does not hold the lock (any longer)
  *   LW_EINVAL     the key is another kind of lock, or the hold has another mode or owner:
@@ -729,40 +678,39 @@ LW_PUBLIC int lw_adopt(struct lw_client *client, const char *name, const char *t
                        const struct lw_acquire_options *options, lw_lock_cb *done,
                        void *arg, struct lw_lock **ret);
 /* == lw_lock_state(3) == */
+/* Returns the state of the handle. It changes only as rule 5 says. */
 LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
 /* Returns how long, in ms, the lock is certain to be held without another renewal. 0: do
  * not touch the resource. Does no I/O, and needs no callback. */
 LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
 /* Returns the fencing token of this hold, larger than those of all earlier holders of the
- * name. Further holds of an owner have its present number; an owner that reads gets a
- * larger one when it begins to write. Returns 0 if the lock was not granted, with
- * LW_REDISSON, or if LW_NO_FENCE skipped it. Pass the fencing token along with every
- * write to the resource, which must reject any that is smaller than the largest that it
- * has seen. It is above 2^50. */
+ * name, and above 2^50. Returns 0 if the lock was not granted, with LW_REDISSON, or if
+ * LW_NO_FENCE skipped it. Further holds of an owner have its present number, until it
+ * begins to write. Pass the fencing token along with every write to the resource, which
+ * must reject any that is smaller than the largest that it has seen. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 LW_PUBLIC enum lw_mode lw_lock_mode(const struct lw_lock *lock);
 /* Returns the handle's client; NULL once that was freed, or its closing finished. */
 LW_PUBLIC struct lw_client *lw_lock_client(const struct lw_lock *lock);
-/* Returns the `arg` for the callbacks of this handle that are still to come (`done`,
- * `lost`, `at_risk`), including one that is already due. From lw_release on it is the
- * `arg` of that call. May be called in any state. */
+/* Returns the `arg` for the callbacks of this handle that are still to come, including
+ * one that is already due: that of lw_acquire or, from lw_release on, of that call. May
+ * be called in any state. */
 LW_PUBLIC void *lw_lock_arg(const struct lw_lock *lock);
 /* Replaces the `arg` of lw_lock_arg, in any state, but not that of an lw_renew. */
 LW_PUBLIC void lw_lock_set_arg(struct lw_lock *lock, void *arg);
 /* Returns how many handles wait before this one, by the last reply; 0 if it is next, -1
- * if the handle does not wait or its position is unknown (no reply has come yet, or it
- * polls without a place). Handles of this client count one by one; handles of another
- * client that share one grant (local_turns) count as one. Other clients are not counted
- * with LW_REDISSON, nor while this client holds the lock. */
+ * if it does not wait or its position is unknown (no reply has come yet, or it polls
+ * without a place). Handles of another client that share one grant (local_turns) count as
+ * one. With LW_REDISSON, and while this client holds the lock, handles of other clients
+ * are not counted. */
 LW_PUBLIC int64_t lw_lock_position(const struct lw_lock *lock);
-/* Returns "" while the handle waits, or if it was never granted. Otherwise returns the
- * `owner` of the options, or the lock token if none was given; with LW_REDISSON `<client
- * uuid>:<n>`. With a quorum, where no server stores it, it is a text of this client. */
+/* Returns the `owner` of the options, or the lock token if none was given; "" while the
+ * handle waits, or if it was never granted. With LW_REDISSON it is `<client uuid>:<n>`,
+ * with a quorum a text of this client that no server stores. */
 LW_PUBLIC const char *lw_lock_owner(const struct lw_lock *lock);
 /* Returns the lock token, by which the lock can be adopted, released or broken; "" while
- * waiting, and with a quorum. Treat it as a secret. (In Redis the last character of a
- * mutex's token is + in place of - once a waiter has queued.) */
+ * waiting, and with a quorum. Treat it as a secret. */
 LW_PUBLIC const char *lw_lock_token(const struct lw_lock *lock);
 /* Returns the last error from the server or the socket that affected this handle; the
  * next successful reply and a reconnection clear it. */
@@ -773,24 +721,21 @@ LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
  *   LW_EREDIS    never: the server refused (a permission, a password)
  *   LW_EBUSY     max_waiting others already wait
  *   LW_EINVAL    see lw_adopt
- *   LW_ESYSTEM, LW_ENOMEM  as for lw_client_error
- *   LW_ECLOSED   this is a forked child
- * After LW_ETIMEOUT it distinguishes a lock that was busy until the end (LW_OK) from one
- * that could not be requested. In `lost` with LW_ELOST it is why the lock was not
- * renewed. */
+ *   LW_ESYSTEM, LW_ENOMEM, LW_ECLOSED  as for lw_client_error
+ * After LW_ETIMEOUT it is LW_OK if the lock was busy until the end. In `lost` with
+ * LW_ELOST it is why the lock was not renewed. */
 LW_PUBLIC int lw_lock_error(const struct lw_lock *lock);
-/* After LW_EBUSY: returns the holder's remaining lease in ms, for a Retry-After, or -1 if
- * the key has no TTL. If handles of this client wait for the name, the value may be
- * claim_ms instead; while a cluster moves the name's slot, it is a suggested delay.
- * Without LW_EBUSY: returns 0. */
+/* Returns 0 without LW_EBUSY. After it, returns the holder's remaining lease in ms, for a
+ * Retry-After, or -1 if the key has no TTL. The value may be claim_ms if handles of this
+ * client wait for the name, and is a suggested delay while a cluster moves the name's
+ * slot. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* == lw_keep_new(3): leader election, a lock that is held whenever possible == */
 /*
  * Leader election: holds the lock `name` whenever possible, until lw_keep_free. A keep
  * waits without limit, renews the lock while it holds it, and after each loss joins the
- * end of the queue. `gained` and `lost` alternate, starting with `gained`; either may be
- * NULL:
+ * end of the queue. `gained` and `lost` alternate, `gained` first; either may be NULL:
  *   gained   LW_OK: the lock is held, by a new acquisition. Its fencing
  *            token is larger than all earlier ones, also the keep's own
  *            (lockwire(7), LEADERSHIP, has the exceptions)
@@ -799,19 +744,17 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
  *
  * `options` are those of lw_acquire (NULL: a mutex) and apply to each acquisition, but
  * `lost` must be NULL, and wait_ms 0 or -1, which mean the same here. max_hold_ms limits
- * each hold, so that leadership rotates among the waiters. When `lost` is called with
- * LW_ELOST or LW_ETIMEOUT, margin_ms remain for stepping down; the keep releases the
- * lock, and queues again, only after that. With LW_ENOTHELD no time remains. `at_risk` is
- * called with the keep's `arg`.
+ * each hold, so that leadership rotates among the waiters. After `lost` with LW_ELOST or
+ * LW_ETIMEOUT the keep releases the lock, and queues again, when margin_ms have passed,
+ * in which the caller steps down. `at_risk` is called with the keep's `arg`.
  *
  * Outages are waited out. If a request fails otherwise (the server refuses, memory is
- * short, LW_EDEADLOCK, or LW_EBUSY because of max_waiting), this is logged (LOG_WARNING),
- * and the keep retries after 1 s, doubling the delay up to 30 s. Until the retry
- * lw_keep_lock is in state LW_DONE, with the reason in its lw_lock_errstr.
+ * short, LW_EDEADLOCK, or LW_EBUSY because of max_waiting), the keep logs it, and tries
+ * again after 1 s, later after up to 30 s.
  *
  * Rules 1 to 8 apply to a keep as to a handle. lw_client_close releases its hold, and
- * lw_client_free lets it expire, both without calling `lost`. The keep then calls back
- * no more, and must still be freed. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or
+ * lw_client_free lets it expire, both without calling `lost`. The keep then calls back no
+ * more, and must still be freed. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or
  * LW_ECLOSED.
  */
 LW_PUBLIC int lw_keep_new(struct lw_client *client, const char *name,
@@ -823,9 +766,10 @@ LW_PUBLIC void lw_keep_free(struct lw_keep *keep);
  *   LW_HELD     the keep holds the lock
  *   LW_WAITING  the keep waits for it
  *   LW_LOST     the hold was lost, and its margin has not passed yet
- *   LW_DONE     the request failed, and will be retried; or the client is closed
- * Use the handle for the getters and lw_renew only. The keep owns it, and replaces it
- * with each request: do not store it beyond one turn of the event loop. */
+ *   LW_DONE     the request failed, and is retried later (lw_lock_errstr has the reason);
+ *               or the client is closed
+ * Use it for the getters and lw_renew only. The keep owns it, and replaces it with each
+ * request: do not store it beyond one turn of the event loop. */
 LW_PUBLIC struct lw_lock *lw_keep_lock(const struct lw_keep *keep);
 
 /* == lw_acquire_all(3): several locks at once, all of them or none == */
@@ -834,17 +778,14 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
 /*
  * Acquires the mutexes `names`, 1 to 16 different ones, as one: `done` is called with
  * LW_OK once all of them are held. Calls that share names, in whatever order, never
- * deadlock with one another, nor with holders of one name. A caller that already holds
- * one of the names, or that acquires another lock while it holds these, can deadlock.
- * Other clients can see some of the names held before `done`.
+ * deadlock with one another. A caller that already holds one of the names, or that
+ * acquires another lock while it holds these, can deadlock: lockwire(7), SEVERAL NAMES.
  *
  * `options` are those of lw_acquire (NULL: try once), but mode must be LW_MUTEX and
  * `lost` must be NULL. wait_ms limits the whole acquisition. Every other option applies
- * to each name by itself. max_hold_ms counts from each name's own grant, so waiting for
- * the others is part of it; at_least_ms counts from the time at which all are held.
- * `at_risk` is called with the handle of the name and the `arg` of this call, and never
- * before `done`; if a name is at risk then, the warning follows at once. `done` is called
- * once, with:
+ * to each name by itself. max_hold_ms counts from each name's own grant, at_least_ms from
+ * the time at which all are held. `at_risk` is called with the handle of the name and the
+ * `arg` of this call, after `done` at the earliest. `done` is called once, with:
  *   LW_OK         all are held, each with its own fencing token
  *   LW_EBUSY      wait_ms is 0, and a name is held by another; or max_waiting others
  *                 already wait for the name that is missing
@@ -853,34 +794,30 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  * After any status except LW_OK all names are being released, in the background.
  *
  * The names are lost together, as soon as one of them is lost: `lost` (may be NULL) is
- * called at most once, never before `done`, with the reason of rule 6. After margin_ms,
- * in which the caller steps down, or by lw_all_free, the other names are released.
- *
- * The callback rules are those of a handle; lw_client_close and lw_client_free end a hold
- * without `lost`. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
+ * called at most once, never before `done`, with the reason of rule 6. The other names
+ * are released after margin_ms, in which the caller steps down, or by lw_all_free. The
+ * other callback rules are those of a handle; lw_client_close and lw_client_free end a
+ * hold without `lost`. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_acquire_all(struct lw_client *client, const char *const *names,
                              size_t count, const struct lw_acquire_options *options,
                              lw_all_cb *done, lw_all_cb *lost, void *arg,
                              struct lw_all **ret);
 /*
- * Releases all names at once. From this call on lw_all_remaining_ms is 0. `done` (may be
- * NULL) is called after the last reply: with LW_OK if all were released, LW_EREDIS if the
- * server refused to release one of them, else LW_ECONN if no server could release one,
- * else LW_ENOTHELD if one was no longer held, else LW_EUNKNOWN: see lw_release. Returns
- * 0; LW_EINVAL while the acquisition waits or is being released; LW_ENOTHELD if it
- * failed, was lost or was released; LW_ECLOSED.
+ * Releases all names. `done` (may be NULL) is called after the last reply: with LW_OK if
+ * all were released, LW_EREDIS if the server refused to release one of them, else
+ * LW_ECONN if no server could release one, else LW_ENOTHELD if one was no longer held,
+ * else LW_EUNKNOWN: see lw_release. Returns 0; LW_EINVAL while the acquisition waits or
+ * is being released; LW_ENOTHELD if it failed, was lost or was released; LW_ECLOSED.
  */
 LW_PUBLIC int lw_all_release(struct lw_all *all, lw_all_cb *done, void *arg);
-/* Frees the acquisition in any state, as lw_lock_free does a handle: names that are held
- * are released and queues are left, in the background. */
+/* Frees the acquisition in any state: rule 3. */
 LW_PUBLIC void lw_all_free(struct lw_all *all);
 /* Returns the handle of the name with this index in `names`, or NULL if the name has none
  * at the moment. Use it for the getters and lw_renew only. While all names are held none
- * is NULL. After a failure only the name that caused it has a handle, if any, for
- * lw_lock_errstr and lw_lock_retry_ms. If lw_all_release fails, lw_lock_errstr and
- * lw_lock_error (also LW_ENOTHELD, LW_EUNKNOWN) have the reason for each name. Before
- * `done` do not keep a handle beyond one turn of the event loop. */
+ * is NULL. After a failure only the name that caused it has a handle, if any. If
+ * lw_all_release fails, lw_lock_error of each name (also LW_ENOTHELD, LW_EUNKNOWN) has
+ * its result. Before `done` do not keep a handle beyond one turn of the event loop. */
 LW_PUBLIC struct lw_lock *lw_all_lock(const struct lw_all *all, size_t index);
 /* Returns how long all names are certain to be held without another renewal, in ms: the
  * least of their lw_lock_remaining_ms. Returns 0 before `done` and after a release. */
@@ -888,7 +825,7 @@ LW_PUBLIC int64_t lw_all_remaining_ms(const struct lw_all *all);
 
 /* == lw_inspect(3): the holders and waiters of a lock; force-releasing it == */
 /* One holder or waiter. The strings are unchanged from Redis, where anyone may have
- * written them: do not print them on a terminal as they are. */
+ * written them: do not print them as they are. */
 struct lw_inspected {
     /* The lock token; of another library's plain string the first 1024 bytes. */
     const char *token;
@@ -904,8 +841,8 @@ struct lw_inspected {
     uint64_t fence;    /* of a holder in a re-entrant mode; 0 if Redis does not keep it */
     uint32_t permits;  /* of a waiter in LW_SHARED */
     enum lw_mode mode; /* the mode of the hold or of the request */
-    /* Known of a holder that has a note, has adopted the lock or has detached it. The
-     * options `user` and `note`; "" if unknown, or without one: */
+    /* The next three are known only of a holder that has a note, or that has adopted or
+     * detached the lock. The options `user` and `note`; "" if unknown, or without one. */
     const char *user, *note;
     /* When the lock was granted, before all adoptions, in ms since 1970 by the server's
      * clock; 0 if unknown. */
@@ -943,8 +880,7 @@ LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
  *   LW_OK      `inspection` has the result; in all other cases it is NULL
  *   LW_ECONN   there is no link, it was lost, or the server cannot reply now. The call
  *              does not wait for the link: after lw_client_new, call it once `link` has
- *              reported up. (It does wait for a node of a cluster to which the client is
- *              connecting.)
+ *              reported up
  *   LW_EREDIS  the server refused (also the connection), or a field or member in Redis is
  *              too long (above 512 bytes)
  *   LW_ENOMEM, LW_ECLOSED
@@ -972,13 +908,13 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
  * selects the present holder, or up to 1000 present holders of a read-write lock.
  *
  * There may be two holders until the old holder's `lost` is called with LW_ENOTHELD:
- * normally milliseconds, at the latest until its next renewal. Until then only fencing
- * protects the resource.
+ * normally milliseconds, at the latest until its next renewal. Only fencing protects the
+ * resource then.
  *
  * A plain string of another library is a mutex, and is broken as well (LW_EREDIS above
- * 512 KiB). Locks with entries too long for lw_inspect can be broken. A token longer than
- * 512 bytes selects no holder: pass NULL. While a cluster moves the name's slot, the lock
- * becomes free and is handed to no waiter. Returns as lw_inspect does.
+ * 512 KiB). A token longer than 512 bytes selects no holder: pass NULL. While a cluster
+ * moves the name's slot, the lock becomes free and is handed to no waiter. Returns as
+ * lw_inspect does.
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
                        lw_break_cb *done, void *arg);
@@ -989,15 +925,14 @@ struct lw_listing {
     size_t size;    /* of this struct in the library in use; later versions append */
     uint64_t found; /* locks so far, including the present one */
     uint64_t seen;  /* keys examined so far; an estimate if there is a pattern */
-    /* The number of keys, which changes in the meantime; 0 if DBSIZE is not permitted. In
-     * a cluster they are added when the scan of a master begins, also when it begins
-     * again. */
+    /* The number of keys, for the progress: of the masters whose scan has begun, each
+     * time that it began; 0 if DBSIZE is not permitted. */
     uint64_t keys;
 };
 /*
- * Reports a held lock, as lw_inspect would, including its waiters; without a holder if
- * lw_inspect would end with LW_EREDIS (an entry is too long, or this account may not use
- * a command or read the lock's queues). `found` is NULL after each step, to report
+ * Reports a held lock as lw_inspect does, with its waiters. It has no holder if
+ * lw_inspect of its name fails with LW_EREDIS: an entry is too long, or this account may
+ * not use a command or read the lock's queues. `found` is NULL after each step, to report
  * progress. Returns 0 to continue; any other value ends the list with LW_ECANCELED.
  */
 typedef int lw_found_cb(struct lw_client *client, const struct lw_inspection *found,
@@ -1012,16 +947,15 @@ typedef void lw_listed_cb(struct lw_client *client, int status,
                           const struct lw_listing *listing, const char *why, void *arg);
 /*
  * Lists the locks that are held at the server, at the master that the sentinels report,
- * or at all masters of a cluster. `found` is called from the loop for each lock, in no
- * order, and after each step (some 250 keys). `done` is called once, last, unless the
- * client is freed first. `pattern` is a glob as for SCAN's MATCH, of 1 to 512 bytes, or
- * NULL (all).
+ * or at all masters of a cluster. `found` is called for each lock, in no order, and after
+ * each step (some 250 keys). `done` is called once, last, unless the client is freed
+ * first. `pattern` is a glob as for SCAN's MATCH, of 1 to 512 bytes, or NULL (all).
  *
  * A lock that is held throughout is found at least once, possibly again, except perhaps
- * in a slot of a cluster that moves. Locks that are acquired or released in the meantime
- * may be found or not. Not found are locks in LW_REDISSON, other libraries' locks, free
- * names that only have waiters, and names that this account may not read. Up to 100 bytes
- * of each string are read. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
+ * in a slot of a cluster that moves. Not in the list are locks in LW_REDISSON or of other
+ * libraries, free names that only have waiters, and names that this account may not read.
+ * Up to 100 bytes of each string are read. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM
+ * or LW_ECLOSED.
  */
 LW_PUBLIC int lw_list(struct lw_client *client, const char *pattern, lw_found_cb *found,
                       lw_listed_cb *done, void *arg);

@@ -6,7 +6,8 @@ src/README.md lists exactly the folders of src/, and the files and names that it
 the source. src/examples/README.md lists every file next to it. scripts/lua/README.md lists every
 script, with as many KEYS and ARGV as the script's head. The account in the manual has the
 permissions that the scripts need, and no permission that the source does not mention. NEWS.md
-begins with the version of the header, which is also the build's.
+begins with the version of the header, which is also the build's. The comments of the header have at
+most HEADER_WORDS words, and README.md has at most README_WORDS of prose.
 
 Owns the list of documents. A path is a word in `backquotes`, in a link or in an indented line
 that begins with a folder of this tree (or of the document's own, if a table names it) and has no
@@ -35,6 +36,10 @@ FILE = re.compile(r"[\w-]+\.(?:c|h|lua|py)")
 GRANT = re.compile(r"\+([a-z]+)(?:\|([a-z]+))?")
 COMMAND = re.compile(r"(?<![A-Z])[A-Z]+(?![A-Z])")
 CALL = re.compile(r"\b(?:call|pcall|pcall_type)\('([A-Z]+)'")
+HEADER_WORDS = 7000 # in /* */, without the stars; mechanisms belong in lockwire(7)
+README_WORDS = 1100 # without code, tables and pictures
+COMMENT = re.compile(r"/\*(.*?)\*/", re.S)
+NO_PROSE = re.compile(r"^```.*?^```|<picture>.*?</picture>|^(?: {4}|\|).*?$", re.M | re.S)
 SPAN = re.compile(r"`([^`]+)`")
 FRAGMENT = re.compile(r"-- (?:include|inline): (\S+)\.lua")
 HEAD = re.compile(r"^-- KEYS: (.*?)^-- ARGV: (.*?)^-- Reply: ", re.M | re.S)
@@ -170,6 +175,16 @@ def check_versions(root):
         yield f"the version is not everywhere the same: {versions}"
 
 
+def check_sizes(root):
+    comments = COMMENT.findall(read(root, "include/lockwire.h"))
+    words = sum(len(re.sub(r"^\s*\*", "", text, flags=re.M).split()) for text in comments)
+    if words > HEADER_WORDS:
+        yield f"include/lockwire.h has {words} words of comment, more than {HEADER_WORDS}"
+    words = len(re.findall(r"\w\S*", NO_PROSE.sub("", read(root, "README.md"))))
+    if words > README_WORDS:
+        yield f"README.md has {words} words of prose, more than {README_WORDS}"
+
+
 def check(root):
     for document in DOCUMENTS:
         for path in named(root, read(root, document)):
@@ -186,6 +201,7 @@ def check(root):
     yield from check_scripts(root)
     yield from check_account(root)
     yield from check_versions(root)
+    yield from check_sizes(root)
 
 
 def self_test():
@@ -218,6 +234,9 @@ def self_test():
         "a subcommand that it may in vain": (MANUAL, "+get +get|set"),
         "news of another version": ("NEWS.md", "## 1.2.2\n"),
         "a header of another one": ("include/lockwire.h", '#define LW_VERSION "1.2.4"\n'),
+        "a header with long comments":
+            ("include/lockwire.h", good["include/lockwire.h"] + "/* " + 7001 * "x\n * " + "*/"),
+        "a long introduction": ("README.md", good["README.md"] + 1101 * " word"),
         "a room that is not there": ("test/README.md", good["test/README.md"] + "| `x/` |\n"),
         "a room of the source that is not listed": ("src/README.md", ""),
         "a file of the source that is gone": ("src/README.md", good["src/README.md"] + "`gone.c`"),
