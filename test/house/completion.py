@@ -5,8 +5,9 @@ terminal, and in fish, which prints them.
 
     completion.py FOLDER LOCKWIRE     FOLDER: of the completions
 
-Checks that each shell completes each line of QUESTIONS to its answer, and each subcommand. If a shell is missing, it is
-reported, and the exit code is 1: the tests of a build need all.
+Checks that each shell completes each line of QUESTIONS to its answer, each subcommand, and the name
+of a held lock with each subcommand that needs a NAME and acquires no lock. If a shell is missing, it
+is reported, and the exit code is 1: the tests of a build need all.
 """
 import os
 import pty
@@ -39,9 +40,7 @@ QUESTIONS = {
     "lockwire run --wait 5s nightly --lea": "--lease",
     "lockwire run nightly -- some-command some-fi": "some-file.pem",
     "lockwire run nightly some-command --cert some-fi": "some-file.pem",
-    "lockwire status nigh": "nightly-42",
     "lockwire break --foreign nigh": "nightly-42",
-    "lockwire release nigh": "nightly-42",
     "lockwire watch --json job:4": "job:42",
 }
 NOTHING = ("lockwire status --leas", "lockwire run --lease --perm", "lockwire run nigh",
@@ -112,9 +111,14 @@ class Zsh:
 
 
 def subcommands():
-    """The questions for each subcommand that the command itself lists."""
-    said = subprocess.run(["./lockwire", "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    return {f"lockwire {name[:-1]}": name for name in re.findall(r"^  ([a-z]+)  +\S", said, re.M)}
+    """The questions for each subcommand that the command itself has."""
+    def ask(*words):
+        return subprocess.run(["./lockwire", *words, "--help"], stdout=subprocess.PIPE, text=True,
+                              check=True).stdout
+    found = re.findall(r"^(?:usage:)? +lockwire ([a-z]+) (NAME)?", ask(), re.M)
+    return {f"lockwire {name[:-1]}": name for name, _ in found if name != "help"} | {
+        f"lockwire {name} nigh": "nightly-42" for name, needs in found
+        if needs and "  --lease TIME" not in ask(name)}
 
 
 def compare(folder):

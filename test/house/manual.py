@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Keeps the manual consistent with the program: each public function has a page, lockwire(1) has
-exactly the options of `--help` and all its subcommands and exit codes, each page of ours that a page
-names exists, and the formatter has no warnings.
+exactly the options of `--help` and all its subcommands and exit codes, `--help` lists each subcommand
+of its first lines, each page of ours that a page names exists, and the formatter has no warnings.
 
 Each missing or surplus item is reported; the exit code is 1 then.
 
@@ -19,6 +19,8 @@ import tempfile
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 REFERENCE = re.compile(r"(?<![\w-])(?:lockwire[\w.-]*|lw_\w+)\([137]\)")
+USAGE = re.compile(r"^(?:usage:)? +lockwire ([a-z]+) (?!\[SUB)", re.M) # not of help
+LISTED = re.compile(r"^  ([a-z]+)  ", re.M)
 CODE = re.compile(r"^ +(\d+) {2}|  (\d+) {2}", re.M)
 # Options of other programs, in examples and comparisons.
 FOREIGN = {"--user", "--system"}
@@ -90,7 +92,12 @@ def helps(command):
         return subprocess.run([command, *words, "--help"], stdout=subprocess.PIPE, text=True,
                               check=True).stdout
     first = ask()
-    return {"": first} | {name: ask(name) for name in re.findall(r"^  ([a-z]+)  ", first, re.M)}
+    return {"": first} | {name: ask(name) for name in USAGE.findall(first)}
+
+
+def check_list(said):
+    for name in sorted(set(USAGE.findall(said[""])) ^ set(LISTED.findall(said[""]))):
+        yield f"{name}: in the list of lockwire --help or in its first lines, not in both"
 
 
 def check_command(page, said):
@@ -123,17 +130,19 @@ def self_test():
             return [*check_functions(folder, os.path.join(folder, "map")), *check_forms(folder),
                     *check_references(folder),
                     *check_command(os.path.join(folder, "lockwire.1"), said),
-                    *check_news("`lockwire run`", said)]
+                    *check_list(said), *check_news("`lockwire run`", said)]
 
     good = (".TH a 3\n.SH NAME\nlw_a - a\n.SH SYNOPSIS\nlockwire run NAME\n.PP\n\\-\\-wait\n"
             ".TP\n64\nusage\n.SH SEE\n")
-    said = {"": "", "run": "  --wait TIME\n   64  usage\n"}
+    first = "usage: lockwire run NAME\n       lockwire help [SUBCOMMAND]\n\n  run  runs\n"
+    said = {"": first, "run": "  --wait TIME\n   64  usage\n"}
     bad = {
         "a function without a page": (good, said, {"lw_a.3": ".so man3/lockwire.3\n",
                                                    "lockwire.3": good.replace("lw_a", "lw_b")}),
         "an option that is missing": (good, {"": "", "run": "--wait --lease\n 64  x"}, {}),
         "an option too much": (good.replace("wait", "weight"), {"": "", "run": " 64  x"}, {}),
         "a subcommand that is missing": (good, {**said, "hold": ""}, {}),
+        "a subcommand that is not listed": (good, {**said, "": first.replace("  run  runs", "")}, {}),
         "a subcommand without news": (good + "lockwire hold NAME\n", {**said, "hold": ""}, {}),
         "an exit code that is missing": (good, {"": "", "run": "--wait\n   65  data\n"}, {}),
         "a page that another one names and is not there": (good + "lockwire\\-gone(7)\n", said, {}),
@@ -155,7 +164,8 @@ def main():
     pages, symbols, command, news = sys.argv[1:]
     said = helps(command)
     wrong = [*check_functions(pages, symbols), *check_forms(pages),
-             *check_references(pages), *check_command(os.path.join(pages, "lockwire.1"), said), *check_news(read(news), said)]
+             *check_references(pages), *check_command(os.path.join(pages, "lockwire.1"), said),
+             *check_list(said), *check_news(read(news), said)]
     for line in wrong:
         print(f"manual.py: {line}")
     sys.exit(1 if wrong else 0)

@@ -18,8 +18,6 @@ import re
 import subprocess
 import sys
 
-SUBCOMMANDS = ("run", "lead", "hold", "take", "release", "status", "watch", "list", "break",
-               "doctor")
 # What --help says of an exit code, by outcome.
 HELP = {
     "INVALID": r"usage error",
@@ -128,13 +126,16 @@ def read(*path):
 def main(source, command):
     codes, outcomes, words = read_table(read(source, "src", "base", "outcome.h"))
     faults = check_header(read(source, "include", "lockwire.h"), outcomes, words)
-    for subcommand in SUBCOMMANDS:
-        text = subprocess.run([command, subcommand, "--help"], stdout=subprocess.PIPE, text=True,
+
+    def ask(*words):
+        return subprocess.run([command, *words, "--help"], stdout=subprocess.PIPE, text=True,
                               check=True).stdout
-        faults += check_help(subcommand, text, codes)
+    subcommands = re.findall(r"^(?:usage:)? +lockwire ([a-z]+) (?!\[SUB)", ask(), re.M)
+    for subcommand in subcommands:
+        faults += check_help(subcommand, ask(subcommand), codes)
     if faults:
         sys.exit("outcomes.py: " + "; ".join(faults))
-    print(f"{len(outcomes)} errors, {len(words)} states, {len(SUBCOMMANDS)} subcommands")
+    print(f"{len(outcomes)} errors, {len(words)} states, {len(subcommands)} subcommands")
 
 
 if __name__ == "__main__":

@@ -446,6 +446,10 @@ class Usage(ToolTest):
             for word in options + codes:
                 self.assertRegex(long, rf"(?<![\w-]){word}(?![a-z-])")
 
+    def test_these_are_all_subcommands(self):
+        found = re.findall(r"^(?:usage:)? +lockwire ([a-z]+) (?!\[SUB)", self.check(0, "-h"), re.M)
+        self.assertEqual(sorted(found), sorted(SUBCOMMANDS))
+
     def test_help_of_a_subcommand(self):
         self.assertEqual(self.check(0, "help"), self.check(0, "--help"))
         self.assertEqual(self.check(0, "-h"), self.check(0, "--help"))
