@@ -1172,6 +1172,9 @@ static int refuse_subcommand(const char *word)
 {
     struct nearest nearest = {"", 0};
 
+    if (*word == '-') {
+        return refuse(SUBCOMMANDS, "the subcommand is missing before '%s'", word);
+    }
     for (int i = 0; i < SUBCOMMANDS; i++) {
         nearest_compare(word, strlen(word), usage_names[i], &nearest);
     }

@@ -26,6 +26,7 @@ NO_TOKEN = ("token is no lock token of lockwire (lw_lock_token, LOCKWIRE_TOKEN, 
 WRONG = (
     # subcommands, NAME and COMMAND
     ("", "the subcommand is missing"),
+    ("--redis redis://h run x", "the subcommand is missing before '--redis'"),
     ("tkae x", "unknown subcommand 'tkae'; did you mean take?"),
     ("walk x", "unknown subcommand 'walk'"),
     ("help walk", "unknown subcommand 'walk'"),
