@@ -5,13 +5,14 @@
  * and hiredis' own redisReply for each object, because the context reads it. A rejected
  * object looks to hiredis like lack of memory, so that it ends the connection.
  *
- * This file also watches hiredis' list of callbacks. A reply that finds it empty would
- * fail an assert. And 0.14.1 does not report that there was no memory for a callback: all
- * later replies would go to the wrong one. Subscriptions are hidden from hiredis, whose
- * bookkeeping of channels asserts what servers send, loses callbacks if memory is short,
- * and does not know sharded channels. SUBSCRIBE goes into the output buffer past the
- * asynchronous interface, and one callback without a command always waits for what the
- * server sends next. */
+ * Commands pass hiredis' asynchronous interface by, which would parse again what has just
+ * been encoded. They go into the output buffer, and this file puts their callbacks into
+ * hiredis' list. (0.14.1 would not report that there was no memory for a callback: all
+ * later replies would go to the wrong one.) A reply that finds the list empty would fail
+ * an assert, and is rejected. Subscriptions are hidden from hiredis, whose bookkeeping of
+ * channels asserts what servers send, loses callbacks if memory is short, and does not
+ * know sharded channels: one callback without a command always waits for what the server
+ * sends next. */
 #include "redis/reader.h"
 
 #include "lockwire.h"
@@ -34,6 +35,8 @@ _Static_assert((HIREDIS_IS >= 1401 && HIREDIS_IS < 1500) ||
 typedef size_t array_size;
 #else
 typedef int array_size;
+#define hi_calloc calloc
+#define hi_free free
 #endif
 
 #define BLOCK_SIZE 16384
@@ -279,16 +282,26 @@ const char *lw__reader_why(const struct lw__reader *reader)
 
 /* ---- sending ---- */
 
-int lw__reader_send(redisAsyncContext *context, redisCallbackFn *fn, void *data,
-                    const char *bytes, size_t length)
+/* Returns NULL if there is no memory. hiredis frees it, with its own allocator. */
+static redisCallback *new_callback(redisCallbackFn *fn, void *data)
 {
-    const redisCallback *last = context->replies.tail;
+    redisCallback *callback = hi_calloc(1, sizeof(*callback));
 
-    if (redisAsyncFormattedCommand(context, fn, data, bytes, length) != REDIS_OK ||
-        context->replies.tail == last || context->c.err != 0) {
-        return LW_ENOMEM;
+    if (callback != NULL) {
+        callback->fn = fn;
+        callback->privdata = data;
     }
-    return 0;
+    return callback;
+}
+
+static void push_callback(redisCallbackList *list, redisCallback *callback)
+{
+    if (list->head == NULL) {
+        list->head = callback;
+    } else {
+        list->tail->next = callback;
+    }
+    list->tail = callback;
 }
 
 int lw__reader_send_unseen(redisAsyncContext *context, const char *bytes, size_t length)
@@ -300,11 +313,28 @@ int lw__reader_send_unseen(redisAsyncContext *context, const char *bytes, size_t
     return 0;
 }
 
+int lw__reader_send(redisAsyncContext *context, redisCallbackFn *fn, void *data,
+                    const char *bytes, size_t length)
+{
+    redisCallback *callback = new_callback(fn, data);
+
+    if (callback == NULL || lw__reader_send_unseen(context, bytes, length) != 0) {
+        hi_free(callback);
+        return LW_ENOMEM;
+    }
+    push_callback(&context->replies, callback);
+    return 0;
+}
+
 int lw__reader_listen(redisAsyncContext *context, redisCallbackFn *fn, void *data)
 {
-    static const char nothing[] = "*1\r\n$4\r\nPING\r\n"; /* no byte of it is sent */
+    redisCallback *callback = new_callback(fn, data);
 
-    return lw__reader_send(context, fn, data, nothing, 0);
+    if (callback == NULL) {
+        return LW_ENOMEM;
+    }
+    push_callback(&context->replies, callback);
+    return 0;
 }
 
 /* ---- subscriptions ---- */
