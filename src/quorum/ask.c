@@ -32,6 +32,9 @@
 #define PAUSE_MOST_US (200 * LW__MS)
 #define AGAIN_US (1000 * LW__MS)  /* before a server is asked again after an error */
 #define CLOCK_US (10000 * LW__MS) /* a fast request tells the time for so long */
+/* Part of the lease for which a holder does not request a vote that its server has lost.
+ */
+#define BREAK_PART 3
 /* Subtracted when a lease is shortened, so that the reply moves the deadline. */
 #define SHORTENED_MORE_US (2 * LW__MS)
 
@@ -555,12 +558,17 @@ static void released(struct lw__claim *claim, int status)
     }
 }
 
+/* A lock is broken at one server after the other. The holder would keep it if it had the
+ * vote of the first one again before the second one is broken. */
 static void lost(struct lw__claim *claim)
 {
     struct lw__vote *vote = vote_of(claim);
 
     if (vote != NULL) {
         lapse(vote, LW_ENOTHELD);
+        if (lw__machine_holds(vote->votes->claim->machine.phase)) {
+            vote->again_us = lw__now_us() + vote->votes->wanted.lease_us / BREAK_PART;
+        }
         lw__quorum_ask_forget(vote);
         vote->gone = true;
         lw__votes_changed(vote->votes);

@@ -616,6 +616,9 @@ MEMBERS_MUTATIONS = [
 ]
 QUORUM_FAULTS = 'test/integration/quorum/quorum_faults'
 QUORUM_FAULTS_MUTATIONS = [
+    ('a_lock_that_is_broken*',
+     ('a holder requests a vote that was broken again at once',
+      ('src/quorum', 'lw__now_us() + vote->votes->wanted.lease_us / BREAK_PART;', 'lw__now_us();'))),
     ('a_release_that_a_majority*',
      ('votes whose release failed are called held',
       ('src/quorum', 'if (!lw__machine_releases(vote->votes->claim->machine.phase)) {', 'if (true) {'))),

@@ -130,6 +130,43 @@ static void a_majority_without_its_data_loses_the_lock(void **state)
     UNTIL(*quorum_value(0, "x") == '\0');
 }
 
+static void on_broken(struct lw_client *client, int status, const char *why, void *arg)
+{
+    (void)client, (void)why;
+    *(int *)arg = status;
+}
+
+/* The holder learns of each break at once. Its lease is so long that it does not request
+ * a lost vote during the test. */
+static void a_lock_that_is_broken_at_one_server_after_the_other_is_lost(void **state)
+{
+    struct peer *a;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    (void)acquire_hold_with(a, "A", "x", asking(.lease_ms = 33000));
+    EXPECT("A granted");
+    UNTIL(quorum_count("x") == 3);
+    for (int i = 0; i < 2; i++) {
+        char url[64], label[] = {(char)('0' + i), '\0'};
+        struct peer *peer;
+        int status = PENDING;
+
+        (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d", quorum_proxy[i]->port);
+        peer = peer_start_at(label, url, NULL);
+        UNTIL(peer->up);
+        assert_int_equal(lw_break(peer->client, "x", NULL, on_broken, &status), LW_OK);
+        UNTIL(status == LW_OK);
+        if (i == 0) {
+            stage_expect_nothing(200); /* in which it must not get the vote again */
+            assert_int_equal(quorum_count("x"), 2);
+        }
+    }
+    EXPECT("A lost ENOTHELD");
+    UNTIL(quorum_count("x") == 0);
+}
+
 static void without_a_majority_every_server_is_listed(void **state)
 {
     struct peer *a;
@@ -384,6 +421,7 @@ int main(void)
         STAGE_TEST(a_server_that_restarts_empty_is_asked_again),
         STAGE_TEST(a_majority_that_restarts_empty_loses_the_lock),
         STAGE_TEST(a_majority_without_its_data_loses_the_lock),
+        STAGE_TEST(a_lock_that_is_broken_at_one_server_after_the_other_is_lost),
         STAGE_TEST(without_a_majority_every_server_is_listed),
         STAGE_TEST(a_server_that_is_connected_but_not_up_has_a_reason),
         STAGE_TEST(each_of_seven_servers_is_listed),
