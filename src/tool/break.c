@@ -12,14 +12,13 @@
 #include "report.h"
 #include "status_format.h"
 #include "subcommands.h"
+#include "token.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define UUID 36
-#define PADDED 23  /* digits of a number with leading zeros */
 #define SHOWN 1024 /* lw_inspect cuts a longer plain string */
 
 struct operation {
@@ -42,38 +41,6 @@ static void finish(struct operation *op, const char *why)
 
 /* ---- which holders ---- */
 
-/* Returns the text behind a number and the character `end`, or NULL. */
-static const char *skip_number(const char *text, char end)
-{
-    size_t digits = strspn(text, "0123456789");
-
-    return digits > 0 && *text != '0' && text[digits] == end ? text + digits + 1 : NULL;
-}
-
-/* A token is `<client uuid>:<n>:<window ms>-`, and n may have leading zeros, in sum 23
- * digits. */
-static bool is_our_token(const char *token)
-{
-    for (size_t i = 0; i < UUID; i++) {
-        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-
-        if (token[i] == '\0' ||
-            strchr(dash ? "-" : "0123456789abcdef", token[i]) == NULL) {
-            return false;
-        }
-    }
-    if (token[UUID] != ':') {
-        return false;
-    }
-    token += UUID + 1;
-    if (strspn(token, "0123456789") == PADDED) {
-        token += strspn(token, "0");
-    }
-    token = skip_number(token, ':');
-    token = token != NULL ? skip_number(token, '-') : NULL;
-    return token != NULL && *token == '\0';
-}
-
 /* Returns true, with the reason, if a plain string was not written by this library. */
 static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
 {
@@ -84,7 +51,7 @@ static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
         return false;
     }
     status_value(holder->token, token);
-    if (!is_our_token(holder->token)) {
+    if (!token_is_ours(holder->token)) {
         (void)snprintf(why, size,
                        "held by another library or version with the token '%s'; use "
                        "--foreign to break the lock anyway",
@@ -98,16 +65,6 @@ static bool is_foreign(const struct lw_inspection *seen, char *why, size_t size)
         return false;
     }
     return true;
-}
-
-/* A token may also be given as it is stored while clients queue, with a + at its end. */
-static bool token_matches(const char *given, const char *token)
-{
-    size_t length = strlen(token);
-
-    return strcmp(given, token) == 0 ||
-           (is_our_token(token) && strlen(given) == length &&
-            strncmp(given, token, length - 1) == 0 && given[length - 1] == '+');
 }
 
 /* Returns true if --token names another holder. */

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* Tokens of locks as text: which are this library's, and which are the same client's.
+ * Independent of where a token was read. */
+#ifndef LW_TOOL_TOKEN_H
+#define LW_TOOL_TOKEN_H
+#include <stdbool.h>
+
+bool token_is_ours(const char *token);
+/* Returns true if `given` is the token, also if it was given as it is stored while
+ * clients queue, with a + at its end. */
+bool token_matches(const char *given, const char *token);
+
+#endif
