@@ -10,15 +10,18 @@
  * Waiting: START sends a try; NOT_GRANTED sends a request to join; the reply QUEUED leads
  * to sleep. HANDED_OVER grants at once if enough of the claim window is left, else the
  * token requests the lock again.
- * Failures: after UNKNOWN the machine retries: an acquisition by the script, also after a
- * try, until no handle wants it; a release until the lease has expired, and for at least
- * one lease. Such a release ends with LW_EUNKNOWN if an attempt was left without a reply,
- * else with LW_ECONN. After REFUSED there is no other attempt. A deadline that passes
- * leads to UNDELIVERED or LOST_LOCALLY.
+ * Failures: after UNKNOWN the machine retries. An acquisition is retried by the script,
+ * even if a try was sent before, until no handle wants it. A release is retried until the
+ * lease has expired, and for at least one lease. A release that has been retried in vain
+ * ends with LW_OK if a reply has confirmed it, with LW_EUNKNOWN if an attempt was left
+ * without a reply, and otherwise with LW_ECONN. REFUSED is a permanent error. An
+ * acquisition then fails, and the machine releases what the token may have in Redis. A
+ * release then ends. A deadline that passes leads to UNDELIVERED or LOST_LOCALLY.
  *
- * The phase that follows an event; "same": the phase stays, and a field of the machine
- * changes. HELD and HELD_BY_MESSAGE share a column, and so do RELEASING and RELEASE_DUE.
- * An empty cell: the event is ignored, as every event is in ENDED.
+ * The table has the phase that follows an event. "same" means that the phase does not
+ * change, but a field of the machine does. HELD and HELD_BY_MESSAGE share a column, and
+ * so do RELEASING and RELEASE_DUE. An event with an empty cell is ignored. In ENDED every
+ * event is ignored.
  *
  *                 IDLE       ACQUIRING   QUEUED     HELD       EXPIRED    RELEASING
  * START           ACQUIRING
@@ -44,16 +47,18 @@
  * RELEASE         RELEASING                         RELEASING  RELEASING
  * RELEASED                                                                ENDED (4)
  *
- * Each step to ACQUIRING sends a try or a request, each to RELEASING a release. To give
- * up is RELEASING if anything of the token may be in Redis, else ENDED. START leads to
- * QUEUED if the link is down or another claim tries. After CANCEL in ACQUIRING, GRANTED
- * leads to RELEASING, and NOT_GRANTED, QUEUED and UNKNOWN give up. RETRY_NOW is ignored
- * in RELEASING, but not in RELEASE_DUE.
+ * Each step to ACQUIRING sends a try or a request, each to RELEASING a release. "give up"
+ * leads to RELEASING if the token may be in Redis, and otherwise to ENDED. START leads to
+ * QUEUED if the link is down, or if the claim has to wait first (`start.behind`). After
+ * CANCEL in ACQUIRING, GRANTED leads to RELEASING, and NOT_GRANTED, QUEUED and UNKNOWN
+ * give up. RETRY_NOW is ignored in RELEASING, but not in RELEASE_DUE.
  *
- * - (1) ACQUIRING if too little of the lease, or of the claim window, is left.
- * - (2) ACQUIRING if the script has more to do, or if RETRY_NOW or DUE came while the
- *   request was in flight; as HANDED_OVER in QUEUED if the message came in that time, and
- *   is later than the reply.
+ * - (1) ACQUIRING if too little of the lease is left. After HANDED_OVER also if too
+ *   little of the claim window is left, or if the clocks do not prove when the hand-over
+ *   was: there is no clock pair, or the server's clock was set.
+ * - (2) If HANDED_OVER came while the request was in flight, and the message is not older
+ *   than the reply, then as for HANDED_OVER in QUEUED. Otherwise ACQUIRING if the script
+ *   has more to do, or if RETRY_NOW or DUE came while the request was in flight.
  * - (3) ENDED once release_until_us has come.
  * - (4) RELEASING if the script has more to do. */
 #ifndef LW_MACHINE_H
@@ -63,27 +68,29 @@
 
 #define LW__NEVER INT64_MAX
 
-/* "In flight" is a command of this token without a reply yet. */
+/* A command is in flight from the time when it is sent until its reply has come. */
 enum lw__phase {
     LW__IDLE,            /* nothing in Redis, nothing in flight */
     LW__ACQUIRING,       /* a try or a request is in flight */
     LW__QUEUED,          /* not granted; sends a request at due_us, or when woken */
     LW__HELD,            /* ours until deadline_us */
     LW__HELD_BY_MESSAGE, /* the same; the lease is the claim window of a hand-over */
-    LW__EXPIRED,         /* lost on this side; released at deadline_us, or when the caller
-                            frees the handle */
+    LW__EXPIRED,         /* lost on this side; released at deadline_us, or earlier if the
+                            handle is freed or released, or the client closes */
     LW__RELEASING,       /* a release is in flight; it leaves the queue as well */
     LW__RELEASE_DUE,     /* the outcome of a release is unknown; sends it at due_us */
     LW__ENDED            /* no command follows. Until its lease expires the token may be
                             in Redis still: detached, or after a refused release */
 };
 
-/* Each line says which file sends the event, and when. An event of a quorum's claim comes
- * from votes.c where other claims get it with a reply. */
+/* Which file sends the event, and when. In a quorum, votes.c sends to the claim of the
+ * handles what comes with a reply elsewhere, and RETRY_NOW before a grant. To the claim
+ * of a vote, ask.c sends CANCEL, RELEASE and UNDELIVERED in place of turns.c. */
 enum lw__event {
     /* claim.c, when turns.c starts a claim: a handle wants the lock. */
     LW__EV_START,
-    /* claim.c, when it encodes a request with another lease than the last one. */
+    /* claim.c, when it encodes a request whose lease is another one than the last, or
+     * after a hand-over message was noted. */
     LW__EV_LEASE_SET,
     /* claim.c, with the reply to a try or a request; claim_migrating.c, after a SET while
      * the slot migrates. */
@@ -94,7 +101,7 @@ enum lw__event {
     LW__EV_NOT_GRANTED,
     /* claim.c and claim_migrating.c, with the reply to a request: the lock is busy. */
     LW__EV_QUEUED,
-    /* claim.c, with the reply to a request. */
+    /* claim.c, with the reply to a request: two owners that read want to upgrade. */
     LW__EV_DEADLOCK,
     /* claim.c: there is no reply to a request or a release, or an error that may pass, so
      * that the outcome is unknown. */
@@ -109,25 +116,28 @@ enum lw__event {
     LW__EV_RENEWED,
     /* renewal.c: a renewal found the lock not ours. */
     LW__EV_LOST_ON_SERVER,
-    /* lock.c, when lw_renew asks for a shorter lease, from now on. */
+    /* lock.c, when lw_renew sets the lease; ask.c, when the votes get another lease. The
+     * deadline moves only if the lease is shorter than what is left. */
     LW__EV_SHORTEN,
     /* claim_message.c, with a message. */
     LW__EV_HANDED_OVER,
     /* claim_message.c, with a message: the waiter ahead was handed the lock, or the
-     * holder has left it to its lease. claim.c and redisson.c, when a request has to
-     * rest. */
+     * holder has detached it. claim.c and redisson.c, when a claim has to rest before its
+     * next request. */
     LW__EV_STANDBY,
-    /* turns.c: the link came up or was bound, or the name's slot has moved, or a waiter
-     * joined a claim that has no place in the queue, or the first waiter of a mode that
-     * polls has left. claim.c: the try of the claim ahead has ended. claim_message.c: a
-     * message that proves nothing. redisson.c: a message, or a confirmed channel. */
+    /* retry.c: the link came up or was bound, or the name's slot has moved. turns.c: a
+     * waiter joined a claim that has no place in the queue, or the first waiter of a mode
+     * that polls has left. claim.c: the try of the claim ahead has ended.
+     * claim_message.c: a hand-over message by which the lock cannot be held, because it
+     * is of another server or the guard is closed. redisson.c: a message, or a confirmed
+     * channel. */
     LW__EV_RETRY_NOW,
     /* claim.c, when due_us has come. */
     LW__EV_DUE,
     /* turns.c: no handle waits any longer. */
     LW__EV_CANCEL,
-    /* turns.c, when the last holder releases or detaches, or a grant has no waiter;
-     * claim_message.c, for a hand-over to an unknown token. */
+    /* turns.c, when a holder releases or detaches and no handle takes over the claim, or
+     * a grant has no waiter. claim_message.c, for a hand-over to an unknown token. */
     LW__EV_RELEASE,
     /* turns.c: the deadline came before the grant could be delivered, or the grant has no
      * fencing token and the waiter wants one. */
@@ -145,7 +155,7 @@ struct lw__input {
     enum lw__event event;
     bool linked; /* the link is up */
     int64_t now_us;
-    int64_t sent_us;   /* of a reply, or its absence: when the command was sent */
+    int64_t sent_us;   /* when the command was sent that was answered, or was not */
     int64_t jitter;    /* random, -1000 to 1000: up to 10 % of a delay; see
                           lw__machine_delays */
     int64_t margin_us; /* what the first waiter needs left of a grant; see
@@ -163,7 +173,8 @@ struct lw__input {
         } queued;
         struct {
             bool first_script; /* send the script rather than SET NX */
-            bool behind;       /* another claim of this client tries; RETRY_NOW follows */
+            bool behind;       /* it must not be sent yet: RETRY_NOW follows when the try
+                                  of another claim has ended, or STANDBY for a rest */
             int64_t ticket;    /* with which it joins the queue; 0: none */
         } start;
         struct {
@@ -181,15 +192,15 @@ struct lw__input {
         } not_adopted;
         struct {
             bool was_sent;
-            bool for_now; /* LW__EV_REFUSED from votes.c: not for good */
+            bool for_now; /* LW__EV_REFUSED of a release: a later one may succeed */
         } unknown;        /* also of LW__EV_REFUSED */
         struct {
             int64_t holds_left; /* of the same owner */
             bool released, again;
         } released;
         struct {
-            int64_t lease_us;  /* that was requested */
-            int64_t wanted_us; /* that is wanted now: a shortened lease stays short */
+            int64_t lease_us;  /* that the renewal requested */
+            int64_t wanted_us; /* that is wanted now. The shorter one of both counts */
         } renewed;
         struct {
             int64_t lease_us;
@@ -201,11 +212,11 @@ struct lw__input {
             int64_t pair_sent_us, pair_server_us;
         } handed_over;
         struct {
-            int64_t window_us; /* in which the lock ends, counted from the message */
+            int64_t window_us; /* from the message until the claim polls */
         } standby;
         struct {
-            bool detaches; /* the token shall stay in Redis: without a reply that it is
-                              there the release has failed */
+            bool detaches; /* the caller wants the token to stay in Redis. The reply "not
+                              yours" then never means that an earlier attempt succeeded */
         } release;
         struct {
             int64_t at_us; /* when it shall be released */
@@ -237,8 +248,8 @@ struct lw__output {
 /* Written by machine.c only. */
 struct lw__machine {
     int64_t lease_us; /* requested last */
-    int64_t due_us;   /* when LW__EV_DUE is wanted; HELD_BY_MESSAGE: when to renew;
-                         acquiring: when a noted message to stand by wants a poll */
+    int64_t due_us;   /* when LW__EV_DUE is wanted. ACQUIRING: when to poll after a noted
+                         standby message. HELD_BY_MESSAGE: when to renew */
     int64_t ticket;   /* the place in the queue, or for joining it; -1: none yet */
     union {
         int64_t handed_us;   /* in flight: time of a noted hand-over message; 0: none */
@@ -246,7 +257,8 @@ struct lw__machine {
         int64_t release_until_us; /* releasing: when it stops retrying */
     };
     uint64_t fence;        /* of the hold; in flight, of the noted message */
-    int64_t held_until_us; /* the last deadline of the token */
+    int64_t held_until_us; /* the deadline by the last grant, renewal or vote; SHORTEN and
+                              LOST_LOCALLY do not move it. 0: the token was never held */
     int64_t first_sent_us; /* when the command with an unknown outcome was first sent */
     uint32_t window_us;    /* the claim window of the token, up to a minute */
     enum lw__phase phase : 8;
