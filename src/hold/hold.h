@@ -110,8 +110,9 @@ struct lw__renewals {
 
 /* ==== what a client remembers of earlier replies ==== */
 
-/* When a request was sent, by our clock, and the server's clock in its reply. Only
- * differences of the server's clock are ever used. */
+/* When a request was sent, by our clock, and the server's clock in its reply. Deadlines
+ * depend on differences of the server's clock alone. A quorum also uses its time as a
+ * ticket (ask.c). */
 struct lw__clock_pair {
     int64_t sent_us, server_us; /* server_us 0: there is no pair */
     unsigned connection;
@@ -137,7 +138,8 @@ struct lw__cooldown {
 
 /* ==== claims (claim.c) ==== */
 
-/* What a claim's owner needs at present: its handles, by handle.c. */
+/* What the owner of a claim needs at present. The owner of a client's claim is its
+ * handles (handle.c), that of a quorum's ballot its vote (ask.c). */
 struct lw__terms {
     int64_t lease_us; /* to request */
     /* for a hold: */
@@ -152,8 +154,8 @@ struct lw__terms {
     bool awaited;         /* of a claim in any phase: a handle waits for it */
 };
 
-/* How a claim asks its owner, and reports to it: its handles, by turns.c. A claim knows
- * nothing else of them. */
+/* How a claim asks its owner, and reports to it. turns.c implements it for handles, ask.c
+ * for the votes of a quorum. A claim knows nothing else of its owner. */
 struct lw__claim_events {
     /* Fills in what is needed now: a command is encoded by it. */
     void (*terms)(const struct lw__claim *claim, struct lw__terms *ret);
@@ -165,25 +167,29 @@ struct lw__claim_events {
     /* The lease of the hold is not extended, for this reason. */
     void (*not_extended)(struct lw__claim *claim, const char *why);
     void (*granted)(struct lw__claim *claim);
-    /* The reply QUEUED: the lock is busy, or the script is sent again. Sets
-     * asking.remaining_ms. */
+    /* The lock is busy, or the script is sent again. asking.remaining_ms is from the same
+     * reply. */
     void (*busy)(struct lw__claim *claim);
     /* All waiters end with this status. */
     void (*failed)(struct lw__claim *claim, int status);
-    /* An error and its class, for lw_lock_errstr and lw_lock_error. */
+    /* An error and its class, for lw_lock_errstr and lw_lock_error. LW_OK and "": earlier
+     * errors are obsolete. */
     void (*on_error)(struct lw__claim *claim, int status, const char *text);
-    /* An attempt to release had no effect, and another one follows after a delay. */
+    /* An attempt to release was not sent, or had no effect. The claim retries after a
+     * delay, or when the link is up. */
     void (*not_released)(struct lw__claim *claim);
     /* The outcome of a request is unknown; the claim retries by itself. */
     void (*outcome_unknown)(struct lw__claim *claim, int status, const char *why);
     void (*released)(struct lw__claim *claim, int status);
-    /* Mode with `polls` only: the reply to a release, and the longest time, in ms, that a
-     * claim sleeps while the lock is busy. */
+    /* The reply to a release. Called in a mode with `polls` only. */
     void (*release_replied)(struct lw__claim *claim, const struct lw__released *reply);
+    /* Returns the longest time, in ms, that a claim sleeps while the lock is busy. Called
+     * in a mode with `polls` only. */
     int64_t (*poll_ms)(const struct lw__claim *claim);
     /* The server reports that the lock is free or held by another owner. */
     void (*lost)(struct lw__claim *claim);
-    /* A renewal was answered. `sure`: the lease was extended, not only found alive. */
+    /* `sure`: a reply has extended the lease. Otherwise a renewal was not sent, not
+     * answered or refused, and the lease is as it was. */
     void (*renewed)(struct lw__claim *claim, bool sure);
     /* A message reports that the claim's token was broken. */
     void (*broken)(struct lw__claim *claim);
@@ -200,14 +206,15 @@ struct lw__vote_ops {
     void (*stepped)(struct lw__claim *claim, unsigned actions);
     /* The holder, its lease, its margin or its flags have changed. */
     void (*match)(struct lw__claim *claim);
-    /* Renews all votes; the claim's event `renewed` follows, or the holder's calls of
-     * lw_renew complete. Returns false if no vote can be renewed. */
+    /* Renews all votes. When a majority has been renewed, or cannot be, the holder's
+     * calls of lw_renew complete. Without a holder the claim's event `renewed` follows.
+     * Returns false if no vote can be renewed. */
     bool (*renew)(struct lw__claim *claim, uint32_t lease_ms);
     /* Returns why the quorum is not up, with each server; "" if it is up. */
     const char *(*reason)(const struct lw__holds *holds);
-    /* As lw__machine_release_status, of a release that is not over, from what the servers
-     * have replied so far. May also return LW_OK, LW_ENOTHELD or LW_EREDIS. Fills in
-     * `why`, which has room for LW_WHY_SIZE bytes. */
+    /* Returns the lw_error of a release that has not ended, by the replies so far: one of
+     * lw__machine_release_status, or LW_ENOTHELD or LW_EREDIS. Fills in `why`, which has
+     * room for LW_WHY_SIZE bytes. */
     int (*release_status)(const struct lw__claim *claim, char *why);
     /* Returns true if no claim of a vote is left, and nothing else is to be sent. */
     bool (*is_drained)(const struct lw__holds *holds);
@@ -218,13 +225,13 @@ struct lw__vote_ops {
 /* The try, SET NX PX with an INCR for a fencing token in one write: what is in flight,
  * and what SET replied. A claim sends at most one. */
 enum lw__try {
-    LW__TRY_NONE,      /* not sent, or not answered */
+    LW__TRY_NONE,      /* not sent; or it has ended without a reply to SET */
     LW__TRY_IN_FLIGHT, /* SET is not answered yet */
     LW__TRY_SET,       /* in flight still: SET has set the name */
     LW__TRY_TAKEN,     /* in flight still: the name is taken */
     LW__TRY_FAILED,    /* in flight still: SET replied with an error */
     LW__TRY_UNDONE,    /* the same, and the error says that it had no effect */
-    LW__TRY_WON,       /* over: SET has set the name, and no command was sent since */
+    LW__TRY_WON,       /* over: SET has set the name, and `command` was not used since */
     LW__TRY_OVER       /* over otherwise; SET was answered */
 };
 
@@ -233,7 +240,7 @@ struct lw__claim_extras {
     char *owner;  /* of a read-write lock: a copy of the handle's; or NULL */
     char *adopts; /* the token that it adopts, or has adopted; NULL: it acquires */
     struct lw__votes *votes;             /* votes.c; NULL without a quorum */
-    struct lw__description *description; /* or NULL: none while it is held */
+    struct lw__description *description; /* NULL: the hold gets none before a detach */
     uint32_t permits;
 };
 
@@ -248,7 +255,8 @@ struct lw__claim {
     const struct lw__mode *mode;
     struct lw__machine machine; /* machine.c */
     struct lw__timer timer;     /* machine.due_us */
-    /* Its own, written by lw__claim_own_extras; or lw__claim_no_extras, read only. */
+    /* Its own, which lw__claim_own_extras returns for writing; or lw__claim_no_extras,
+     * which many claims share. */
     const struct lw__claim_extras *extras;
     uint64_t n;
     uint16_t window_ms; /* up to 60,000 */
@@ -269,9 +277,9 @@ struct lw__claim {
      * changes. */
     union {
         struct {
-            /* claim.c: the clock pair of its last reply. While a fencing token is drawn
-             * in a slot that is migrating, server_us is 0, and sent_us is when SET was
-             * sent. */
+            /* claim.c: the clock pair of its last reply. server_us is 0 before the first
+             * reply, and while a fencing token is drawn in a slot that is migrating.
+             * sent_us is then the time when SET was sent. */
             int64_t sent_us, server_us;
             unsigned connection;
             /* claim.c, claim_message.c, votes.c: in the queue as last reported, from 1;
@@ -296,7 +304,8 @@ struct lw__claim {
 
 /* ==== all claims of one owner ==== */
 
-/* What claims, names and renewals share: a client has one. */
+/* What claims, names and renewals share. A client has one, and each member of a quorum
+ * has one. */
 struct lw__holds {
     /* The owner's, as long as there are claims: */
     struct lw__loop *loop;
@@ -336,9 +345,10 @@ struct lw__holds {
 
 /* ---- retry.c ---- */
 
-/* A link of `node` came up, or was bound: waiters poll at once (behind a try of the same
- * client: once that has ended), pending releases are sent. `verify`: holds are renewed,
- * since it may be another server. */
+/* Called when a link of `node` came up (`verify`), or when slots of it were bound.
+ * Waiters poll at once, and pending releases are sent; claims behind a try do so when it
+ * has ended. With `verify` holds are renewed as well, since it may be another server.
+ * Without it only the names whose slot has just been bound are concerned. */
 void lw__retry_all(struct lw__holds *holds, const struct lw__node *node, bool verify);
 /* Messages of this slot no longer arrive: its waiters poll at once. */
 void lw__retry_slot(struct lw__holds *holds, const struct lw__node *node, unsigned slot);
@@ -364,12 +374,14 @@ void lw__renewal_init(struct lw__holds *holds);
 void lw__renewal_clear(struct lw__holds *holds);
 /* Computes again when the claim's next renewal is due. */
 void lw__renewal_plan(struct lw__claim *claim);
+/* Renews the claim in this turn of the loop, unless a renewal is in flight. */
 void lw__renewal_now(struct lw__claim *claim);
 /* Verifies the hold at once because its token was broken. A renewal that is in flight may
  * have been executed before that, so another one follows its reply. */
 void lw__renewal_verify(struct lw__claim *claim);
 /* Returns true if the guard allows to extend the claim's lease. */
 bool lw__renewal_may_extend(const struct lw__claim *claim);
+/* No renewal is due any longer, and the reply to one in flight is ignored. */
 void lw__renewal_forget(struct lw__claim *claim);
 /* Handles the reply to a renewal that was sent at sent_us and asked for this lease. */
 void lw__renewal_answered(struct lw__claim *claim, bool renewed, int64_t sent_us,
@@ -384,6 +396,7 @@ void lw__claim_message(void *arg, const char *text, size_t length);
 
 /* ---- claim_migrating.c ---- */
 
+/* The mutex's acquire_one_key (struct lw__mode). */
 bool lw__claim_migrating_acquire(struct lw__claim *claim, const char *error);
 
 /* ---- claim.c ---- */
@@ -418,8 +431,9 @@ void lw__claim_event(struct lw__claim *claim,
                      enum lw__event event); /* without arguments */
 /* Returns lw__machine_release_status for the claim's release, which has not ended. */
 int lw__claim_release_status(const struct lw__claim *claim);
-/* Sends the first request: in `rest_us`, 0: now; but not before the try of the claim
- * ahead has ended. `ticket`: its place in the queue, if the caller chooses it; else 0. */
+/* Sends the first request after `rest_us`, when the link is up, and when the try of the
+ * claim ahead has ended. `ticket` is its place in the queue, or 0 if the server chooses
+ * it. */
 void lw__claim_start(struct lw__claim *claim, int64_t rest_us, int64_t ticket);
 /* A claim that sleeps retries after `window_us` at the latest. */
 void lw__claim_stand_by(struct lw__claim *claim, int64_t window_us);
@@ -444,11 +458,11 @@ static inline const struct lw__rw *lw__claim_rw(const struct lw__claim *claim,
     return claim->mode->rw ? ret : NULL;
 }
 
-/* Keeps a claim that has ended, and whose token stays in Redis: a late message about the
- * token must not release it as an unknown one. It is moved from its name's claims to
- * holds->lingering, until the token's time has passed, or until a message that was sent
- * before must have arrived or its connection must have ended. `ended` is called again
- * then, and calls this again. Returns false if the claim need not be kept (longer). */
+/* Called by the owner when its event `ended` is called. Keeps a claim whose token stays
+ * in Redis in holds->lingering, because a late message about the token must not release
+ * it as an unknown one. `ended` is called again when the token's time has passed, or
+ * after so many request time-outs that no such message can come any longer. Returns false
+ * if the claim is to be freed now. */
 bool lw__claim_linger(struct lw__claim *claim);
 
 /* The client closes: frees the claims that linger, and keeps none from now on. */
@@ -484,9 +498,10 @@ static inline bool lw__claim_try_was_answered(const struct lw__claim *claim)
 void lw__claim_server_error(struct lw__claim *claim, const char *text, bool undone);
 void lw__claim_error_reply(struct lw__claim *claim, const struct lw__reply *reply);
 void lw__claim_no_reply(struct lw__command *command, const char *why, bool sent);
-/* The name is ours, but the server has lost its counter and cannot start another by its
- * clock, which gave `fence`. Returns false if that is 0, which no script answers where a
- * fencing token is wanted. */
+/* Called when a reply grants the name with a fencing token that is too small to be one.
+ * The server has lost its counter, and `fence` is its clock, by which no other counter
+ * can start. The outcome is then unknown. Returns false if `fence` is 0: no script of
+ * ours replies that if a fencing token is wanted. */
 bool lw__claim_without_fence(struct lw__claim *claim, uint64_t fence);
 /* `fence` may be 0 if no waiter wants a fencing token. `drawn`: so many were drawn, of
  * which it is the first. */
@@ -556,7 +571,8 @@ bool lw__name_note_renewal(struct lw__name *name, const char *error);
 void lw__name_ref(struct lw__name *name);
 /* `holds` is NULL if the client is gone and only handles use the name. */
 void lw__name_unref(struct lw__holds *holds, struct lw__name *name);
-/* The client is freed: names that handles still use belong to these from now on. */
+/* The client is freed. Each name that handles still use is freed with the last of them.
+ */
 void lw__name_clear(struct lw__holds *holds);
 /* Notes that another owner holds the name, or held it a moment ago. */
 void lw__name_note_contended(struct lw__holds *holds, const struct lw__name *name);

@@ -12,8 +12,8 @@
  * token requests the lock again.
  * Failures: after UNKNOWN the machine retries. An acquisition is retried by the script,
  * even if a try was sent before, until no handle wants it. A release is retried until the
- * lease has expired, and for at least one lease. A release that has been retried in vain
- * ends with LW_OK if a reply has confirmed it, with LW_EUNKNOWN if an attempt was left
+ * lease has expired, and for at least one lease. Then it ends with LW_OK
+ * if a reply has confirmed it, with LW_EUNKNOWN if an attempt was left
  * without a reply, and otherwise with LW_ECONN. REFUSED is a permanent error. An
  * acquisition then fails, and the machine releases what the token may have in Redis. A
  * release then ends. A deadline that passes leads to UNDELIVERED or LOST_LOCALLY.
@@ -117,7 +117,7 @@ enum lw__event {
     /* renewal.c: a renewal found the lock not ours. */
     LW__EV_LOST_ON_SERVER,
     /* lock.c, when lw_renew sets the lease; ask.c, when the votes get another lease. The
-     * deadline moves only if the lease is shorter than what is left. */
+     * deadline only moves to an earlier time. */
     LW__EV_SHORTEN,
     /* claim_message.c, with a message. */
     LW__EV_HANDED_OVER,
