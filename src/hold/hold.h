@@ -345,10 +345,11 @@ struct lw__holds {
 
 /* ---- retry.c ---- */
 
-/* Called when a link of `node` came up (`verify`), or when slots of it were bound.
- * Waiters poll at once, and pending releases are sent; claims behind a try do so when it
- * has ended. With `verify` holds are renewed as well, since it may be another server.
- * Without it only the names whose slot has just been bound are concerned. */
+/* Waiters of `node` poll at once, and pending releases are sent. Claims behind a try do
+ * so when it has ended. `verify`: holds are renewed as well. Called with `verify` when a
+ * link came up, since it may be another server, and when the guard has changed. Called
+ * without it when slots were bound, for the names in them alone, and when a quorum is up.
+ */
 void lw__retry_all(struct lw__holds *holds, const struct lw__node *node, bool verify);
 /* Messages of this slot no longer arrive: its waiters poll at once. */
 void lw__retry_slot(struct lw__holds *holds, const struct lw__node *node, unsigned slot);

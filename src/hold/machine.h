@@ -125,7 +125,8 @@ enum lw__event {
      * holder has detached it. claim.c and redisson.c, when a claim has to rest before its
      * next request. */
     LW__EV_STANDBY,
-    /* retry.c: the link came up or was bound, or the name's slot has moved. turns.c: a
+    /* retry.c: the link came up or was bound, the guard has changed, a quorum is up, or
+     * the name's slot has moved. turns.c: a
      * waiter joined a claim that has no place in the queue, or the first waiter of a mode
      * that polls has left. claim.c: the try of the claim ahead has ended.
      * claim_message.c: a hand-over message by which the lock cannot be held, because it
