@@ -5,8 +5,8 @@
  * lw__link_open connects, and the `up` event follows. lw__link_send writes a command; the
  * reply goes to the oldest pending request. Each failure (a refused connection, a
  * time-out, end of file, a reply that the reader rejects, no memory) ends in
- * lw__link_fail, which frees the context. A deferred call, on_end, then calls `failed` of
- * each pending request, and `down`.
+ * lw__link_fail, which frees the context unless hiredis is about to. A deferred call,
+ * on_end, then calls `failed` of each pending request, and `down`.
  *
  * SUBSCRIBE is sent past hiredis' own bookkeeping, and a callback waits for whatever the
  * server sends next (reader.c): confirmations and messages. An error is passed on as a
@@ -597,7 +597,8 @@ static bool is_sharded(const struct lw__reply *reply)
            strncasecmp(kind, "sun", 3) == 0;
 }
 
-/* Returns a number for the channel: a client has one sharded channel for each slot. */
+/* Returns 1 + the slot of a sharded channel, which identifies it: a client has one such
+ * channel for each slot. */
 static unsigned unsubscribed_by(const char *channel)
 {
     return 1 + lw__slot_of(channel, strlen(channel));
@@ -726,8 +727,8 @@ int lw__link_sunsubscribe(struct lw__link *link, const char *channel)
 
 /* ---- connecting ---- */
 
-/* Returns true for a TLS alert, with which TLS servers may answer plain text: hiredis
- * takes its first byte for a type. */
+/* Returns true if the server has replied to plain text with a TLS alert. hiredis then
+ * reports the alert's first byte as an unknown type of reply. */
 static bool is_alert(const redisContext *c)
 {
     return c->err == REDIS_ERR_PROTOCOL && strstr(c->errstr, "\"\\x15\"") != NULL;
