@@ -36,8 +36,9 @@
 #include <syslog.h>
 #include <utlist.h>
 
-/* A silent subscription has ended after a round of so many request time-outs. A process
- * that was stopped during one round is awake in the next. */
+/* A claim lingers for LINGER_ROUNDS rounds of LINGER_TIMEOUTS request time-outs. In one
+ * round a subscription that has become silent is found and ended, with all messages that
+ * it still had. The second round is for a process that was stopped during the first. */
 #define LINGER_TIMEOUTS 2
 #define LINGER_ROUNDS 2
 #define SENDS ((unsigned)(LW__SEND_TRY | LW__SEND_ACQUIRE | LW__SEND_RELEASE))
@@ -264,8 +265,8 @@ static void note_clock(struct lw__claim *claim, int64_t sent_us, int64_t server_
 
 /* ---- encoding ---- */
 
-/* A claim joins the queue if its client is bound at the node that gets the command. After
- * a redirection that is another one than the name's. */
+/* A claim joins the queue if its client is bound at the node that gets the command. If
+ * the command was redirected, that is not the name's node. */
 static bool may_join(const struct lw__claim *claim, const struct lw__terms *terms)
 {
     struct lw__node *node = lw__node_of_command(&claim->command);
@@ -403,7 +404,7 @@ static void outcome_unknown(struct lw__claim *claim, int status, const char *why
 
     claim->holds->events->outcome_unknown(claim, status, why);
     step_undecided(claim, LW__EV_UNKNOWN, status, sent);
-    if (releases && !sent) { /* the machine has not ended */
+    if (releases && !sent) { /* UNKNOWN ends no release, so the claim still exists */
         claim->holds->events->not_released(claim);
     }
 }
@@ -607,8 +608,8 @@ static bool try_replied(struct lw__command *command, const struct lw__reply *rep
 
 /* ---- the script that acquires or joins the queue ---- */
 
-/* Returns, as a text, the other kind of lock of ours that has a key of this type, or "".
- */
+/* Returns a text that names the kinds of lock, other than the claim's, whose keys have
+ * this type; or "". */
 static const char *other_kind(const struct lw__claim *claim, const char *type)
 {
     if (strcmp(type, "string") == 0) {
@@ -666,10 +667,10 @@ static void read_queued(struct lw__claim *claim, const struct lw__acquired *answ
     }
 }
 
-/* Returns true if this request, which did not join the queue, was refused because of a
- * hold that this client is releasing: the first release did nothing (the value was
- * marked, there were waiters, or NOSCRIPT) and was sent again behind the request, maybe
- * in the same write. */
+/* Returns true if this request found the lock busy because of a hold that this client is
+ * releasing. The first release had no effect, because the value was marked, there were
+ * waiters, or the server did not have the script. It was then sent again, behind this
+ * request or in the same write. Returns false if the request has joined the queue. */
 static bool came_before_release(const struct lw__claim *claim)
 {
     const struct lw__claim *first = claim->name->claims;
@@ -892,8 +893,8 @@ static const struct lw__command_type release_types[LW__RELEASE_WAYS] = {
                           .failed = lw__claim_no_reply},
 };
 
-/* The lease of a hold that is adopted is running, so that it is as urgent as a renewal.
- */
+/* Releases, adoptions, and requests of a token that may hold the lock have the priority
+ * of a renewal: a lease is running. */
 static enum lw__priority priority_of(const struct lw__claim *claim,
                                      const struct lw__command_type *type)
 {
@@ -1033,7 +1034,8 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
     if (out.actions & ~SENDS) {
         report(claim, &out);
     }
-    if (out.actions & SENDS || out.actions == 0) { /* else it may have ended the claim */
+    /* an event that `report` has called may have freed a claim that is not to send */
+    if (out.actions & SENDS || out.actions == 0) {
         if (claim->extras->votes != NULL) {
             claim->holds->votes->stepped(claim, out.actions);
         } else if (out.actions & SENDS) {

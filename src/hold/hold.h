@@ -188,8 +188,8 @@ struct lw__claim_events {
     int64_t (*poll_ms)(const struct lw__claim *claim);
     /* The server reports that the lock is free or held by another owner. */
     void (*lost)(struct lw__claim *claim);
-    /* `sure`: a reply has extended the lease. Otherwise a renewal was not sent, not
-     * answered or refused, and the lease is as it was. */
+    /* `sure`: a reply has extended the lease, or votes have moved the deadline. Otherwise
+     * a renewal was not sent, not answered or refused, and the lease is as it was. */
     void (*renewed)(struct lw__claim *claim, bool sure);
     /* A message reports that the claim's token was broken. */
     void (*broken)(struct lw__claim *claim);
@@ -375,7 +375,8 @@ void lw__renewal_init(struct lw__holds *holds);
 void lw__renewal_clear(struct lw__holds *holds);
 /* Computes again when the claim's next renewal is due. */
 void lw__renewal_plan(struct lw__claim *claim);
-/* Renews the claim in this turn of the loop, unless a renewal is in flight. */
+/* Makes the claim's renewal due now, unless one is in flight. At a quorum it renews the
+ * votes. */
 void lw__renewal_now(struct lw__claim *claim);
 /* Verifies the hold at once because its token was broken. A renewal that is in flight may
  * have been executed before that, so another one follows its reply. */
@@ -459,7 +460,7 @@ static inline const struct lw__rw *lw__claim_rw(const struct lw__claim *claim,
     return claim->mode->rw ? ret : NULL;
 }
 
-/* Called by the owner when its event `ended` is called. Keeps a claim whose token stays
+/* Called by turns.c in the event `ended`. Keeps a claim whose token stays
  * in Redis in holds->lingering, because a late message about the token must not release
  * it as an unknown one. `ended` is called again when the token's time has passed, or
  * after so many request time-outs that no such message can come any longer. Returns false
