@@ -68,8 +68,8 @@ struct lw__renew_call {
     uint32_t lease_ms;
 };
 
-/* The key by which other clients find out which host and process this client is, at the
- * servers of some holds (identity.c). */
+/* A key in Redis by which other clients find out on which host and in which process this
+ * client is (identity.c). It is at the servers of `holds`. */
 struct lw__identity {
     struct lw__command command;
     struct lw_client *client;
@@ -91,9 +91,10 @@ struct lw__credentials {
 
 #define LW__OWNER_SIZE 129 /* the longest owner, and a NUL */
 
-/* The part of a handle that few handles need. It is allocated at the request if the
- * arguments need it, so that nothing later fails for want of memory, or for one of the
- * texts that a handle can do without. */
+/* The part of a handle that few handles need. If the caller's arguments need it, the call
+ * allocates it, so that no later step can fail because memory is short. Otherwise it is
+ * allocated for the first text (`owner`, `token`, `errstr`); without memory there is no
+ * text. */
 struct lw__extras {
     /* lock.c: the caller's arguments */
     lw_risk_cb *at_risk; /* NULL: no warnings */
@@ -113,8 +114,9 @@ struct lw__extras {
     int64_t risk_at_us, risk_deadline_us;
 };
 
-/* A handle: one acquisition, as its caller sees it. A client may have a hundred thousand:
- * malloc gives 200 bytes in a chunk of 208, and with one byte more 16 more. */
+/* A handle: one acquisition, as its caller sees it. A client may have a hundred thousand.
+ * malloc's chunks grow in steps of 16 bytes, and 200 bytes are the most that fit into one
+ * of 208. */
 struct lw_lock {
     /* lock.c: the caller's arguments */
     struct lw_client *client;    /* NULL: inert */
@@ -122,7 +124,8 @@ struct lw_lock {
     struct lw__name *name;
     const struct lw__mode *mode;
     lw_lock_cb *lost;
-    lw_lock_cb *done; /* and `arg`: replaced by lw_release and lw__lock_call_later */
+    /* lw_release, lw_detach and lw__lock_call_later replace `done` and `arg`. */
+    lw_lock_cb *done;
     void *arg;
     /* extras.c: its own, written by lw__extras_own; or lw__extras_none, read only */
     const struct lw__extras *extras;
@@ -145,18 +148,19 @@ struct lw_lock {
 
     struct lw_lock *turn_next, *turn_prev; /* the waiters of one claim */
     struct lw__claim *claim;               /* handle.c; NULL: the handle has no claim */
-    /* The end of the wait, of the hold or of the release; or lw__lock_call_later. */
+    /* Calls lw__turns_timer: at the end of the wait, when the hold is at risk or lost,
+     * when the release takes too long, or for lw__lock_call_later. */
     struct lw__timer timer;
 
     struct lw__notice notice; /* notify.c */
     /* handle.c */
     uint64_t fence;
     uint64_t token_n;   /* of the claim that it holds or held */
-    uint32_t window_ms; /* lock.c, handle.c: the claim window of that token; before, the
-                           one to request */
+    uint32_t window_ms; /* lock.c, handle.c: the claim window of that token. Before the
+                           grant: the one to request */
     uint32_t lease_ms, margin_ms; /* lock.c */
-    /* lock.c, turns.c: it ends if so many others are queued when it would join; 0: no
-     * limit, or it has had its place */
+    /* lock.c, turns.c: the handle ends with LW_EBUSY if at least so many others are
+     * queued when it would join. 0: it has no limit, or has a place already */
     uint32_t queue_limit;
     int error; /* handle.c: the lw_error that belongs to its error text */
 
@@ -165,7 +169,8 @@ struct lw_lock {
     bool once;     /* wait_ms is 0 */
     bool standby;  /* wait_ms is -1 */
     bool limited;  /* max_waiting was given: it shares no claim */
-    bool freed;
+
+    bool freed; /* lock.c: lw_lock_free was called */
 
     bool delivered; /* handle.c: the callback of its grant was called */
     bool granted;   /* handle.c: LW_OK is queued for its callback */
@@ -183,19 +188,21 @@ enum lw__next_renewal {
     LW__NEXT_LEFT /* the handle for which it was sent has left since */
 };
 
-/* A claim and its handles. A client may have a hundred thousand: malloc gives 264 bytes
- * in a chunk of 272, and with one byte more 16 more. */
+/* A claim and its handles. A client may have a hundred thousand, and 264 bytes are the
+ * most that fit into malloc's chunk of 272 (see struct lw_lock). */
 struct lw__handles {
     struct lw__claim claim;
     struct lw_lock *waiting;   /* handle.c: in order of arrival */
     struct lw_lock *releasing; /* turns.c: the handle whose release is pending */
-    struct lw_lock *holder;    /* turns.c: or a lost handle that is not freed yet */
-    unsigned once_waiters;     /* handle.c: waiters with wait_ms 0 */
-    uint8_t passed_count;      /* turns.c: handles that its grant has served */
-    uint8_t next_renewal;      /* turns.c: enum lw__next_renewal */
-    bool joinable : 1;         /* turns.c: further handles may join it */
-    /* turns.c: the lease of the grant is too short for a holder that does not renew;
-     * until one renewal has extended it */
+    /* turns.c: the handle that holds the lock. A handle that has lost it by the clock
+     * stays until the claim has ended or the handle is freed. */
+    struct lw_lock *holder;
+    unsigned once_waiters; /* handle.c: waiters with wait_ms 0 */
+    uint8_t passed_count;  /* turns.c: handles that its grant has served */
+    uint8_t next_renewal;  /* turns.c: enum lw__next_renewal */
+    bool joinable : 1;     /* turns.c: further handles may join it */
+    /* turns.c: the holder does not renew, and the lease of the grant is too short for it.
+     * Cleared when one renewal has extended the lease. */
     bool lease_short : 1;
     /* handle.c: an error was reported to the handles, and no successful reply
      * has arrived since */
@@ -214,7 +221,7 @@ struct lw_client {
     struct lw_client_options
         options; /* with every default filled in; strings are copies */
     struct lw__url url;
-    struct lw__tls_options tls; /* without a server name: that of the host */
+    struct lw__tls_options tls; /* without a server name, the host's is verified */
     struct lw__tls_trust *trust;
     struct lw__address_map *address_map; /* or NULL */
     char *strings[13]; /* copies: username, password, client_name, tls_*, sentinel_*, user
@@ -287,9 +294,9 @@ void lw__lock_close(struct lw_lock *lock);      /* its client closes */
 
 /* ---- identity.c ---- */
 
-/* Writes the client's texts. */
+/* Writes the client's identity_text and `who`. */
 void lw__identity_describe(struct lw_client *client);
-/* Sets `who` of these holds, too. */
+/* The identity will be published at the servers of these holds. Sets their `who`. */
 void lw__identity_init(struct lw__identity *identity, struct lw_client *client,
                        struct lw__holds *holds);
 /* Publishes the client's identity if it is not published; costs nothing otherwise. */
@@ -326,8 +333,12 @@ void lw__turns_link_down(struct lw_client *client, const struct lw__node *node);
 
 /* ---- ending.c ---- */
 
-void lw__ending_drained(struct lw_client *client); /* a close may be complete */
-void lw__ending_closed(struct lw_client *client);  /* it is, and no loop is left */
+/* Called when a claim, a handle or a command has ended. If it was the last one for which
+ * a close waits, queues the callback of the close. */
+void lw__ending_drained(struct lw_client *client);
+/* Called after the callback of a close. The client's handles have no claim from now on;
+ * claims, route and loop are freed. */
+void lw__ending_closed(struct lw_client *client);
 /* Frees every claim; nothing is sent. */
 void lw__ending_free_claims(struct lw__holds *holds);
 /* Frees every claim, the route and the loop. Handles are not freed. */
@@ -340,7 +351,8 @@ void lw__ending_unref(struct lw_client *client);
 /* Starts lw_renew. Returns 0 or LW_ENOMEM. */
 int lw__renew_call_start(struct lw_lock *lock, uint32_t lease_ms, lw_lock_cb *done,
                          void *arg);
-/* Completes all pending calls of the handle, whose grant was delivered. */
+/* Completes all pending lw_renew calls of a handle. Its grant must have been delivered.
+ */
 void lw__renew_call_end_all(struct lw_lock *lock, int status);
 void lw__renew_call_free(struct lw__renew_call *call);
 void lw__renew_call_free_all(struct lw_lock *lock); /* without callbacks */
@@ -360,17 +372,17 @@ void lw__handle_move_waiters(struct lw__handles *from, struct lw__handles *to);
  * `why` are for lw_lock_error and lw_lock_errstr, which stay as they are if `why` is
  * NULL. */
 void lw__handle_finish(struct lw_lock *lock, int status, int error, const char *why);
-/* The same without an error text. */
+/* lw__handle_finish without an error. */
 void lw__handle_end(struct lw_lock *lock, int status);
-/* The same with LW_EBUSY, and the time for which the lock stays busy. */
+/* lw__handle_finish with LW_EBUSY, and the time for which the lock stays busy. */
 void lw__handle_end_busy(struct lw_lock *lock, int64_t retry_ms);
 /* The handle no longer has a claim: that goes on without it, or ends. */
 void lw__handle_leave_claim(struct lw_lock *lock);
 /* lw__handle_finish with the reason why the name's node is not up. */
 void lw__handle_unserved(struct lw_lock *lock, int status);
-/* Its grant will be delivered. */
+/* The handle holds the claim from now on, and its grant will be delivered. */
 void lw__handle_hold(struct lw__handles *handles, struct lw_lock *lock);
-/* A release of the token before then is a detach. */
+/* Has each release of the token before `until_us` leave it in Redis, as a detach does. */
 void lw__handle_keep_until(struct lw__claim *claim, int64_t until_us);
 /* The grant was delivered. */
 void lw__handle_delivered(struct lw_lock *lock);
@@ -383,7 +395,7 @@ void lw__handle_lose(struct lw_lock *lock, int reason);
 void lw__handle_set_link_error(struct lw_lock *lock);
 /* Returns until when the holder may rely on the lock: the deadline or max_hold_ms. */
 int64_t lw__handle_deadline_us(const struct lw_lock *lock);
-/* Returns the time until then, in ms; 0 if it has passed. */
+/* Returns the time until lw__handle_deadline_us, in ms; 0 if it has passed. */
 int64_t lw__handle_left_ms(const struct lw_lock *lock);
 static inline int64_t lw__handle_margin_us(const struct lw_lock *lock)
 {
@@ -397,7 +409,8 @@ void lw__handle_take_back(struct lw_lock *lock);
 /* The handle has ended, or its grant was not delivered: it shows no fencing token, no
  * token and no retry_ms. */
 void lw__handle_forget_grant(struct lw_lock *lock);
-/* The rest of the lease of a lost hold is given up, too. */
+/* A lost hold has no remaining time from now on: its key is gone, or its client closes.
+ */
 void lw__handle_end_lease(struct lw_lock *lock);
 /* Returns a handle that is all zeros, with room for its timer, or NULL if memory is
  * short. */
@@ -437,8 +450,8 @@ void lw__extras_free(struct lw_lock *lock);
 void lw__credentials_ask(struct lw_client *client, struct lw__session_config *config);
 /* Returns the request that has waited longest, or NULL. */
 struct lw__login *lw__credentials_first(const struct lw_client *client);
-/* The caller's callback has returned `status` and `given` for this request, which may
- * have ended, and the client may have been freed, inside the callback. */
+/* Called after the caller's callback has returned `status` and `given` for this request.
+ * Inside the callback the request may have ended, and the client may have been freed. */
 void lw__credentials_answer(struct lw_client *client, struct lw__login *login, int status,
                             const struct lw_credentials *given);
 
@@ -457,7 +470,7 @@ void lw__notify_credentials(struct lw_client *client);
 void lw__notify_closed(struct lw_client *client);
 /* Removes a notice that is queued. */
 void lw__notify_remove(struct lw_client *client, struct lw__notice *notice);
-/* The same, if it is queued. Inline, because mostly it is not. */
+/* Removes a notice if it is queued. Inline, because mostly it is not. */
 static inline void lw__notify_cancel(struct lw_client *client, struct lw__notice *notice)
 {
     if (notice->kind != LW__NOTICE_NONE) {
@@ -479,7 +492,8 @@ int lw__options_take(struct lw_client *client, const char *url,
 /* lw__options_explain for a call that has no client yet. */
 void lw__options_explain_given(const struct lw_client_options *given, const char *why);
 void lw__options_clear(struct lw_client *client);
-/* Fills in how to reach the client's server, and whose claims use it. */
+/* Fills in how to reach the client's server. `holds` are those of the claims that use it.
+ */
 void lw__options_fill_route(struct lw_client *client, struct lw__holds *holds,
                             struct lw__route_options *ret);
 #define LW__LEASE_MIN 100

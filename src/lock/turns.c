@@ -7,8 +7,8 @@
  *
  * Usual course: lw__turns_join finds or makes a claim; `granted` makes its first waiter
  * the holder; lw__turns_release hands over to the next handle, without a command while
- * the fencing tokens and the lease allow it, or releases. With LW_REDISSON those that
- * wait behind a hold join a fresh claim when its release was answered.
+ * the fencing tokens and the lease allow it, or releases. With LW_REDISSON the handles
+ * that wait behind a hold get a fresh claim when its release has been answered.
  *
  * Failures: an unknown outcome ends the handles that try once, a permanent error all that
  * wait. If a hold is lost, by its deadline or on the server, its waiters join the queue
@@ -108,8 +108,10 @@ static uint32_t count_tokenless(const struct lw__name *name)
     return count;
 }
 
-/* Claims ahead of the joinable one in the list are about to end. A mode that polls has
- * only one claim for a name, which handles join until it has ended. */
+/* Returns the claim that the handle joins, or NULL. It skips claims of a single handle
+ * (max_waiting, a note, an adoption) and those whose waiters have got a fresh claim. A
+ * mode that polls has only one claim for a name, which handles join until it has ended.
+ */
 static struct lw__handles *find_joinable(const struct lw_lock *lock)
 {
     struct lw__claim *claim;
@@ -218,10 +220,11 @@ static void end_waiters(struct lw__handles *handles, int status)
     }
 }
 
-/* The claim has ended, or is about to: moves its waiters to a fresh one, which the caller
- * starts. Returns that; or NULL without waiters or memory, or before the claim of a mode
- * that polls has ended, since the lock is held until then. A hold that was adopted and
- * lost before the grant was delivered cannot be adopted again. */
+/* Called when the claim has ended or will release its token. Moves its waiters to a fresh
+ * claim and returns that, for the caller to start. Returns NULL if there are no waiters.
+ * Also returns NULL if the mode polls and the claim has not ended, because the lock is
+ * held until then. Ends the waiters and returns NULL if memory is short, or if the claim
+ * has adopted its hold, which cannot be adopted a second time. */
 static struct lw__claim *move_waiters(struct lw__handles *handles)
 {
     const struct lw__claim *claim = &handles->claim;
@@ -336,8 +339,8 @@ int lw__turns_release_status(const struct lw_lock *lock)
     return lw__claim_release_status(claim);
 }
 
-/* Returns the lw_error of a release that is known not to have been executed. Has the
- * handle's error text say why: there is no connection, or what the last reply was. */
+/* Returns the lw_error of a release that is known not to have been executed, and sets the
+ * handle's error: that there is no connection, or the error of the last reply. */
 static int explain_not_released(struct lw_lock *lock)
 {
     lw__handle_set_link_error(lock);
@@ -383,7 +386,8 @@ void lw__turns_timer(void *arg)
     struct lw__claim *claim = lock->claim;
 
     if (lock->later) {
-        if (claim == NULL || lock->later == LW__LATER_IN_TIME) { /* else when it ends */
+        /* LW__LATER_WHEN_GONE: `ended` notifies if there still is a claim */
+        if (claim == NULL || lock->later == LW__LATER_IN_TIME) {
             lw__notify_lock(lock, LW__NOTICE_LATER, LW_OK);
         }
     } else if (lock->state == LW_RELEASING) {
@@ -417,9 +421,9 @@ static bool has_fence(const struct lw__handles *handles, const struct lw_lock *n
            claim->held.drawn_on == lw__node_connection(node);
 }
 
-/* The next handle needs a fencing token of its own and time to use the lock. If less than
- * a quarter of the claim window is left (as after a hand-over by a message), or if its
- * margin takes nearly all of the time, the hold would be lost before it is renewed. */
+/* The next handle needs a fencing token of its own, and time to renew the lease before
+ * the hold is lost. So more than a quarter of the claim window has to be left, and seven
+ * eighths of the time have to be more than the handle's margin. */
 static bool may_hand_over_locally(const struct lw__handles *handles,
                                   const struct lw_lock *next)
 {
@@ -453,12 +457,12 @@ static void hand_over_locally(struct lw__handles *handles)
     lw__renewal_now(&handles->claim);
 }
 
-/* No handle holds the claim any longer: releases or detaches its token. The request of
- * its waiters follows, in the same write if there is room on the link. A detach's lease
- * is then in the reply to the request. At a quorum the request goes first, so that the
- * release hands over to it: if the client ends then, the votes expire with their claim
- * window, not with a whole lease. `detaches`: the token stays in Redis, and the caller
- * wants to know whether it is there. The step may free the claim. */
+/* Called when no handle holds the claim any longer. Releases or detaches its token, then
+ * sends the request of its waiters, in the same write if there is room on the link. In
+ * this order the reply to the request has the lease that a detach has set. At a quorum
+ * the request is sent first, so that the release hands over to it. If the client dies
+ * then, the votes expire after a claim window, and not after a whole lease. `detaches`:
+ * the caller wants to know whether the token is in Redis. The step may free the claim. */
 static void release_claim(struct lw__handles *handles, bool detaches)
 {
     struct lw__input input = {.event = LW__EV_RELEASE, .release = {detaches}};
@@ -515,7 +519,8 @@ void lw__turns_detach(struct lw_lock *lock, int64_t keep_us)
     struct lw__claim *claim = lock->claim;
     int64_t until = keep_us > 0 ? lw__now_us() + keep_us : LW__NEVER;
 
-    /* at_least_ms, if it has not passed yet, may need longer than the lease */
+    /* at_least_ms may end later than the lease: then it decides (lw__handle_keep_until)
+     */
     if (until == LW__NEVER && lw__claim_stays(claim)) {
         until = claim->machine.deadline_us;
     }
@@ -731,8 +736,9 @@ static void outcome_unknown(struct lw__claim *claim, int status, const char *why
     }
 }
 
-/* Reports a release early, in the last quarter of request_timeout_ms. The outcome would
- * be unknown if the limit came while the next attempt is in flight. */
+/* Reports a release that was not executed if less than a quarter of request_timeout_ms is
+ * left. The next attempt might be in flight when that time ends, and its outcome unknown.
+ */
 static void not_released(struct lw__claim *claim)
 {
     struct lw_lock *lock = lw__handles(claim)->releasing;
@@ -800,8 +806,9 @@ static void lost(struct lw__claim *claim)
     requeue_waiters(handles);
 }
 
-/* The renewal that precedes a local hand-over was answered. If the handle for which it
- * was sent has left, its lease may be shorter than the next handle's. */
+/* The renewal that precedes a local hand-over has succeeded (`sure`) or failed. After a
+ * failure the token is released. So it is if the handle for which the renewal was sent
+ * has left: the renewed lease may be too short for the next handle. */
 static void renewed_for_next(struct lw__handles *handles, bool sure)
 {
     bool may_hand_over = sure && handles->next_renewal != LW__NEXT_LEFT;
