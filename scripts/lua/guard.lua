@@ -36,7 +36,7 @@ end
 
 if of and given ~= guard and (given > guard or from <= now) then
     -- include: pcall_type.lua
-    pcall_type('ZREM', key, identity) -- no answer of a replica's
+    pcall_type('ZREM', key, identity) -- a write, which a replica refuses
     return -given
 end
 local same_server = of == identity

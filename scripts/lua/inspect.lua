@@ -109,7 +109,7 @@ local role = type(info) == 'string' and info:match('role:(%a+)') or ''
 local mutex_queue, rw_queue = read_queue(KEYS[2]), read_queue(KEYS[3])
 if breaks then
     -- include: pcall_type.lua
-    pcall_type('ZREM', KEYS[2] or KEYS[1], 'lockwire:') -- no answer of a replica's
+    pcall_type('ZREM', KEYS[2] or KEYS[1], 'lockwire:') -- a write, which a replica refuses
 end
 if breaks and #value > 524288 then
     too_long = #value

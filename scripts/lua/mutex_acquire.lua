@@ -6,15 +6,15 @@
 --
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
 --   counter
--- ARGV: token; channel.lua's `channel`, optional, is the third; the second is `how`, six
---   parts in one text, since each argument costs:
+-- ARGV: token; `how`; channel (channel.lua, optional). `how` has six parts in one text,
+--   because each argument costs time:
 --     "<n|j|k><f|-><ticket>[/<limit>] <numbers> <lease in ms>"
 --   n: the token does not wait; j: it joins the queue; k: it joins, and the queue's TTL is
 --     renewed
 --   f: a fencing token is wanted
---   ticket: the server's time in us that the token's place goes by; nothing: it has none
+--   ticket: the score that the token has in the queue, or shall have; empty: none yet
 --   limit: the token must not join while so many others are queued
---   numbers: Lua's format for a fencing token in messages, and the server named there
+--   numbers: two words for messages: Lua's format for a fencing token, and the server's id
 -- Reply: if the token has the lock now, the first of sixteen fencing tokens, or 0 if none
 --   was wanted. Else the text
 --     "<remaining ms> <position> <server's time in us>[ <ticket> <again>[ <type>]]"
@@ -30,7 +30,8 @@
 -- a key without a TTL, nor shorten a TTL.
 -- Happy path: the lock is free and the queue empty; or the value has the queue mark, and
 -- a new token joins the queue at its end. slow() handles all other cases.
--- Sent twice, it finds its token as the value, and extends the lease, or in the queue.
+-- Sent twice, it finds its token as the value or in the queue. A token that is the value
+-- gets its full lease again, one in the queue keeps its place.
 
 local name, queue, token, how, channel = KEYS[1], KEYS[2], ARGV[1], ARGV[2], ARGV[3]
 local call, pcall = redis.call, redis.pcall
@@ -38,7 +39,7 @@ local value = pcall('GET', name)
 local joins, wants, no_ticket = how:byte(1, 3) -- in ASCII j, k, n: 106, 107, 110; -: 45
 
 if not value then
-    if (not channel or channel:byte(-1) == 32) -- no slot's counter: draw_fence.lua
+    if (not channel or channel:byte(-1) == 32) -- no cluster (draw_fence.lua)
         and call('EXISTS', queue) == 0 then
         -- The fencing token first: if it cannot be drawn there is no grant yet, and
         -- slow() handles that.
@@ -53,7 +54,8 @@ if not value then
     end
 elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string'
     and value:byte(-1) == 43
-    -- Mostly the last digit of n differs, which is cheaper to see than a text is to find.
+    -- Is the value not this token? Mostly the last digit of n differs. To compare that
+    -- costs less than to search.
     and (value:byte(-7) ~= token:byte(-7) or not value:find(token:sub(1, -2), 1, true)) then
     local time, position = call('TIME'), pcall('ZCARD', queue)
     local us_text = #time[2] == 6 and time[1] .. time[2]

@@ -13,7 +13,7 @@
 --
 -- Must not shorten the TTL, nor touch the queue or the queue mark (mutex.lua).
 -- Happy path: the old token holds the lock. The first write changes nothing, and needs
--- no memory, so that the next ones pass without memory.
+-- no memory. After it Redis does not refuse the next ones if memory is short.
 -- Sent twice, it finds its new token, and extends the lease. A second client finds that
 -- the old token is gone.
 
@@ -29,7 +29,7 @@ local mark = value and not foreign and value:byte(-1) == 43 and '+' or '-'
 local mine = value == token:sub(1, -2) .. mark
 if not mine and value ~= old:sub(1, -2) .. mark then
     -- include: pcall_type.lua
-    pcall_type('ZREM', name, token) -- no answer of a replica's
+    pcall_type('ZREM', name, token) -- a write, which a replica refuses
     return foreign and -2 or -1
 end
 local time, left = redis.call('TIME'), redis.call('PTTL', name)

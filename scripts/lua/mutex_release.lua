@@ -5,8 +5,8 @@
 --
 -- KEYS: name (a string, the holder's token), queue (a sorted set of tokens), fence
 --   counter, holder (absent if the hold has no description, mutex_described.lua)
--- ARGV: token; numbers (Lua's format for a fencing token in messages, and the server that
---   is named there; or `- `: the lock is not handed over, guard.lua); channel
+-- ARGV: token; numbers (two words for messages, Lua's format for a fencing token and the
+--   server's id; or `- ` if the guard grants no lock: it is then not handed over); channel
 --   (channel.lua, optional)
 -- Reply: bit 0: the token held the lock, which is released; bit 1: the script has to be
 --   sent again, since it has removed sixteen dead waiters. An error if GET is refused:
@@ -24,7 +24,7 @@ if not held and token:byte(-1) == 45 then
     held = value == token:sub(1, -2) .. '+'
 end
 
-if not held then -- a holder is not queued
+if not held then -- a holder that is queued, too: see `excluded` in mutex_hand_over.lua
     if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
         return value -- GET is refused
     end

@@ -25,6 +25,6 @@ if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then
 end
 if ARGV[2] then -- else mutex_release.lua follows
     -- include: pcall_type.lua
-    pcall_type('ZREM', KEYS[1], token) -- no answer of a replica's
+    pcall_type('ZREM', KEYS[1], token) -- a write, which a replica refuses
 end
 return 0

@@ -44,7 +44,7 @@ if not lost then
     return count
 end
 -- include: pcall_type.lua
-pcall_type('ZREM', keys[1], words[1]) -- no answer of a replica's
+pcall_type('ZREM', keys[1], words[1]) -- a write, which a replica refuses
 local answer = {}
 for i = 1, count do
     answer[i] = lost[i] and 0 or 1

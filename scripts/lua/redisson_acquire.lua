@@ -33,7 +33,7 @@ if mine then
     return {1, 0}
 end
 -- include: pcall_type.lua
-pcall_type('HDEL', name, field) -- no answer of a replica's
+pcall_type('HDEL', name, field) -- a write, which a replica refuses
 local time = redis.call('TIME')
 local answer = {0, redis.call('PTTL', name), -1, -1, time[1] * 1000000 + time[2], 0}
 -- Read-write locks, Redisson's and ours, are hashes with a mode.

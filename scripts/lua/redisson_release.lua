@@ -19,7 +19,7 @@ if type(has) == 'table' and not has.err:find('WRONGTYPE', 1, true) then
     return has -- HEXISTS is refused
 elseif has ~= 1 then
     -- include: pcall_type.lua
-    pcall_type('HDEL', KEYS[1], ARGV[1]) -- no answer of a replica's
+    pcall_type('HDEL', KEYS[1], ARGV[1]) -- a write, which a replica refuses
     return 0
 end
 redis.call('HDEL', KEYS[1], ARGV[1])

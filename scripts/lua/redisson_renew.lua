@@ -28,6 +28,6 @@ for i, name in ipairs(KEYS) do
 end
 if lost then
     -- include: pcall_type.lua
-    pcall_type('HDEL', KEYS[lost], ARGV[lost]) -- no answer of a replica's
+    pcall_type('HDEL', KEYS[lost], ARGV[lost]) -- a write, which a replica refuses
 end
 return answer

@@ -183,7 +183,7 @@ local function slow()
     end
     if is_holder(owner) then
         if has_rival() then
-            pcall_type('ZREM', queue, '') -- no answer of a replica's
+            pcall_type('ZREM', queue, '') -- a write, which a replica refuses
             return -1
         end
         ticket = 0

@@ -24,7 +24,7 @@ local token, lease = ARGV[1], tonumber(ARGV[2])
 local record = load() and redis.call('HGET', name, 'h:' .. token)
 local ending, kind, owner = parse_hold(record or '')
 if not ending or ending > 0 and ending <= now then
-    pcall_type('ZREM', name, token) -- no answer of a replica's
+    pcall_type('ZREM', name, token) -- a write, which a replica refuses
     return 0
 end
 local about = ARGV[3]

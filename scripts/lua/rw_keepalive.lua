@@ -17,7 +17,7 @@ local name, queue, fence, numbers, channel = KEYS[1], nil, '', nil, nil
 local token, lease = ARGV[1], tonumber(ARGV[2])
 local record = load() and redis.call('HGET', name, 'h:' .. token)
 if not record or not parse_hold(record) then
-    pcall_type('ZREM', name, token) -- no answer of a replica's
+    pcall_type('ZREM', name, token) -- a write, which a replica refuses
     return {0}
 end
 extend(record, token, lease)

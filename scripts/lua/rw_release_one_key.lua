@@ -19,7 +19,7 @@ local name, queue, fence, numbers, channel = KEYS[1], nil, '', nil, nil
 local record = load() and redis.call('HGET', name, 'h:' .. ARGV[1])
 local ending, kind, owner = parse_hold(record or '')
 if not ending then
-    pcall_type('ZREM', name, ARGV[1]) -- no answer of a replica's
+    pcall_type('ZREM', name, ARGV[1]) -- a write, which a replica refuses
     return 0
 end
 remove_hold(ARGV[1], kind, owner)

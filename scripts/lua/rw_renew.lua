@@ -25,7 +25,7 @@ local function load_slow()
     slow = function(i, token, lease)
         name, queue = KEYS[2 * i], KEYS[2 * i + 1]
         if not load() then
-            pcall_type('ZREM', queue, '') -- no answer of a replica's
+            pcall_type('ZREM', queue, '') -- a write, which a replica refuses
             return 0
         end
         local purged = purge()

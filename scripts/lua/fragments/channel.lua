@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- Statements that take apart the argument `channel` of a script, which is absent (nil) if
--- the client has neither a prefix nor a cluster: then each argument costs. It is the name
--- of a client's channel, with a blank in place of the client's uuid. No script infers
+-- Statements that take apart the argument `channel` of a script: the name of a client's
+-- channel, with a blank in place of the client's uuid. Without a prefix and a cluster it is
+-- absent (nil), because each argument costs time. No script infers
 -- either part from a key, which may begin with any prefix.
 --
 -- A fragment. It expects `channel`. It offers `start`, the part before the uuid, and

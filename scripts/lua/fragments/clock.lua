@@ -3,8 +3,8 @@
 -- keys are for.
 --
 -- A fragment. It offers `time` (the reply to TIME), `us_text` (the same in microseconds,
--- as text), `format` and pcall_type(), and expects nothing. join.lua, mutex.lua and
--- rw.lua include it, in a script with a fast path within slow().
+-- as text), `format` and pcall_type(), and expects nothing. join.lua and rw.lua include it,
+-- in a script with a fast path within slow().
 
 -- include: pcall_type.lua
 

@@ -4,12 +4,12 @@
 -- note may contain blanks. Independent of where it is kept.
 --
 -- A fragment, inlined in mutex_described.lua, describe.lua, rw_detach.lua and rw_adopt.lua.
--- It expects `about`, what the client knows, `<ms since the grant> <client> <host> <pid>
+-- It expects `about`, the client's part: `<ms since the grant> <client> <host> <pid>
 -- <user>[ <note>]`; and `before`, the description that the hold has so far, or ''. It
 -- offers `described`.
 --
--- The time of the first description stays, and so does its note, unless `about` has one:
--- the hold may have been adopted, or is described again.
+-- A hold is described again after each renewal, and when it is detached or adopted. `since`
+-- is kept from the first description. The note is kept as well if `about` has none.
 
 local held, who, note = about:match('^(%d+) (%S+ %S+ %S+ %S+)(.*)$')
 local its_since, its_note = before:match('^(%d+) %S+ %S+ %S+ %S+(.*)$')

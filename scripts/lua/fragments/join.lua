@@ -31,15 +31,17 @@ local function is_full(member, limit)
         and not pcall_type('ZSCORE', queue, member)
 end
 
--- Adds a member, unless it is queued already. Returns its ticket, also if the queue's key
--- is of another type, and for a newcomer its position, which costs less here than later.
--- `ticket` is -1 for a newcomer. A member that has lost its place (the queue expired, or
--- its process seemed to be gone), or that could not join earlier, has its old ticket.
+-- Adds a member, unless it is queued already. `ticket` is -1 for a newcomer. A member that
+-- could not join earlier, or has lost its place because the queue expired or its process
+-- seemed to be gone, has a ticket already. Returns the member's ticket. For a newcomer that
+-- was added it also returns the position, because that costs less here than later. If the
+-- queue's key is of another type it returns `ticket`, or the server's time for -1.
 local function join(member, ticket)
     local left, score, added, position = redis.call('PTTL', queue), nil, nil, nil
     if left == -2 then
         -- Neither command has an effect. PEXPIRE shows that the queue may be given a TTL.
-        -- ZADD is refused if memory is out, which no command after a PEXPIRE would be.
+        -- ZADD is refused if memory is short. It comes first, because Redis does not look
+        -- at the memory after a script's first write.
         redis.call('ZADD', queue, 'XX', '0', member)
         redis.call('PEXPIRE', queue, '120000')
     end

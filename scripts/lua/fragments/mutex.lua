@@ -12,9 +12,9 @@
 --
 -- Happy path: request() puts the token into the queue; a later release hands over to it.
 --
--- After each script that uses the queue, a value without a mark means that the queue is
--- empty. (If a plain SET NX comes between the end of a lease and the next such script,
--- this is untrue until that script has run.)
+-- After each script that uses the queue, a token without a mark as the value means that the
+-- queue is empty. (If a plain SET NX comes between the end of a lease and the next such
+-- script, this is untrue until that script has run.)
 
 -- include: join.lua
 
@@ -38,8 +38,9 @@ end
 
 -- Returns the reply if the token does not get the lock. `value` is pcall_type('GET')'s
 -- result for the name: nil if the key is of another type. A token that had no ticket,
--- since it may not join yet, gets one, by which it will later join in its place. A request
--- may end with this reply if it does not wait; it is then no answer of a replica's.
+-- since it may not join yet, gets one, by which it will later join in its place. If the
+-- token does not join, the reply may end the request. The ZREM has no effect, but a replica
+-- refuses it, so that this reply is never a replica's.
 local function refuse(value, ticket, again, position)
     if not waits or position == -2 then
         pcall_type('ZREM', queue, '')
@@ -54,8 +55,8 @@ local function refuse(value, ticket, again, position)
     return answer .. format(' %.0f %d', ticket < 0 and us or ticket, again) .. kind
 end
 
--- Extends the token's own hold, or acquires a free lock. Returns the reply; or nil, since
--- others come first, and 1 if the script has to be sent again, else 0.
+-- Extends the token's own hold, or acquires a free lock. Returns the reply. If others come
+-- first it returns nil, and then 1 if the script has to be sent again, or 0.
 local function take(value)
     if value then
         pcall_type('ZREM', queue, token)

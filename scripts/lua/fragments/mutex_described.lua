@@ -4,8 +4,9 @@
 -- with the token, so that a description is never shown for another hold.
 --
 -- A fragment, inlined in describe.lua, mutex_detach.lua and mutex_adopt.lua. It expects
--- `holder`, the key, `token`, `old`, the token that the hold had before or has, `about`
--- (described.lua) and `lease` in ms.
+-- `holder`, the key; `token`, the hold's; `old`, the token with which the present
+-- description may begin (another one only if the hold is adopted); `about` (described.lua);
+-- and `lease` in ms.
 --
 -- Nothing depends on a description. So a refused command is ignored, and the description
 -- is missing then.

@@ -11,9 +11,8 @@
 --     of C's may be too small), a blank, and the server's short id;
 --   `time`: the reply to TIME, or nil. A message has both words of it, since to combine
 --     them costs as much as a command;
---   `caller`: the token that the script serves, or nil. The reply has its position, so it
---     gets no message to stand by. Nor does a waiter of the process that is handed the
---     lock, since it would hang as well;
+--   `caller`: the token whose request the script executes, or nil. It gets no message to
+--     stand by, because the reply has its position;
 --   `excluded`: a token that must not get the lock, or nil. A holder that acquired the
 --     lock by its name alone, while the slot was migrating, may have left its place in
 --     the queue.
@@ -21,13 +20,14 @@
 --   `outcome`: 'handed'; 'free' if there are no waiters, or `caller` is the first, and
 --     may take the name; 'again' if sixteen waiters were removed and there are more;
 --     'denied' if the server does not permit PUBSUB or PUBLISH. The name is then not set,
---     and the queue is as it was;
+--     and of the queue only dead waiters were removed;
 --   `behind`: true if others are queued behind the token that gets the lock.
 --
 -- Happy path: the process of the first waiter is subscribed here. The fencing tokens are
 -- drawn, the name is set to the waiter's token for its claim window, the message is
 -- published, and the waiter leaves the queue. The waiter behind it gets a message to
--- stand by: to poll when the claim window has ended, since the new holder may hang.
+-- stand by: to poll when the claim window has ended, since the new holder may hang. If it
+-- is of the same process it would hang as well, and gets none.
 --
 -- A message cannot be taken back. It is therefore published after the commands that make
 -- it true, any of which may be refused. ZREM of a member that does not exist shows
@@ -67,7 +67,7 @@ for tries = 0, 16 do
     else
         outcome = 'denied'
         if subscribers then
-            call('ZREM', queue, '') -- and commands after it pass without memory
+            call('ZREM', queue, '') -- after it Redis refuses no write if memory is short
             local time, count = time or call('TIME'), '16'
             -- inline: draw_fence.lua
             call('SET', name, following and head:sub(1, -2) .. '+' or head, 'PX', window)

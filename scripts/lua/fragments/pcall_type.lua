@@ -2,8 +2,7 @@
 -- Calls Redis with a command whose key may be of another type. Independent of what the
 -- keys are for.
 --
--- A fragment. It offers pcall_type() and expects nothing. Scripts that need no clock
--- include it, the others include clock.lua.
+-- A fragment. It offers pcall_type() and expects nothing. clock.lua includes it.
 
 -- Returns the reply, or nil if the key is of another type. After any other error the
 -- command is called again, so that the script ends with the server's own error and code.

@@ -1,16 +1,16 @@
 -- SPDX-License-Identifier: MIT
 -- Statements that have the first live waiter stand by: it polls when the lease that a
--- detach has set ends. The waiter sleeps by the longer lease of its last poll otherwise,
--- and no holder is left that would hand the lock over to it.
+-- detach has set ends. No holder is left that would hand the lock over, and the lease by
+-- which the waiter chose its next poll may have been longer.
 --
 -- A fragment, inlined where a detach has set the lease: in mutex_detach.lua and in
 -- rw_detach.lua. It expects `name` and `queue`, the keys (without `queue` it does
 -- nothing), what channel.lua offers, and `lease` in ms, a number.
 --
 -- The message is a hint. It is published after the lease is set, and a refused command is
--- ignored: the waiter then polls by the time that it knows. So it does if the lease is
--- longer than a message can tell, or if sixteen waiters that are gone are ahead of it.
--- These stay in the queue, from which the next script that serves it removes them.
+-- ignored. Without a message the waiter polls when its last poll has told it to. There is
+-- none if the lease is too long for a message, or if sixteen dead waiters are ahead. The
+-- next script that serves the queue removes those.
 
 if queue and lease <= 60000 then
     local heads = redis.pcall('ZRANGE', queue, '0', '15')
