@@ -28,8 +28,10 @@
 --
 -- Must not leave a value without the queue mark (mutex.lua) while there are waiters, nor
 -- a key without a TTL, nor shorten a TTL.
--- Happy path: the lock is free and the queue empty; or the value has the queue mark, and
--- a new token joins the queue at its end. slow() handles all other cases.
+-- Happy path: the lock is free and the queue empty; or a new token joins: the value has
+-- the queue mark, and there are waiters, or it has none, and there are none. slow()
+-- handles all other cases. It creates many functions, which the server's collector has to
+-- free later.
 -- Sent twice, it finds its token as the value or in the queue. A token that is the value
 -- gets its full lease again, one in the queue keeps its place.
 
@@ -53,23 +55,35 @@ if not value then
         end
     end
 elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string'
-    and value:byte(-1) == 43
     -- Is the value not this token? Mostly the last digit of n differs. To compare that
     -- costs less than to search.
     and (value:byte(-7) ~= token:byte(-7) or not value:find(token:sub(1, -2), 1, true)) then
-    local time, position = call('TIME'), pcall('ZCARD', queue)
-    local us_text = #time[2] == 6 and time[1] .. time[2]
-        or time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
-    if type(position) == 'number' and position > 0
-        and pcall('ZADD', queue, 'NX', us_text, token) == 1 then
-        if joins == 107 and pcall('PEXPIRE', queue, '120000') ~= 1 then
-            call('ZREM', queue, token) -- the queue may lack a TTL
-            call('PEXPIRE', queue, '120000') -- ends with the server's error
+    local position, left = nil, nil
+    if value:byte(-1) == 43 then
+        position = pcall('ZCARD', queue)
+    else
+        -- inline: mutex_mark_queued.lua
+        -- SET is refused if memory is out. PEXPIRE, which has no effect, shows that the queue
+        -- may be given a TTL.
+        if marked and marked.ok and pcall('PEXPIRE', queue, '120000') == 0 then
+            left = pcall('PTTL', name)
+            position = type(left) == 'number' and left >= -1 and left < 2147483648 and 0
         end
-        if pcall('ZREVRANK', queue, token) == 0 then
-            return string.format('-2 %d ', position) .. us_text -- cheaper than ..
-        else -- the clock was set back, or ZREVRANK is not permitted: left to slow()
-            call('ZREM', queue, token)
+    end
+    if type(position) == 'number' and (left or position > 0) then
+        local time = call('TIME')
+        local us_text = #time[2] == 6 and time[1] .. time[2]
+            or time[1] .. ('000000'):sub(#time[2] + 1) .. time[2]
+        if pcall('ZADD', queue, 'NX', us_text, token) == 1 then
+            if (left or joins == 107) and pcall('PEXPIRE', queue, '120000') ~= 1 then
+                call('ZREM', queue, token) -- the queue may lack a TTL
+                call('PEXPIRE', queue, '120000') -- ends with the server's error
+            elseif left or pcall('ZREVRANK', queue, token) == 0 then
+                -- Cheaper than .. alone, and than to format us_text, too.
+                return string.format(left and '%d 0 ' or '-2 %d ', left or position) .. us_text
+            else -- the clock was set back, or ZREVRANK is not permitted: left to slow()
+                call('ZREM', queue, token)
+            end
         end
     end
 end

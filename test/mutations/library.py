@@ -146,6 +146,9 @@ DENIED_MUTATIONS = [
       "    write('HDEL', removed)\n    write('HSET', set)\n")),
     ('refused: a queue that has no TTL stays',
      ('scripts/lua/fragments/join.lua', 'if left == -2 then', 'if left == 0 then')),
+    ("refused: a mutex' queue that has no TTL stays",
+     ('scripts/lua/mutex_acquire.lua', "marked.ok and pcall('PEXPIRE', queue, '120000') == 0",
+      'marked.ok')),
     ('refused: a read-write lock that has no TTL stays',
      ('scripts/lua/rw_acquire.lua', "call('SET', name, '', 'PX', lease)", '')),
     ('refused: a counter that has no TTL stays',
@@ -264,6 +267,8 @@ SCRIPT_FAULTS_MUTATIONS = [
      ('scripts/lua/mutex_release_fast.lua',
       "if type(value) == 'table' and not value.err:find('WRONGTYPE', 1, true) then",
       'if false then')),
+    ('the first waiter of a mutex joins without memory, and without the queue mark',
+     ('scripts/lua/mutex_acquire.lua', 'if marked and marked.ok', 'if marked')),
 ]
 RELEASES = 'test/integration/mutex/releases'
 RELEASES_MUTATIONS = [

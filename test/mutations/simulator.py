@@ -117,7 +117,8 @@ WORLD_MUTATIONS = [ # the name, and its edits: a folder or a file, a text in it,
      ('scripts/lua/fragments/mutex_hand_over.lua', "or head, 'PX', window)", "or head, 'PX', 60000)")),
     ('who joins does not mark',
      ('scripts/lua/fragments/mutex.lua',
-      'mark_queued(value) -- first: a mark without a queue does no harm\n', '')),
+      'mark_queued(value) -- first: a mark without a queue does no harm\n', ''),
+     ('scripts/lua/mutex_acquire.lua', '-- inline: mutex_mark_queued.lua', 'local marked = {ok = 1}')),
     ('a hand-over with others behind is unmarked',
      ('scripts/lua/fragments/mutex_hand_over.lua', "following and head:sub(1, -2) .. '+' or head, ", 'head, ')),
     ('who takes a free name with others behind does not mark',
@@ -174,6 +175,8 @@ WORLD_MUTATIONS = [ # the name, and its edits: a folder or a file, a text in it,
       'lw__retry_all(&client->holds, node, false);\n    lw__identity')),
     ('a queue without a TTL',
      ('scripts/lua/fragments/join.lua', 'if (score or added) and left < 90000', 'if false')),
+    ('the first waiter of a mutex leaves its queue without a TTL',
+     ('scripts/lua/mutex_acquire.lua', '(left or joins == 107)', 'joins == 107')),
 ]
 
 CLUSTER_MUTATIONS = [ # the same, in worlds that have a cluster
