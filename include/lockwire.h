@@ -526,8 +526,26 @@ enum lw_acquire_flags {
 } LW_INT_WIDE;
 
 /* == lw_client_stats(3): statistics of a client, and its master == */
+/* Commands that a client can do without, at a price: bits of lw_stats.degraded. The word
+ * is the one in lw_stats_prometheus and in `lockwire status --json`. */
+enum lw_degraded {
+    LW_DEGRADED_PUBLISH = 1,   /* "publish": PUBLISH or SPUBLISH; released locks are not
+                                * handed over */
+    LW_DEGRADED_SUBSCRIBE = 2, /* "subscribe": SUBSCRIBE or SSUBSCRIBE; waiters poll */
+    LW_DEGRADED_NUMSUB = 4,    /* "numsub": PUBSUB NUMSUB or SHARDNUMSUB; waiters poll */
+    LW_DEGRADED_INFO = 8,      /* "info": the server's identity is unknown */
+    LW_DEGRADED_CONFIG = 16,   /* "config": CONFIG GET; settings are not verified */
+    LW_DEGRADED_KILL = 32,     /* "kill": CLIENT KILL; a connection that hangs stays */
+    LW_DEGRADED_COMMAND = 64,  /* "command": COMMAND INFO; releases are scripts */
+    LW_DEGRADED_CLUSTER = 128, /* "cluster": CLUSTER INFO or MYID; any node is used */
+    LW_DEGRADED_ROLE = 256, /* "role": at replicas of a cluster; failovers are slower */
+    LW_DEGRADED_SENTINEL = 512 /* "sentinel": at a sentinel: SENTINEL SENTINELS or
+                                * REPLICAS, or SUBSCRIBE */
+} LW_INT_WIDE;
+
 /* Statistics: counters since lw_client_new, except for the gauges `held`, `waiting`,
- * `link_up`, `subscription_up`, `guard_left_ms`, `server_guard_ms` and `standby`. */
+ * `link_up`, `subscription_up`, `guard_left_ms`, `server_guard_ms`, `standby` and
+ * `degraded`. */
 #define LW_WAIT_BUCKETS 16
 struct lw_stats {
     size_t size;
@@ -568,11 +586,14 @@ struct lw_stats {
     uint64_t server_guard_ms;
     /* Of `waiting`: handles that wait without a limit (wait_ms -1), as a keep's do. */
     uint64_t standby;
+    /* Bits of enum lw_degraded: what the account may not use, or a server does not know,
+     * on the present connections, or on the last ones. The log has the reason of each. */
+    uint64_t degraded;
 };
 #define LW_STATS_INIT                                                                    \
     {                                                                                    \
         sizeof(struct lw_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,   \
-            {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0                                               \
+            {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                            \
     }
 
 /* The master that a client follows. The arrays never change their sizes. */
@@ -616,7 +637,7 @@ LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *r
  * lockwire(7), MONITORING. With a single client `labels` may be NULL, or labels[0] "" or
  * NULL. No client is accessed.
  *
- * At most `size` bytes are written, with a NUL, as by snprintf. (One client needs about 4
+ * At most `size` bytes are written, with a NUL, as by snprintf. (One client needs about 5
  * KiB.) Returns the length of the whole text without the NUL; LW_EINVAL if a struct has
  * no size, if labels are invalid or the same for two clients, or if the text is longer
  * than INT_MAX.

@@ -313,6 +313,7 @@ int lw_client_stats(const struct lw_client *client, struct lw_stats *ret)
         now.guard_left_ms =
             (uint64_t)((lw__route_guard_left_us(client->route) + LW__MS - 1) / LW__MS);
         now.server_guard_ms = (uint64_t)lw__route_server_guard_ms(client->route);
+        now.degraded = lw__route_degraded(client->route);
     }
     if (client->quorum != NULL && !lw__is_inherited(client)) {
         lw__quorum_fill_stats(client->quorum, &now);

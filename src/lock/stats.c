@@ -6,6 +6,7 @@
  * and one TYPE, then the histogram. The result is the length of the whole text, as
  * snprintf's. Numbers are written as integers, since the locale defines the decimal
  * point. Invalid arguments leave the buffer unchanged. */
+#include "base/degraded.h"
 #include "base/escape.h"
 #include "lockwire.h"
 
@@ -21,20 +22,31 @@
 #define WAIT "lockwire_wait_seconds"
 
 /* `help` is NULL for a further sample of the same family. Prometheus has seconds: a time
- * in ms is written as such. */
+ * in ms is written as such. With `bit` the sample is 1 if that is set, else 0. */
 static const struct row {
     const char *name, *type, *help, *label;
     size_t offset;
     bool is_ms;
+    uint64_t bit;
 } rows[] = {
 #define ROW(name, type, help, label, field)                                              \
     {                                                                                    \
-        "lockwire_" name, type, help, label, offsetof(struct lw_stats, field), false     \
+        "lockwire_" name, type, help, label, offsetof(struct lw_stats, field), false, 0  \
     }
 #define SECONDS(name, field, help)                                                       \
     {                                                                                    \
-        "lockwire_" name, "gauge", help, "", offsetof(struct lw_stats, field), true      \
+        "lockwire_" name, "gauge", help, "", offsetof(struct lw_stats, field), true, 0   \
     }
+#define DEGRADED(name, word)                                                             \
+    {"lockwire_degraded",                                                                \
+     "gauge",                                                                            \
+     LW_DEGRADED_##name == 1                                                             \
+         ? "Missing permission or command: 1 if it is missing, else 0."                  \
+         : NULL,                                                                         \
+     "capability=\"" word "\"",                                                          \
+     offsetof(struct lw_stats, degraded),                                                \
+     false,                                                                              \
+     LW_DEGRADED_##name},
 #define GAUGE(field, help) ROW(#field, "gauge", help, "", field)
 #define COUNTER(field, help) ROW(#field "_total", "counter", help, "", field)
 #define LOST(reason, help, field)                                                        \
@@ -54,12 +66,10 @@ static const struct row {
          "Holds lost: not renewed in time (deadline), no longer held according to "
          "the server (taken), ended by max_hold_ms (max_hold).",
          lost_deadline),
-    LOST("taken", NULL, lost_taken),
-    LOST("max_hold", NULL, lost_max_hold),
+    LOST("taken", NULL, lost_taken), LOST("max_hold", NULL, lost_max_hold),
     COUNTER(handed_over, "Grants handed over by the previous holder."),
     COUNTER(passed, "Grants handed over inside this client without a command."),
-    COUNTER(renewed, "Leases renewed."),
-    COUNTER(renewals_late, "Renewals sent late."),
+    COUNTER(renewed, "Leases renewed."), COUNTER(renewals_late, "Renewals sent late."),
     COUNTER(commands, "Commands sent to Redis."),
     COUNTER(resent, "Commands sent again after an unknown outcome."),
     COUNTER(reconnects, "Connections made after the first."),
@@ -71,6 +81,10 @@ static const struct row {
     SECONDS("server_guard_seconds", server_guard_ms,
             "Guard time in the server's record; 0: none."),
     COUNTER(guarded, "Requests not sent because of a guard."),
+    /* clang-format off */
+    LW__DEGRADED_MAP(DEGRADED)
+/* clang-format on */
+#undef DEGRADED
 #undef LOST
 #undef COUNTER
 #undef GAUGE
@@ -90,7 +104,7 @@ static const char *end_of_label(const char *at)
 
     if (length == 0 || strchr(digits, *at) != NULL || strncmp(at, "__", 2) == 0 ||
         strncmp(at, "le=", 3) == 0 || strncmp(at, "reason=", 7) == 0 ||
-        strncmp(at + length, "=\"", 2) != 0) {
+        strncmp(at, "capability=", 11) == 0 || strncmp(at + length, "=\"", 2) != 0) {
         return NULL;
     }
     at += length + 2;
@@ -211,6 +225,7 @@ static void print_row(struct text *text, const struct row *row)
             uint64_t value;
 
             memcpy(&value, (const char *)text->stats[i] + row->offset, sizeof(value));
+            value = row->bit != 0 ? (value & row->bit) != 0 : value;
             print_name(text, row->name, i, row->label);
             if (row->is_ms) {
                 print(text, "%" PRIu64 ".%03" PRIu64 "\n", value / 1000, value % 1000);

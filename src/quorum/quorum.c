@@ -379,6 +379,9 @@ void lw__quorum_fill_stats(const struct lw__quorum *quorum, struct lw_stats *sta
         const struct lw__route *route = quorum->members[i].holds.route;
         uint64_t server_guard_ms;
 
+        if (route != NULL) {
+            stats->degraded |= lw__route_degraded(route);
+        }
         if (route == NULL || quorum->members[i].error != LW_OK) {
             continue;
         }

@@ -110,6 +110,7 @@ struct survey {
     struct lw__slot_map **foreign;
     size_t foreign_count, aliases;
     int status; /* of all failures: lw__session_combine_status; 0 if there was none */
+    unsigned degraded;          /* of the last node that replied: lw__session */
     struct lw__reasons reasons; /* in `why` */
     char why[LW_WHY_SIZE];
 
@@ -502,9 +503,11 @@ static void info_replied(struct lw__request *request, const struct lw__reply *re
         LW__CONTAINER_OF(struct slot_map_query, info_request, request);
 
     if (lw__classify_denied(lw__reply_text(reply, NULL))) {
-        lw__session_note_missing(&query->session, reply, LOG_WARNING, "CLUSTER INFO",
+        lw__session_note_missing(&query->session, reply, LW_DEGRADED_CLUSTER, LOG_WARNING,
+                                 "CLUSTER INFO",
                                  "the slot map of a node that is cut off may be used");
     }
+    query->survey->degraded = query->session.degraded;
     query->info = lw__cluster_parse_info(reply);
 }
 
@@ -964,6 +967,12 @@ unsigned lw__cluster_map_version(const struct lw__cluster *cluster)
 bool lw__cluster_is_subscribed(const struct lw__cluster *cluster)
 {
     return lw__node_table_all_subscribed(&cluster->table);
+}
+
+unsigned lw__cluster_degraded(const struct lw__cluster *cluster)
+{
+    return cluster->survey.degraded | cluster->promotion.degraded |
+           lw__node_table_degraded(&cluster->table);
 }
 
 /* ---- events of nodes ---- */

@@ -23,4 +23,6 @@ unsigned lw__cluster_refresh_map(struct lw__cluster *cluster);
 unsigned lw__cluster_map_version(const struct lw__cluster *cluster);
 bool lw__cluster_is_subscribed(
     const struct lw__cluster *cluster); /* as lw__route_is_subscribed */
+unsigned lw__cluster_degraded(
+    const struct lw__cluster *cluster); /* as lw__route_degraded */
 #endif

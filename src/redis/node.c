@@ -64,18 +64,16 @@ static void encode_count(struct lw__command *command, struct lw__buffer *out)
     lw__encode_count(out, node->connection_channel);
 }
 
-/* On the next connection it may be permitted. */
-static void count_refused(struct lw__node *node, const char *why)
+/* On the next connection it may be permitted. After another error it is tried again at
+ * the next heartbeat. */
+static void count_refused(struct lw__node *node, const struct lw__reply *reply)
 {
-    if (!lw__classify_denied(why) && !lw__classify_unknown(why)) {
-        return; /* tried again at the next heartbeat */
-    }
-    node->count_forbidden = true;
-    if (node->binding == LW__BOUND) {
+    lw__session_note_missing(&node->commands, reply, LW_DEGRADED_NUMSUB, LOG_WARNING,
+                             "PUBSUB NUMSUB", "waiters poll");
+    node->count_forbidden = (node->commands.degraded & LW_DEGRADED_NUMSUB) != 0;
+    if (node->count_forbidden && node->binding == LW__BOUND) {
         node->binding = LW__SUBSCRIBED;
     }
-    lw__log_once(log_of(node), &node->count_forbidden_logged, LOG_WARNING,
-                 "PUBSUB NUMSUB is not permitted; waiters poll: %s", why);
 }
 
 /* Both may be in order, and other handles live by the command connection: so that is
@@ -126,7 +124,7 @@ static bool count_replied(struct lw__command *command, const struct lw__reply *r
     int64_t count;
 
     if (lw__reply_type(reply) == LW__REPLY_ERROR) {
-        count_refused(node, lw__reply_text(reply, NULL));
+        count_refused(node, reply);
         return true;
     }
     if (!lw__decode_count(reply, &count)) {
@@ -344,7 +342,8 @@ static void abilities_replied(struct lw__request *request, const struct lw__repl
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, abilities, request);
 
     lw__node_make_room(node);
-    lw__session_note_missing(&node->commands, reply, LOG_INFO, "COMMAND INFO",
+    lw__session_note_missing(&node->commands, reply, LW_DEGRADED_COMMAND, LOG_INFO,
+                             "COMMAND INFO",
                              "locks without waiters are released by a script");
     if (lw__reply_count(reply) != 2 || node->fast_release_disabled) {
         return;
@@ -362,7 +361,8 @@ static void kill_replied(struct lw__request *request, const struct lw__reply *re
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, kill, request);
 
     lw__node_make_room(node);
-    lw__session_note_missing(&node->commands, reply, LOG_INFO, "CLIENT KILL",
+    lw__session_note_missing(&node->commands, reply, LW_DEGRADED_KILL, LOG_INFO,
+                             "CLIENT KILL",
                              "a former connection that hangs is not ended");
 }
 
@@ -373,7 +373,8 @@ static void policy_replied(struct lw__request *request, const struct lw__reply *
     char endpoint[LW__TEXT_MAX];
 
     lw__node_make_room(node);
-    lw__session_note_missing(&node->commands, reply, LOG_INFO, "CONFIG GET",
+    lw__session_note_missing(&node->commands, reply, LW_DEGRADED_CONFIG, LOG_INFO,
+                             "CONFIG GET",
                              "a configuration that endangers locks is not reported");
     lw__node_endpoint(node, endpoint);
     if (policy != NULL &&
@@ -440,7 +441,7 @@ static void publish_replied(struct lw__request *request, const struct lw__reply 
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, publish, request);
 
     lw__node_make_room(node);
-    lw__session_note_missing(&node->commands, reply, LOG_WARNING,
+    lw__session_note_missing(&node->commands, reply, LW_DEGRADED_PUBLISH, LOG_WARNING,
                              node->options.clustered ? "SPUBLISH" : "PUBLISH",
                              no_messages);
 }
@@ -451,8 +452,8 @@ static void shard_count_replied(struct lw__request *request,
     struct lw__node *node = LW__CONTAINER_OF(struct lw__node, shard_count, request);
 
     lw__node_make_room(node);
-    lw__session_note_missing(&node->commands, reply, LOG_WARNING, "PUBSUB SHARDNUMSUB",
-                             no_messages);
+    lw__session_note_missing(&node->commands, reply, LW_DEGRADED_NUMSUB, LOG_WARNING,
+                             "PUBSUB SHARDNUMSUB", no_messages);
 }
 
 /* Scripts call PUBLISH and PUBSUB by pcall, so that a release succeeds without the
@@ -681,6 +682,12 @@ void lw__node_free(struct lw__node *node)
 }
 
 /* ---- its state ---- */
+
+unsigned lw__node_degraded(const struct lw__node *node)
+{
+    return node->commands.degraded | node->listener.session.degraded |
+           (node->sentinels != NULL ? lw__sentinel_degraded(node->sentinels) : 0);
+}
 
 void lw__node_set_reason(struct lw__node *node, int error, const char *why)
 {

@@ -181,6 +181,9 @@ int64_t lw__node_guard_left_us(const struct lw__node *node);
 /* Returns the guard time in the server's record, as read last, in ms; 0: it has none, or
  * is unknown. */
 int64_t lw__node_server_guard_ms(const struct lw__node *node);
+/* Returns what its connections lack, also those to sentinels: bits of enum
+ * lw_degraded. */
+unsigned lw__node_degraded(const struct lw__node *node);
 /* For how long an old master may still grant locks: until it notices that it has no
  * replicas. */
 #define LW__GUARD_OLD_MASTER_MS 12000

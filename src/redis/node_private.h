@@ -64,7 +64,7 @@ struct lw__node {
     unsigned counted;           /* the listener's connection that it counts */
     unsigned mismatches;        /* counts of 0 in a row */
     unsigned reconnect_both_at; /* so many of them */
-    bool count_forbidden, count_forbidden_logged;
+    bool count_forbidden;
     /* In a cluster: */
     struct lw__deferred bound; /* calls `bound`, once for several slots */
     bool nameless_logged;

@@ -292,6 +292,19 @@ bool lw__node_table_all_subscribed(const struct lw__node_table *table)
     return true;
 }
 
+unsigned lw__node_table_degraded(const struct lw__node_table *table)
+{
+    unsigned degraded = 0;
+
+    for (size_t i = 1; i < table->count; i++) {
+        const struct lw__node_table_entry *entry = table->all[i];
+
+        degraded |= entry != NULL && entry->node != NULL ? lw__node_degraded(entry->node)
+                                                         : 0;
+    }
+    return degraded;
+}
+
 bool lw__node_table_has_outage(const struct lw__node_table *table)
 {
     for (size_t i = 1; i < table->count; i++) {

@@ -76,6 +76,8 @@ bool lw__node_table_any_up(const struct lw__node_table *table);
 /* Returns true if none of the nodes lacks messages that are wanted:
  * lw__node_is_subscribed. */
 bool lw__node_table_all_subscribed(const struct lw__node_table *table);
+/* Returns lw__node_degraded of all nodes together. */
+unsigned lw__node_table_degraded(const struct lw__node_table *table);
 /* Returns true if a node that is in use is down after a failure, and so may be replaced
  * soon. A node that connects for the first time does not count. */
 bool lw__node_table_has_outage(const struct lw__node_table *table);

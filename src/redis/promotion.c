@@ -44,8 +44,10 @@ static void role_replied(struct lw__request *request, const struct lw__reply *re
                      strcmp(lw__reply_text(lw__reply_at(reply, 0), NULL), "master") == 0;
     int64_t now_us = lw__now_us();
 
-    lw__session_note_missing(&replica->session, reply, LOG_NOTICE, "ROLE",
+    lw__session_note_missing(&replica->session, reply, LW_DEGRADED_ROLE, LOG_NOTICE,
+                             "ROLE",
                              "the successor of a master that is down is found later");
+    replica->watch->degraded = replica->session.degraded;
     replica->denied = lw__reply_type(reply) == LW__REPLY_ERROR;
     if (!is_master) {
         replica->reported = false;

@@ -22,7 +22,8 @@ struct lw__promotion {
     void *arg;
     struct lw__promotion_replica *replicas; /* that are watched */
     size_t count;
-    int64_t since_us; /* when the watch of the first of them began */
+    unsigned degraded; /* of the last replica that replied: lw__session */
+    int64_t since_us;  /* when the watch of the first of them began */
     struct lw__timer next;
 };
 

@@ -162,6 +162,12 @@ bool lw__route_is_subscribed(const struct lw__route *route)
                                : lw__cluster_is_subscribed(route->cluster);
 }
 
+unsigned lw__route_degraded(const struct lw__route *route)
+{
+    return route->only != NULL ? lw__node_degraded(route->only)
+                               : lw__cluster_degraded(route->cluster);
+}
+
 int64_t lw__route_guard_left_us(const struct lw__route *route)
 {
     return route->only != NULL && lw__node_is_up(route->only)

@@ -58,6 +58,8 @@ unsigned lw__route_map_version(const struct lw__route *route);
 bool lw__route_is_cluster(const struct lw__route *route);
 /* Returns true if messages arrive from every node whose waiters want them. */
 bool lw__route_is_subscribed(const struct lw__route *route);
+/* Returns what the connections to all servers lack: bits of enum lw_degraded. */
+unsigned lw__route_degraded(const struct lw__route *route);
 /* As lw__node_guard_left_us; 0 for a cluster, and without a connection. */
 int64_t lw__route_guard_left_us(const struct lw__route *route);
 /* As lw__node_server_guard_ms; 0 for a cluster, and without a connection. */

@@ -565,8 +565,8 @@ static void peers_replied(struct lw__request *request, const struct lw__reply *r
     struct sentinel *sentinel = LW__CONTAINER_OF(struct sentinel, peers_request, request);
 
     if (lw__classify_denied(lw__reply_text(reply, NULL))) {
-        lw__session_note_missing(&sentinel->session, reply, LOG_WARNING,
-                                 "SENTINEL SENTINELS",
+        lw__session_note_missing(&sentinel->session, reply, LW_DEGRADED_SENTINEL,
+                                 LOG_WARNING, "SENTINEL SENTINELS",
                                  "sentinels that the URL does not list are not used");
     }
     on_peers(sentinel, reply);
@@ -578,6 +578,9 @@ static void replicas_replied(struct lw__request *request, const struct lw__reply
         LW__CONTAINER_OF(struct sentinel, replicas_request, request);
     struct lw__sentinel_peer replica;
 
+    lw__session_note_missing(&sentinel->session, reply, LW_DEGRADED_SENTINEL, LOG_WARNING,
+                             "SENTINEL REPLICAS",
+                             "a new master is used before sentinels have its run id");
     for (size_t at = 0; lw__sentinel_parse_peer(reply, &at, &replica);) {
         note_known(sentinel->set, &replica.endpoint, replica.id,
                    lw__now_us() - replica.info_ms * LW__MS);
@@ -1174,6 +1177,16 @@ void lw__sentinel_configure(struct lw__sentinels *sentinels,
     config->resolve_arg = sentinels;
     config->announced_by = &sentinels->master.answer.by;
     config->master_id = &sentinels->master_id;
+}
+
+unsigned lw__sentinel_degraded(const struct lw__sentinels *sentinels)
+{
+    unsigned degraded = 0;
+
+    for (const struct sentinel *one = sentinels->all; one != NULL; one = one->next) {
+        degraded |= one->session.degraded | one->listener.session.degraded;
+    }
+    return degraded;
 }
 
 int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret)

@@ -38,6 +38,8 @@ void lw__sentinel_configure(struct lw__sentinels *sentinels,
                             struct lw__session_config *config);
 /* Returns the present master in *ret, or LW_ECONN if none has been found yet. */
 int lw__sentinel_master(const struct lw__sentinels *sentinels, struct lw_master *ret);
+/* Returns what the connections to sentinels lack: bits of enum lw_degraded. */
+unsigned lw__sentinel_degraded(const struct lw__sentinels *sentinels);
 /* All sessions with their config must have been stopped. NULL is fine. */
 void lw__sentinel_free(struct lw__sentinels *sentinels);
 #endif

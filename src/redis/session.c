@@ -533,10 +533,16 @@ static bool check_node_id(struct lw__session *s, const struct lw__reply *reply)
     return false;
 }
 
+static const unsigned degraded_by[LW__HANDSHAKE_STEPS] = {
+    [LW__HANDSHAKE_CLIENT_ID] = LW_DEGRADED_KILL,
+    [LW__HANDSHAKE_INFO] = LW_DEGRADED_INFO,
+    [LW__HANDSHAKE_REPLICATION] = LW_DEGRADED_INFO,
+    [LW__HANDSHAKE_NODE_ID] = LW_DEGRADED_CLUSTER,
+};
+
 /* Logs that a step is refused without which the connection is usable, with its price if
  * it costs more than what only operators see. */
-static void log_refused(const struct lw__session *s, enum lw__handshake kind,
-                        const char *why)
+static void note_refused(struct lw__session *s, enum lw__handshake kind, const char *why)
 {
     const char *price = s->config->of_sentinel ? NULL
                         : kind == LW__HANDSHAKE_INFO
@@ -545,6 +551,7 @@ static void log_refused(const struct lw__session *s, enum lw__handshake kind,
                             ? "a node of another cluster at its address is used"
                             : NULL;
 
+    s->degraded |= s->config->of_sentinel ? 0 : degraded_by[kind];
     lw__log_cause(s->config->log, lw__now_us(), price != NULL ? LOG_WARNING : LOG_INFO,
                   "%s%s%s", why, price != NULL ? "; " : "", price != NULL ? price : "");
 }
@@ -575,7 +582,7 @@ static bool step_refused(struct lw__session *s, enum lw__handshake kind,
                  why);
         return false;
     }
-    log_refused(s, kind, why);
+    note_refused(s, kind, why);
     if (!lw__classify_denied(error)) { /* NOPERM is about this one command */
         memcpy(s->handshake_error, why, sizeof(why));
     }
@@ -661,19 +668,22 @@ void lw__session_request(struct lw__session *session, struct lw__request *reques
     lw__buffer_clear(&out);
 }
 
-void lw__session_note_missing(const struct lw__session *session,
-                              const struct lw__reply *reply, int level,
-                              const char *command, const char *price)
+void lw__session_note_missing(struct lw__session *session, const struct lw__reply *reply,
+                              unsigned degraded, int level, const char *command,
+                              const char *price)
 {
     const char *error = lw__reply_text(reply, NULL);
+    bool denied = lw__classify_denied(error);
 
-    if (lw__reply_type(reply) != LW__REPLY_ERROR) {
+    if (lw__reply_type(reply) != LW__REPLY_ERROR ||
+        (!denied && !lw__classify_unknown(error))) {
         return;
     }
-    if (lw__classify_denied(error)) {
+    session->degraded |= degraded;
+    if (denied) {
         lw__log_cause(session->config->log, lw__now_us(), level,
                       "%s is not permitted; %s: %.300s", command, price, error);
-    } else if (lw__classify_unknown(error)) {
+    } else {
         lw__log_cause(session->config->log, lw__now_us(), level,
                       "%s is unknown to the server; %s", command, price);
     }
@@ -830,6 +840,7 @@ static void link_up(void *arg)
     lw__timer_set(config->loop, &s->timer, s->attempt_deadline_us);
     s->state = LW__SESSION_HANDSHAKING;
     s->steps_pending = s->steps_sent = s->steps_answered = 0;
+    s->degraded = 0;
     note_pending(s, "no reply from");
     if (config->login != NULL) {
         s->login.needed = true;
@@ -850,11 +861,13 @@ static void link_push(void *arg, const struct lw__reply *reply)
     if (lw__reply_type(reply) != LW__REPLY_ERROR) {
         s->events->push(s->arg, reply);
     } else if (s->events->refused == NULL || !s->events->refused(s->arg, text)) {
-        end_with(s,
-                 lw__classify_denied(text) || lw__classify_unknown(text)
-                     ? LW__END_NO_SUBSCRIBE
-                     : LW__END_FAULT,
-                 text);
+        bool denied = lw__classify_denied(text) || lw__classify_unknown(text);
+
+        if (denied) {
+            s->degraded |= s->config->of_sentinel ? LW_DEGRADED_SENTINEL
+                                                  : LW_DEGRADED_SUBSCRIBE;
+        }
+        end_with(s, denied ? LW__END_NO_SUBSCRIBE : LW__END_FAULT, text);
     }
 }
 

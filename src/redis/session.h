@@ -225,6 +225,8 @@ struct lw__session {
     char handshake_error[LW_WHY_SIZE]; /* the last one; "" after another reply */
     struct lw__failure failure;        /* of this attempt so far, or of the last one */
     char pending[LW__TEXT_MAX];        /* what the attempt waits for; "" if for nothing */
+    unsigned
+        degraded; /* enum lw_degraded: what this connection, or the last one, lacks */
 };
 
 /* Initializes a session without starting it. The caller must have reserved a timer. */
@@ -247,11 +249,12 @@ void lw__session_request(struct lw__session *session, struct lw__request *reques
                          const struct lw__request_type *type, size_t words,
                          const char *const *text);
 
-/* Logs, once and then once a minute, that the reply denies an optional command, or that
- * the server does not know it, and what that costs. No effect after another reply. */
-void lw__session_note_missing(const struct lw__session *session,
-                              const struct lw__reply *reply, int level,
-                              const char *command, const char *price);
+/* Notes in session->degraded, and logs, once and then once a minute, that the reply
+ * denies an optional command, or that the server does not know it, and what that costs.
+ * No effect after another reply. */
+void lw__session_note_missing(struct lw__session *session, const struct lw__reply *reply,
+                              unsigned degraded, int level, const char *command,
+                              const char *price);
 
 /* Continues the handshake as this user; "" is the default user. */
 void lw__session_log_in(struct lw__login *login, const char *username,

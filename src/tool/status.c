@@ -2,9 +2,9 @@
 /* status: the holders and waiters of a lock. The exit code tells a held lock from a free
  * one, and from one that cannot be granted because of the guard.
  *
- * After the status has been written, it waits for a moment for the connection for
- * messages: if this account or server does not permit SUBSCRIBE or PUBLISH, the library's
- * warning is reported, because waiting for a lock is slow then. */
+ * Before the question it waits for a moment for the connection for messages: if this
+ * account or server does not permit SUBSCRIBE or PUBLISH, the library's warning is
+ * reported, because waiting for a lock is slow then, and --json has it. */
 #include "lockwire.h"
 #include "options.h"
 #include "query.h"
@@ -25,8 +25,6 @@
 
 struct request {
     struct query query;
-    int code;
-    bool written;
     int64_t messages_deadline_ms;
 };
 
@@ -53,36 +51,12 @@ static int write_text(const struct query *query, const struct lw_inspection *see
     return 0;
 }
 
-/* Ends when it is known whether messages arrive; if not, the library has logged why. */
-static void await_messages(struct request *request)
-{
-    struct lw_stats stats = LW_STATS_INIT;
-    struct timeval soon = {0, POLL_MS * 1000};
-
-    (void)lw_client_stats(request->query.client, &stats);
-    if (stats.subscription_up || request->query.warned ||
-        system_now_ms() >= request->messages_deadline_ms ||
-        event_base_once(request->query.base, -1, EV_TIMEOUT, on_timer, request, &soon) <
-            0) {
-        query_end(&request->query, request->code);
-    }
-}
-
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-    struct request *request = arg;
-
-    (void)fd, (void)what;
-    if (!request->query.ending) {
-        await_messages(request);
-    }
-}
-
 static void on_inspected(struct lw_client *client, int result,
                          const struct lw_inspection *seen, const char *why, void *arg)
 {
     struct request *request = arg;
     struct query *query = &request->query;
+    struct lw_stats stats = LW_STATS_INIT;
     struct lw_master followed = LW_MASTER_INIT;
     const struct lw_master *master = query_master(query, &followed);
     struct query_guard guard;
@@ -96,46 +70,54 @@ static void on_inspected(struct lw_client *client, int result,
         return;
     }
     guard = query_guard(query);
-    if ((query->options->json ? status_json(stdout, seen, &guard, master)
+    (void)lw_client_stats(query->client, &stats);
+    if ((query->options->json ? status_json(stdout, seen, &guard, master, stats.degraded)
                               : write_text(query, seen, &guard, master)) < 0) {
         query_fail(query, LW_ENOMEM, "");
         return;
     }
-    if (!report_flush()) {
-        query_end(query, EXIT_SYSTEM);
-        return;
+    query_end(query, !report_flush() ? EXIT_SYSTEM
+                     : seen->holder_total > 0 || *seen->foreign
+                         ? EXIT_SUCCESS
+                         : query_free_code(&guard));
+}
+
+/* Asks when it is known whether messages arrive; if not, the library has logged why. */
+static void await_messages(struct request *request)
+{
+    struct lw_stats stats = LW_STATS_INIT;
+    struct timeval soon = {0, POLL_MS * 1000};
+
+    (void)lw_client_stats(request->query.client, &stats);
+    if (stats.subscription_up || request->query.warned ||
+        system_now_ms() >= request->messages_deadline_ms ||
+        event_base_once(request->query.base, -1, EV_TIMEOUT, on_timer, request, &soon) <
+            0) {
+        query_inspect(&request->query, on_inspected, request);
     }
-    request->written = true;
-    request->code = seen->holder_total > 0 || *seen->foreign ? EXIT_SUCCESS
-                                                             : query_free_code(&guard);
-    request->messages_deadline_ms = system_now_ms() + MESSAGES_MS;
-    await_messages(request);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    struct request *request = arg;
+
+    (void)fd, (void)what;
+    if (!request->query.ending) {
+        await_messages(request);
+    }
 }
 
 static void on_up(struct query *query)
 {
-    const struct request *request = query->arg;
+    struct request *request = query->arg;
 
-    if (!request->written) {
-        query_inspect(query, on_inspected, query->arg);
-    }
-}
-
-/* A status that has been written stays true without the connection. */
-static void on_down(struct query *query, const char *why)
-{
-    const struct request *request = query->arg;
-
-    if (request->written) {
-        query_end(query, request->code);
-    } else {
-        query_fail_link(query, why);
-    }
+    request->messages_deadline_ms = system_now_ms() + MESSAGES_MS;
+    await_messages(request);
 }
 
 int status(const struct options *options)
 {
-    static const struct query_events events = {.up = on_up, .down = on_down};
+    static const struct query_events events = {.up = on_up};
     struct request request = {
         .query = {.options = options, .events = &events, .show_warnings = true}};
 

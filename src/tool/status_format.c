@@ -3,6 +3,7 @@
  * to compare two states. */
 #include "status_format.h"
 
+#include "base/degraded.h"
 #include "base/escape.h"
 #include "columns.h"
 #include "lockwire.h"
@@ -393,14 +394,36 @@ static char *take_text(struct json *json, int flags)
     return copy;
 }
 
+static struct json_object *make_degraded(uint64_t degraded)
+{
+    static const struct {
+        uint64_t bit;
+        const char *word;
+    } words[] = {
+#define WORD(name, word) {LW_DEGRADED_##name, word},
+        LW__DEGRADED_MAP(WORD)
+#undef WORD
+    };
+    struct json_object *array = json_object_new_array();
+
+    for (size_t i = 0; array != NULL && i < sizeof(words) / sizeof(*words); i++) {
+        if ((degraded & words[i].bit) != 0) {
+            add_entry(&array, json_object_new_string(words[i].word));
+        }
+    }
+    return array;
+}
+
 int status_json(FILE *out, const struct lw_inspection *seen,
-                const struct query_guard *guard, const struct lw_master *master)
+                const struct query_guard *guard, const struct lw_master *master,
+                uint64_t degraded)
 {
     struct json json = {json_object_new_object()};
     char *text;
 
     put_seen(&json, seen, master, false);
     put_guard(&json, guard);
+    put(&json, "degraded", make_degraded(degraded), false);
     text = take_text(&json, PRETTY);
     if (text == NULL) {
         return -1;

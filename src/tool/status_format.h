@@ -29,10 +29,11 @@ void status_view_write(FILE *out, const struct status_view *view, int64_t age_ms
                        const char *remark, const char *why, int width);
 void status_view_clear(struct status_view *view);
 
-/* Writes a JSON object. `guard` may be NULL. Returns 0, or -1 if there
- * is no memory. */
+/* Writes a JSON object. `guard` may be NULL; `degraded` has bits of enum lw_degraded.
+ * Returns 0, or -1 if there is no memory. */
 int status_json(FILE *out, const struct lw_inspection *seen,
-                const struct query_guard *guard, const struct lw_master *master);
+                const struct query_guard *guard, const struct lw_master *master,
+                uint64_t degraded);
 /* Returns the object as a line, to be freed, or NULL. It contains the time of day; with
  * `lasting` it contains nothing that changes as time passes, to be compared. */
 char *status_json_line(const struct lw_inspection *seen, const struct query_guard *guard,

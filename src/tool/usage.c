@@ -337,10 +337,12 @@ static const char status_output[] =
     "                 (mode, token, owner, client, position, waited_ms, permits),\n"
     "                 server, role, with redis-sentinel:// master (service, host,\n"
     "                 port, for_ms); with a guard guard_ms and guard_left_ms (null if\n"
-    "                 the times differ). Fields without a value are null; so are\n"
-    "                 since, user and note of a holder without a note, unless the\n"
-    "                 lock was detached or adopted. At most 100 holders and 100\n"
-    "                 waiters are listed; the totals count all\n";
+    "                 the times differ); degraded (words for what this account or the\n"
+    "                 server lacks, see MONITORING in lockwire(7); not of a quorum).\n"
+    "                 Fields without a value are null; so are since, user and note of\n"
+    "                 a holder without a note, unless the lock was detached or\n"
+    "                 adopted. At most 100 holders and 100 waiters are listed; the\n"
+    "                 totals count all\n";
 
 static const char watch_output[] =
     "Output:\n"

@@ -32,7 +32,7 @@ ROOMS = ["top", "quorum", "look", "lock", "hold", "redis", "loop", "base"]
 FOLDERS = ROOMS[1:]
 TOP = {"lock/all.c", "lock/keep.c", "lock/client.c", "lock/deliver.c"}
 TOOL = "tool"
-FOR_TOOL = {"base/check.h", "base/duration.h", "base/escape.h", "base/first_line.h", "base/outcome.h", "base/url.h"}
+FOR_TOOL = {"base/check.h", "base/degraded.h", "base/duration.h", "base/escape.h", "base/first_line.h", "base/outcome.h", "base/url.h"}
 ANYWHERE = {"lockwire.h", "scripts.h"}
 FENCES = {
     "hiredis/": {"redis/reader.c", "redis/reader.h", "redis/reply.c", "redis/wire.c",

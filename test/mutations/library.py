@@ -680,20 +680,42 @@ STRANGERS_MUTATIONS = [
 LACKING = 'test/integration/server/lacking'
 LACKING_MUTATIONS = [
     ('a command that the server does not know is missing silently',
-     ('src/redis', '} else if (lw__classify_unknown(error)) {\n        lw__log_cause(session',
-      '} else if (false) {\n        lw__log_cause(session')),
+     ('src/redis/session.c', '(!denied && !lw__classify_unknown(error))', '!denied')),
+    ('a command that is missing is in no statistic',
+     ('src/redis/session.c', '    session->degraded |= degraded;\n', '    (void)degraded;\n')),
+    ('a refused step of the handshake is in no statistic',
+     ('src/redis/session.c', '    s->degraded |= s->config->of_sentinel ? 0 : degraded_by[kind];\n',
+      '    (void)degraded_by;\n')),
+    ('a refused SUBSCRIBE is in no statistic',
+     ('src/redis/session.c', ': LW_DEGRADED_SUBSCRIBE;', ': 0;')),
+    ('what a connection lacked is counted forever',
+     ('src/redis/session.c', '    s->degraded = 0;\n', '')),
     ('a price is logged for operators alone',
      ('src/redis', 'price != NULL ? LOG_WARNING : LOG_INFO,\n                  "%s%s%s", why, price != NULL ? "; " : "", price != NULL ? price : "");',
       'LOG_INFO, "%s", why);\n    (void)price;')),
 ]
 CLUSTER_ACCOUNT = 'test/integration/server/cluster_account'
 CLUSTER_ACCOUNT_MUTATIONS = [
+    ('a refused CLUSTER INFO is in no statistic',
+     ('src/redis/cluster.c', '    query->survey->degraded = query->session.degraded;\n', '')),
+    ('the nodes of a cluster are left out of what is missing',
+     ('src/redis/cluster.c', ' |\n           lw__node_table_degraded(&cluster->table);', ';')),
     ('PUBSUB SHARDNUMSUB is missing silently',
      ('src/redis', '    if (sharded) {\n        lw__session_request(&node->commands, &node->shard_count',
       '    if (!sharded) {\n        lw__session_request(&node->commands, &node->shard_count')),
 ]
+SENTINEL_ACCOUNT_MUTATIONS = [
+    ('what a sentinel denies is in no statistic',
+     ('src/redis/node.c', '(node->sentinels != NULL ? lw__sentinel_degraded(node->sentinels) : 0)', '0')),
+    ('SENTINEL REPLICAS is missing silently',
+     ('src/redis/sentinel.c', '    lw__session_note_missing(&sentinel->session, reply, LW_DEGRADED_SENTINEL, LOG_WARNING,\n'
+      '                             "SENTINEL REPLICAS",\n'
+      '                             "a new master is used before sentinels have its run id");\n', '')),
+]
 PROMOTION_UNIT = 'test/unit/unit_cluster_promotion'
 PROMOTION_UNIT_MUTATIONS = [
+    ('promotion: a refused ROLE is in no statistic',
+     ('src/redis/promotion.c', '    replica->watch->degraded = replica->session.degraded;\n', '')),
     ("promotion: replicas of a dead master are not watched",
      ('src/redis/cluster.c', '    lw__promotion_note_map(&cluster->promotion, map);\n', '')),
     ('promotion: a silent master is in service',
@@ -775,6 +797,10 @@ MUTATIONS = [ # lists.py explains the groups
     (STRANGERS_MUTATIONS, STRANGERS, ('foreign_holder_without*',)),
     (LACKING_MUTATIONS, LACKING, ()),
     (CLUSTER_ACCOUNT_MUTATIONS, CLUSTER_ACCOUNT, ('what_a_node*',)),
+    ([('what a server of a quorum lacks is in no statistic',
+       ('src/quorum/quorum.c', '            stats->degraded |= lw__route_degraded(route);\n', ''))],
+     'test/integration/quorum/quorum_statistics', ('links_count*',)),
+    (SENTINEL_ACCOUNT_MUTATIONS, 'test/integration/server/sentinel', ('what_a_sentinel*',)),
     (PROMOTION_UNIT_MUTATIONS, PROMOTION_UNIT, ()),
     (REASONS_UNIT_MUTATIONS, 'test/unit/unit_reasons', ()),
     (QUORUM_REASONS_MUTATIONS, QUORUM_FAULTS, ('a_server_that_is_connected*',)),

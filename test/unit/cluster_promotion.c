@@ -103,6 +103,7 @@ static void test_an_account_without_ROLE_does_not_ask_again(void **state)
     UNTIL(scene, scene->stats.refreshes > before + 1); /* a second at least */
     assert_int_equal(scene->n[3].roles_asked, 1);
     assert_true(was_told(scene, "the successor of a master that is down is found later"));
+    assert_int_equal(lw__route_degraded(scene->route), LW_DEGRADED_ROLE);
 }
 
 /* ---- replicas that call themselves masters, and are not believed ---- */

@@ -174,12 +174,28 @@ static void test_every_field_is_there(void **state)
             found += strcmp(samples[i].value, value) == 0 &&
                      strncmp(samples[i].name, "lockwire_wait_s", 15) != 0;
         }
-        assert_int_equal(found, at >= first && at < last ? 0 : 1);
+        assert_int_equal(found, (at >= first && at < last) ||
+                                        at == offsetof(struct lw_stats, degraded)
+                                    ? 0
+                                    : 1);
     }
     assert_value("lockwire_held", "1000");
     assert_value("lockwire_lost_total{reason=\"deadline\"}", "1007");
     assert_value("lockwire_lost_total{reason=\"taken\"}", "1008");
     assert_value("lockwire_lost_total{reason=\"max_hold\"}", "1009");
+}
+
+static void test_what_is_lacking(void **state)
+{
+    struct lw_stats stats = LW_STATS_INIT;
+    const struct lw_stats *one = &stats;
+
+    (void)state;
+    stats.degraded = LW_DEGRADED_PUBLISH | LW_DEGRADED_SENTINEL;
+    make(&one, NULL, 1);
+    assert_value("lockwire_degraded{capability=\"publish\"}", "1");
+    assert_value("lockwire_degraded{capability=\"subscribe\"}", "0");
+    assert_value("lockwire_degraded{capability=\"sentinel\"}", "1");
 }
 
 static void test_the_histogram(void **state)
@@ -222,8 +238,10 @@ static void test_the_largest_numbers(void **state)
         const char *name = samples[i].name;
         bool sum = strcmp(name, "lockwire_wait_seconds_sum") == 0;
         bool seconds = strcmp(name + strlen(name) - 8, "_seconds") == 0;
+        bool bit = strncmp(name, "lockwire_degraded{", 18) == 0;
 
-        assert_string_equal(samples[i].value, sum       ? "18446744073709.551615"
+        assert_string_equal(samples[i].value, bit       ? "1"
+                                              : sum     ? "18446744073709.551615"
                                               : seconds ? "18446744073709551.615"
                                                         : "18446744073709551615");
     }
@@ -373,6 +391,7 @@ static void test_labels(void **state)
                                       "a=\"\xff\"",
                                       "le=\"1\"",
                                       "reason=\"x\"",
+                                      "capability=\"x\"",
                                       "__a=\"b\"",
                                       "a=\"1\",a=\"2\"",
                                       "a=\"1\",b=\"x\",a=\"1\"",
@@ -418,6 +437,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_field_is_there),
+        cmocka_unit_test(test_what_is_lacking),
         cmocka_unit_test(test_the_histogram),
         cmocka_unit_test(test_the_largest_numbers),
         cmocka_unit_test(test_two_clients_share_one_head),

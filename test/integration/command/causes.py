@@ -10,6 +10,7 @@ passes.
 Servers are real ones if a real one can be brought to the failure, else a Stub, whose answers a
 function chooses.
 """
+import json
 import os
 import resource
 import signal
@@ -564,13 +565,14 @@ class Later(CauseTest):
 
     def test_status_says_why_waiting_is_slow(self):
         """The reason is the missing permission of the account."""
-        for rule, said in (("-publish", "PUBLISH is not permitted"),
-                           ("-subscribe", "refused SUBSCRIBE"),
-                           ("-pubsub", "PUBSUB NUMSUB is not permitted")):
+        for rule, said, word in (("-publish", "PUBLISH is not permitted", "publish"),
+                                 ("-subscribe", "refused SUBSCRIBE", "subscribe"),
+                                 ("-pubsub", "PUBSUB NUMSUB is not permitted", "numsub")):
             self.server("ACL", "SETUSER", "app", "+@all", rule)
-            code, err = self.end("status", "x")
+            code, out, err = self.end_of(self.spawn(COMMAND, "status", "x", "--json"))
             self.assertEqual(code, 1, err)
             self.assertIn(said, err)
+            self.assertEqual(json.loads(out)["degraded"], [word])
         self.server("ACL", "SETUSER", "app", "+@all")
         code, err = self.end("status", "x")
         self.assertEqual((code, err), (1, ""))

@@ -137,7 +137,7 @@ class Status(LookTest):
         self.assertEqual(self.seen(), {
             "name": "job", "foreign": None, "holder_total": 0, "holders": [],
             "waiter_total": 0, "waiters": [], "server": self.server.socket, "role": "master",
-            "master": None})
+            "master": None, "degraded": []})
 
     def test_a_mutex_and_who_waits(self):
         process, _ = self.holder()

@@ -30,7 +30,7 @@ HOUR = os.environ.get("LOCKWIRE_HOUR") # built with lua
 # minute.
 WELL = {
     'link_up{}': "1x60", 'subscription_up{}': "1x60", 'waiting{}': "3x60", 'standby{}': "2x60",
-    'granted_total{}': "0+100x60",
+    'granted_total{}': "0+100x60", 'degraded{capability="publish"}': "0x60",
     'failed_total{}': "0x60", 'timed_out_total{}': "0+1x60",
     'lost_total{reason="deadline"}': "0x60", 'lost_total{reason="taken"}': "0x60",
     'lost_total{reason="max_hold"}': "0x60", 'handed_over_total{}': "0+50x60",
@@ -47,6 +47,7 @@ WELL = {
 AILING = {
     "LockwireNoLink": {'link_up{}': "0x60"},
     "LockwireNoMessages": {'subscription_up{}': "0x60"},
+    "LockwireDegraded": {'degraded{capability="publish"}': "1x60"},
     "LockwireLostByDeadline": {'lost_total{reason="deadline"}': "0x35 1x25"},
     "LockwireLostToOthers": {'lost_total{reason="taken"}': "0x35 2x25"},
     "LockwireHeldTooLong": {'lost_total{reason="max_hold"}': "0x5 1x55"},

@@ -102,7 +102,10 @@ static void links_count_by_the_majority(void **state)
 
     (void)state;
     quorum_start(3);
+    freeReplyObject(server_command(&quorum_server[1], "ACL SETUSER default -publish"));
     a = quorum_peer("a", NULL);
+    UNTIL(peer_stats(a).degraded == LW_DEGRADED_PUBLISH);
+    freeReplyObject(server_command(&quorum_server[1], "ACL SETUSER default +publish"));
     assert_int_equal(peer_stats(a).link_up, 1);
     assert_int_equal(peer_stats(a).subscription_up, 1);
     assert_int_equal(peer_stats(a).reconnects, 0);

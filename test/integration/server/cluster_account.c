@@ -291,11 +291,21 @@ static void what_a_node_denies_is_logged_with_its_price(void **state)
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         UNTIL(peer_logged(a, rows[i].entry));
     }
+    assert_int_equal(peer_stats(a).degraded,
+                     LW_DEGRADED_NUMSUB | LW_DEGRADED_PUBLISH | LW_DEGRADED_CLUSTER);
     peer_close(a);
     UNTIL(a->closed);
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
         assert_int_equal(peer_count_logged(a, rows[i].entry), 1);
     }
+    for (int node = 0; node < 3; node++) { /* CLUSTER INFO is the only one left */
+        freeReplyObject(server_command(
+            cluster_server(node),
+            "ACL SETUSER daemon +pubsub|shardnumsub +spublish +cluster|myid"));
+    }
+    a = log_in("b");
+    free_hold(acquire_and_wait(a, "B", "job:1"));
+    assert_int_equal(peer_stats(a).degraded, LW_DEGRADED_CLUSTER);
     stage_clear_trace();
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Commands without which a client works, but worse: the account may not use one, or the
- * server does not know it (rename-command). Each row of the table has the command, and
- * the log entry with the price, which occurs once however often the client connects.
- * Independent of what the entries lead to.
+ * server does not know it (rename-command). Each row of the table has the command, its
+ * bit in the statistics, and the log entry with the price, which occurs once however
+ * often the client connects. Independent of what the entries lead to.
  */
 #include "players.h"
 #include "server/scene.h"
@@ -14,14 +14,15 @@
 static const struct row {
     const char *command;
     const char *entry; /* with its level */
+    uint64_t degraded;
 } rows[] = {
-    {"PUBLISH", "4 PUBLISH is "},
-    {"PUBSUB", "4 PUBSUB NUMSUB is "},
-    {"SUBSCRIBE", " refused SUBSCRIBE; waiters poll"},
-    {"INFO", "; each hand-over costs one request more"},
-    {"CONFIG", "6 CONFIG GET is "},
-    {"COMMAND", "6 COMMAND INFO is "},
-    {"CLIENT", "6 CLIENT SETNAME: "},
+    {"PUBLISH", "4 PUBLISH is ", LW_DEGRADED_PUBLISH},
+    {"PUBSUB", "4 PUBSUB NUMSUB is ", LW_DEGRADED_NUMSUB},
+    {"SUBSCRIBE", " refused SUBSCRIBE; waiters poll", LW_DEGRADED_SUBSCRIBE},
+    {"INFO", "; each hand-over costs one request more", LW_DEGRADED_INFO},
+    {"CONFIG", "6 CONFIG GET is ", LW_DEGRADED_CONFIG},
+    {"COMMAND", "6 COMMAND INFO is ", LW_DEGRADED_COMMAND},
+    {"CLIENT", "6 CLIENT SETNAME: ", LW_DEGRADED_KILL},
 };
 #define ROWS (sizeof(rows) / sizeof(*rows))
 
@@ -41,12 +42,18 @@ static void logs_once(struct peer *peer, const struct row *row, struct server *s
     UNTIL(peer->up);
     lock_once(peer);
     UNTIL(peer_count_logged(peer, row->entry) == 1);
+    UNTIL(peer_stats(peer).degraded == row->degraded);
     freeReplyObject(server_command(server, kill));
     UNTIL(peer->ups == 2);
     lock_once(peer);
     if (peer_count_logged(peer, row->entry) != 1) {
         stage_fail("%s: %s", row->command, peer->log);
     }
+    UNTIL(peer_stats(peer).degraded == row->degraded);
+}
+
+static void closes(struct peer *peer)
+{
     peer_close(peer);
     EXPECT("a closed");
 }
@@ -60,6 +67,10 @@ static void a_command_that_is_not_permitted_is_logged_with_its_price(void **stat
             "a", client_of(.username = "app", .password = "pw", .backoff_min_ms = 1));
 
         logs_once(a, &rows[i], &stage.server, "CLIENT KILL USER app");
+        redis_ok("ACL SETUSER app +@all");
+        redis_int("CLIENT KILL USER app");
+        UNTIL(a->ups == 3 && peer_stats(a).degraded == 0);
+        closes(a);
     }
 }
 
@@ -79,6 +90,7 @@ static void a_command_that_the_server_does_not_know_is_logged_with_its_price(voi
 
         logs_once(a, &rows[i], &other,
                   client ? "ELSEWHERE KILL TYPE normal" : "CLIENT KILL TYPE normal");
+        closes(a);
         server_stop(&other);
     }
 }

@@ -521,11 +521,28 @@ static void an_account_at_the_sentinel_is_enough(void **state)
     UNTIL(is_at_the_replica(a));
     stage_run_for(500); /* some heartbeats */
     assert_int_equal(elements("ACL LOG"), 0);
+    assert_int_equal(peer_stats(a).degraded, 0);
     assert_null(strstr(a->log, "NOPERM"));
     (void)peer_start_at("b", sentinel.url,
                         client_of(.sentinel_username = "watcher",
                                   .sentinel_password = "wrong", .local_turns = 1));
     UNTIL(elements("ACL LOG") > 0);
+}
+
+static void what_a_sentinel_denies_is_logged_with_its_price(void **state)
+{
+    struct peer *a;
+
+    (void)state;
+    watch_with("user watcher on >secret -@all +auth +client|setname +client|id +info "
+               "+sentinel|master +sentinel|myid\n");
+    a = peer_start_at("a", sentinel.url,
+                      client_of(.local_turns = 1, .sentinel_username = "watcher",
+                                .sentinel_password = "secret"));
+    UNTIL(peer_logged(a, "4 SENTINEL SENTINELS is not permitted; ") &&
+          peer_logged(a, "4 SENTINEL REPLICAS is not permitted; ") &&
+          peer_logged(a, " refused SUBSCRIBE; polling this sentinel "));
+    assert_int_equal(peer_stats(a).degraded, LW_DEGRADED_SENTINEL);
 }
 
 /* ---- discovered sentinels ---- */
@@ -704,6 +721,7 @@ int main(void)
         STAGE_TEST(a_detached_lock_is_adopted_at_the_new_master),
         STAGE_TEST(who_leads_a_failover_leads_nobody_to_the_old_master),
         STAGE_TEST(an_account_at_the_sentinel_is_enough),
+        STAGE_TEST(what_a_sentinel_denies_is_logged_with_its_price),
         STAGE_TEST(a_foreign_sentinel_at_a_learnt_address_leads_nowhere),
         STAGE_TEST(a_foreign_sentinel_keeps_nobody_from_the_master),
         STAGE_TEST(a_learnt_one_alone_leads_to_no_new_master),
