@@ -17,20 +17,14 @@ static void lost(struct lw_lock *lock, int reason, void *arg)
     errx(1, "%s: %s", lw_lock_name(lock), lw_strerror(reason));
 }
 
-static void released(struct lw_lock *lock, int status, void *client)
-{
-    printf("released: %s\n", lw_strerror(status));
-    lw_lock_free(lock);
-    lw_client_free(client); /* no event is left: dispatch returns */
-}
-
 static void acquired(struct lw_lock *lock, int status, void *client)
 {
     if (status != LW_OK) {
         errx(1, "not ours: %s", lw_strerror(status));
     }
     printf("job:42 is ours, fencing token %lld\n", (long long)lw_lock_fence(lock));
-    lw_release(lock, released, client); /* a daemon does its work before this */
+    lw_lock_free(lock); /* releases it; a daemon does its work before this */
+    lw_client_close(client, NULL, NULL); /* then dispatch returns */
 }
 
 int main(void)
@@ -48,5 +42,6 @@ int main(void)
         errx(1, "LOCKWIRE_URL is missing or invalid");
     }
     event_base_dispatch(base); /* the daemon's own loop */
+    lw_client_free(client);
     event_base_free(base);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Draws the README's picture: the life of a lock, and a hand-over.
+"""Draws the picture of src/README.md: the life of a lock, and a hand-over.
 
     picture.py FOLDER            writes lock.svg and lock-dark.svg there
     picture.py --check FOLDER    fails if they are not what it would write
