@@ -66,7 +66,6 @@ by() { # WHAT FOLDER COMMAND...: builds all examples, and runs one with its own 
     LD_LIBRARY_PATH=$library "$root$prefix/bin/lockwire" run readme --redis embedded: \
         -- "$programs/readme" >"$root/said"
     grep "^job:42 is ours, fencing token [1-9][0-9]*$" "$root/said"
-    grep "^released: success$" "$root/said"
     echo "$what: works"
 }
 by make . make CC="$*" CFLAGS='-Wall -Wextra -Werror'
