@@ -346,10 +346,10 @@ typedef void lw_log_cb(int level, const char *message, void *arg);
 
 /*
  * Options of a client. Start from LW_CLIENT_OPTIONS_INIT. A field that is 0 or NULL has
- * its default, with which its comment begins if that is a number; the range may follow in
- * parentheses. Strings are copied. A smaller struct than this header's is accepted
- * (absent fields have their defaults), and so is a larger one if its tail is zero;
- * otherwise the call returns LW_EINVAL.
+ * its default: the number with which its comment begins, or what the comment says; the
+ * range may follow in parentheses. Strings are copied. A smaller struct than this
+ * header's is accepted (absent fields have their defaults), and so is a larger one if its
+ * tail is zero; otherwise the call returns LW_EINVAL.
  */
 struct lw_client_options {
     size_t size;
@@ -486,10 +486,10 @@ struct lw_acquire_options {
     uint32_t permits;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_lock_cb *lost;
-    /* How much of the lease is left when `at_risk` is called. Not without `at_risk`. Must
-     * be more than margin_ms, and less than half of the lease. The default 0 is a third
-     * of the lease, if that is more than margin_ms. lockwire(7), HOW IT WORKS, has the
-     * other cases. */
+    /* How much of the lease is left when `at_risk` is called, which must be given if this
+     * is not 0. More than margin_ms, and less than half of the lease. The default 0 is a
+     * third of the lease, if that is more than margin_ms. lockwire(7), HOW IT WORKS, has
+     * the other cases. */
     uint32_t at_risk_ms;
     /* Called with the `arg` of lw_acquire; may be NULL. */
     lw_risk_cb *at_risk;
@@ -661,15 +661,17 @@ LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master 
  * lease is, but not above the longest lease that guard_ms allows; or 0 for the rest of
  * the lease (of the claim window, if the lock was handed over just now). If at_least_ms
  * ends later, the lock stays held until then. Not for the handles of lw_keep_lock and
- * lw_all_lock. `done` (may be NULL) is called once, with: LW_OK         the token holds
- * the lock, and will not be renewed by this client LW_ENOTHELD   the token no longer
- * holds the lock LW_ECONN      no server could do it within request_timeout_ms, as for
- * lw_release; or guard_ms does not allow a longer lease after a failover LW_EREDIS the
- * server refuses, as for lw_release; the lock ends with its lease LW_EUNKNOWN   an
- * attempt that was sent had no reply within request_timeout_ms After LW_ECONN (except
- * that of guard_ms) and LW_EUNKNOWN this is retried in the background, and the lock ends
- * after keep_ms or with its lease, whichever is later. Returns 0, LW_EINVAL (see errbuf;
- * also with LW_REDISSON or a quorum), or the value in the table of states.
+ * lw_all_lock. `done` (may be NULL) is called once, with:
+ *   LW_OK         the token holds the lock, and will not be renewed by this client
+ *   LW_ENOTHELD   the token no longer holds the lock
+ *   LW_ECONN      no server could do it within request_timeout_ms, as for lw_release; or
+ *                 guard_ms does not allow a longer lease after a failover
+ *   LW_EREDIS     the server refuses, as for lw_release; the lock ends with its lease
+ *   LW_EUNKNOWN   an attempt that was sent had no reply within request_timeout_ms
+ * After LW_ECONN (except that of guard_ms) and LW_EUNKNOWN this is retried in the
+ * background, and the lock ends after keep_ms or with its lease, whichever is later.
+ * Returns 0, LW_EINVAL (see errbuf; also with LW_REDISSON or a quorum), or the value in
+ * the table of states.
  */
 LW_PUBLIC int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done,
                         void *arg);
@@ -706,9 +708,10 @@ LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
 LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
 /* Returns the fencing token of this hold, larger than those of all earlier holders of the
  * name, and above 2^50. Returns 0 if the lock was not granted, with LW_REDISSON, or if
- * LW_NO_FENCE skipped it. Further holds of an owner have its present number, until it
- * begins to write. Pass the fencing token along with every write to the resource, which
- * must reject any that is smaller than the largest that it has seen. */
+ * LW_NO_FENCE skipped it. An owner that acquires the lock again has the same number,
+ * except for a larger one when it begins to write. Pass the fencing token along with
+ * every write to the resource, which must reject any that is smaller than the largest
+ * that it has seen. */
 LW_PUBLIC uint64_t lw_lock_fence(const struct lw_lock *lock);
 LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 LW_PUBLIC enum lw_mode lw_lock_mode(const struct lw_lock *lock);
@@ -837,8 +840,9 @@ LW_PUBLIC void lw_all_free(struct lw_all *all);
 /* Returns the handle of the name with this index in `names`, or NULL if the name has none
  * at the moment. Use it for the getters and lw_renew only. While all names are held none
  * is NULL. After a failure only the name that caused it has a handle, if any. If
- * lw_all_release fails, lw_lock_error of each name (also LW_ENOTHELD, LW_EUNKNOWN) has
- * its result. Before `done` do not keep a handle beyond one turn of the event loop. */
+ * lw_all_release fails, lw_lock_error returns the result of each name, also LW_ENOTHELD
+ * and LW_EUNKNOWN. Before `done` do not keep a handle beyond one turn of the event loop.
+ */
 LW_PUBLIC struct lw_lock *lw_all_lock(const struct lw_all *all, size_t index);
 /* Returns how long all names are certain to be held without another renewal, in ms: the
  * least of their lw_lock_remaining_ms. Returns 0 before `done` and after a release. */
@@ -892,9 +896,9 @@ struct lw_inspection {
  * are at most 100, in no order. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_holder(
     const struct lw_inspection *inspection, size_t index);
-/* Returns the waiter with this index, or NULL if `index` is not below waiter_count: up to
- * 100 waiters of the queue for LW_MUTEX, then up to 100 of that for LW_EXCLUSIVE and
- * LW_SHARED, both in the order of their queue. */
+/* Returns the waiter with this index, or NULL if `index` is not below waiter_count. First
+ * come up to 100 waiters for LW_MUTEX, then up to 100 for LW_EXCLUSIVE and LW_SHARED,
+ * each in the order of the queue. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
     const struct lw_inspection *inspection, size_t index);
 /* The result of lw_inspect. `why` is the reason, or "". `status` is:
@@ -946,8 +950,9 @@ struct lw_listing {
     size_t size;    /* of this struct in the library in use; later versions append */
     uint64_t found; /* locks so far, including the present one */
     uint64_t seen;  /* keys examined so far; an estimate if there is a pattern */
-    /* The number of keys, for the progress: of the masters whose scan has begun, each
-     * time that it began; 0 if DBSIZE is not permitted. */
+    /* The number of keys at the servers that were asked so far, for the progress; a
+     * master of a cluster whose scan begins again counts again. 0 if DBSIZE is not
+     * permitted. */
     uint64_t keys;
 };
 /*

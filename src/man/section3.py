@@ -96,6 +96,8 @@ class Text:
             if self.kind != "literal":
                 self.begin("literal")
             self.lines.append(line)
+        elif re.search(r"\S +LW_[A-Z]+ {2,}\S", line):
+            fail("a list that was filled as prose", line)
         else:
             if self.kind != "words":
                 self.begin("words")
