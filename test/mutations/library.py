@@ -652,7 +652,7 @@ EDGES = 'test/integration/quorum/quorum_edges'
 EDGES_MUTATIONS = [
     ('a_shorter*', ("a shorter lease of the next handle ends the votes that it takes over",
      ('src/quorum', 'if (holds || before.lease_us == votes->wanted.lease_us) {', 'if (!holds && before.lease_us == 0) {'))),
-    ('a_lost_vote*', ('a vote that cannot be renewed counts as renewed',
+    ('a_vote*', ('a vote that cannot be renewed counts as renewed',
      ('src/quorum', '            vote->renewed = LW_ECONN;', '            vote->renewed = LW_OK;'))),
     ('a_hold*', ('votes that were lost extend a hold without renewal',
      ('src/quorum', '    vote->lapsed = true;', '    vote->lapsed = false;'))),
