@@ -5,10 +5,13 @@
  *
  * query_inspect; on_inspected keeps the tokens; lw_break is called for each of them. If
  * there are more holders than one reply lists, it looks again. */
+#include "break.h"
+
 #include "base/escape.h"
 #include "lockwire.h"
 #include "options.h"
 #include "query.h"
+#include "quorum_query.h"
 #include "report.h"
 #include "status_format.h"
 #include "subcommands.h"
@@ -27,13 +30,16 @@ struct operation {
     size_t count, next;
     size_t remaining; /* holders of the first look that have not been listed yet */
     bool inspected, any_broken;
+    bool gone; /* no holder was there to break */
 };
 
 static void finish(struct operation *op, const char *why)
 {
     struct query *query = &op->query;
 
-    if (!op->any_broken) {
+    if (!op->any_broken && query->silent) {
+        (void)snprintf(query->error, sizeof(query->error), "%s", why);
+    } else if (!op->any_broken) {
         report("cannot break '%s': %s", query->options->name, why);
     }
     query_end(query, op->any_broken ? EXIT_SUCCESS : EXIT_NOT_HELD);
@@ -205,8 +211,10 @@ static void break_next(struct operation *op)
     } else if (op->count > 0 && op->remaining > 0) {
         query_inspect(query, on_inspected, op);
     } else if (op->count == 0) {
+        op->gone = true;
         finish(op, "the lock is not held");
     } else {
+        op->gone = !op->any_broken;
         finish(op, query->options->token != NULL ? "not held by the given --token"
                                                  : "the holder changed in the meantime");
     }
@@ -217,12 +225,31 @@ static void on_up(struct query *query)
     query_inspect(query, on_inspected, query->arg);
 }
 
+static const struct query_events events = {.up = on_up};
+
+enum break_result break_vote(const struct options *options, const char *token,
+                             const struct quorum_member *at, int *code,
+                             char why[LW_WHY_SIZE])
+{
+    struct options own = *options;
+    struct operation op = {.query = {.events = &events}};
+
+    own.token = token;
+    op.query.arg = &op;
+    *code = quorum_query(&op.query, &own, at, "lockwire-break");
+    free_tokens(&op);
+    (void)snprintf(why, LW_WHY_SIZE, "%s", *op.query.error ? op.query.error : "no reply");
+    return *code == EXIT_SUCCESS ? BREAK_DONE : op.gone ? BREAK_GONE : BREAK_FAILED;
+}
+
 int break_lock(const struct options *options)
 {
-    static const struct query_events events = {.up = on_up};
     struct operation op = {.query = {.options = options, .events = &events}};
     int code;
 
+    if (options->quorum) {
+        return break_quorum(options);
+    }
     op.query.arg = &op;
     code = query(&op.query, "lockwire-break");
     free_tokens(&op);

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* list: the locks that are held. lw_list reports each of them and its progress; at the
  * end all are written, sorted by name, each once. A list that is incomplete because of a
- * failure is not written. */
+ * failure is not written.
+ *
+ * With the URL of a quorum each server is asked by its own URL, one after another. A
+ * majority of replies is complete: each lock that a majority holds is in one of them. */
 #include "base/escape.h"
 #include "columns.h"
 #include "lockwire.h"
 #include "options.h"
 #include "query.h"
+#include "quorum_query.h"
 #include "report.h"
 #include "status_format.h"
 #include "subcommands.h"
 #include "system.h"
 #include "terminal.h"
+#include "token.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -30,6 +35,10 @@ struct row {
     char *name;      /* as stored in Redis */
     char *line;      /* of JSON, or NULL with a table */
     char *holder;
+    char *token;     /* of the first holder */
+    unsigned server; /* of a quorum, from 0 */
+    unsigned votes;  /* with a table: at how many of its servers that client holds it */
+    unsigned servers;
     const char *mode;
     size_t holders, waiters;
     int64_t remaining_ms;
@@ -100,14 +109,20 @@ static void free_row(struct row *row)
     free(row->name);
     free(row->line);
     free(row->holder);
+    free(row->token);
 }
 
 static bool fill_row(struct row *row, const struct lw_inspection *seen, bool json,
                      const struct lw_master *master)
 {
+    const struct lw_inspected *holder = lw_inspection_holder(seen, 0);
     char text[2 * COLUMNS_CELL_MAX + 40];
 
-    *row = (struct row){.name = strdup(seen->name)};
+    *row = (struct row){.name = strdup(seen->name),
+                        .token = strdup(holder != NULL ? holder->token : "")};
+    if (row->token == NULL) {
+        return false;
+    }
     if (json) {
         row->line = status_json_line(seen, NULL, master, false);
         return row->name != NULL && row->line != NULL;
@@ -154,10 +169,13 @@ static int by_name(const void *a, const void *b)
     if (order != 0) {
         return order;
     }
+    if (one->server != other->server) {
+        return one->server < other->server ? -1 : 1;
+    }
     return one->sequence < other->sequence ? -1 : one->sequence > other->sequence;
 }
 
-/* Sorts by name; of several rows with a name the last to arrive stays. */
+/* Sorts by name; of several rows with a name, of one server, the last to arrive stays. */
 static void sort_rows(struct rows *rows)
 {
     size_t kept = 0;
@@ -167,7 +185,8 @@ static void sort_rows(struct rows *rows)
     }
     qsort(rows->all, rows->count, sizeof(*rows->all), by_name);
     for (size_t i = 1; i < rows->count; i++) {
-        if (strcmp(rows->all[kept].name, rows->all[i].name) == 0) {
+        if (strcmp(rows->all[kept].name, rows->all[i].name) == 0 &&
+            rows->all[kept].server == rows->all[i].server) {
             free_row(&rows->all[kept]);
         } else {
             kept++;
@@ -175,6 +194,55 @@ static void sort_rows(struct rows *rows)
         rows->all[kept] = rows->all[i];
     }
     rows->count = kept + 1;
+}
+
+/* Returns how many rows, from this one on, have its name. */
+static size_t count_name(const struct rows *rows, size_t first)
+{
+    size_t last = first + 1;
+
+    while (last < rows->count &&
+           strcmp(rows->all[first].name, rows->all[last].name) == 0) {
+        last++;
+    }
+    return last - first;
+}
+
+/* Of these rows, one for each server, the first one of the client with the most votes
+ * stays, with the longest queue. Returns it. */
+static struct row merge_votes(struct row *rows, size_t count, unsigned servers)
+{
+    struct row best;
+    size_t kept = 0, waiters = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        rows[i].votes = 0;
+        for (size_t j = 0; j < count; j++) {
+            rows[i].votes += token_same_client(rows[i].token, rows[j].token);
+        }
+        kept = rows[i].votes > rows[kept].votes ? i : kept;
+        waiters = rows[i].waiters > waiters ? rows[i].waiters : waiters;
+    }
+    best = rows[kept];
+    best.waiters = waiters;
+    best.servers = servers;
+    for (size_t i = 0; i < count; i++) {
+        if (i != kept) {
+            free_row(&rows[i]);
+        }
+    }
+    return best;
+}
+
+static void merge_names(struct rows *rows, unsigned servers)
+{
+    size_t names = 0, count;
+
+    for (size_t i = 0; i < rows->count; i += count) {
+        count = count_name(rows, i);
+        rows->all[names++] = merge_votes(&rows->all[i], count, servers);
+    }
+    rows->count = names;
 }
 
 static void clear_rows(struct rows *rows)
@@ -188,13 +256,23 @@ static void clear_rows(struct rows *rows)
 
 /* ---- the table ---- */
 
-enum field { NAME, MODE, HOLDERS, WAITERS, CLIENT, REMAINING };
+enum field { NAME, MODE, HOLDERS, SERVERS, WAITERS, CLIENT, REMAINING };
 
 /* LEASE is behind CLIENT, since a last column that can be cut may be left out. */
 static const struct column columns[] = {
     {"NAME", NAME, MIN_NAME},
     {"HELD", MODE, 0},
     {"HOLDERS", HOLDERS, 0},
+    {"WAITERS", WAITERS, 0},
+    {"CLIENT", CLIENT, MIN_HOLDER},
+    {"LEASE", REMAINING, 0},
+    {NULL, 0, 0},
+};
+
+static const struct column quorum_columns[] = {
+    {"NAME", NAME, MIN_NAME},
+    {"HELD", MODE, 0},
+    {"SERVERS", SERVERS, 0},
     {"WAITERS", WAITERS, 0},
     {"CLIENT", CLIENT, MIN_HOLDER},
     {"LEASE", REMAINING, 0},
@@ -215,6 +293,9 @@ static void write_cell(const void *rows, size_t index, int field, char *text, si
     case HOLDERS:
         (void)snprintf(text, size, "%zu", row->holders);
         break;
+    case SERVERS:
+        (void)snprintf(text, size, "%u of %u", row->votes, row->servers);
+        break;
     case WAITERS:
         (void)snprintf(text, size, "%zu", row->waiters);
         break;
@@ -230,13 +311,14 @@ static void write_cell(const void *rows, size_t index, int field, char *text, si
     }
 }
 
-static void write_table(FILE *out, const struct rows *rows, int width)
+static void write_table(FILE *out, const struct rows *rows, bool quorum, int width)
 {
     if (rows->count == 0) {
         (void)fputs("no lock is held\n", out);
         return;
     }
-    columns_write(out, columns, write_cell, rows->all, rows->count, width);
+    columns_write(out, quorum ? quorum_columns : columns, write_cell, rows->all,
+                  rows->count, width);
 }
 
 static void write_json(FILE *out, const struct rows *rows)
@@ -251,6 +333,7 @@ static void write_json(FILE *out, const struct rows *rows)
 struct list {
     struct query query;
     struct rows rows;
+    unsigned server;  /* of a quorum, which is asked */
     bool on_terminal; /* the progress is displayed */
     int64_t due_ms;   /* the next line */
 };
@@ -293,22 +376,20 @@ static void show_progress(struct list *list, const struct lw_listing *listing)
 
 /* ---- the end ---- */
 
-static void write_all(struct list *list)
+/* `servers`: how many the quorum has. Returns the exit code. */
+static int write_all(struct list *list, const struct options *options, unsigned servers)
 {
-    const struct options *options = list->query.options;
-
     sort_rows(&list->rows);
     if (options->json) {
         write_json(stdout, &list->rows);
     } else {
-        write_table(stdout, &list->rows,
+        if (options->quorum) {
+            merge_names(&list->rows, servers);
+        }
+        write_table(stdout, &list->rows, options->quorum,
                     options->wide ? 0 : terminal_size(STDOUT_FILENO).ws_col);
     }
-    if (!report_flush()) {
-        query_end(&list->query, EXIT_SYSTEM);
-        return;
-    }
-    query_end(&list->query, EXIT_SUCCESS);
+    return report_flush() ? EXIT_SUCCESS : EXIT_SYSTEM;
 }
 
 /* ---- callbacks ---- */
@@ -325,6 +406,9 @@ static int on_found(struct lw_client *client, const struct lw_inspection *found,
         query_fail(&list->query, LW_ENOMEM, "");
         return 1;
     }
+    if (found != NULL) {
+        list->rows.all[list->rows.count - 1].server = list->server;
+    }
     show_progress(list, listing);
     return 0;
 }
@@ -340,7 +424,7 @@ static void on_listed(struct lw_client *client, int status,
         return;
     }
     if (status == LW_OK) {
-        write_all(list);
+        query_end(&list->query, EXIT_SUCCESS);
     } else {
         query_fail(&list->query, status, why);
     }
@@ -357,15 +441,46 @@ static void on_up(struct query *query)
     }
 }
 
+/* Returns how many of the servers of the quorum have replied. Reports the others. */
+static unsigned ask_each(struct list *list, const struct query_events *events,
+                         const struct options *options,
+                         const struct quorum_servers *servers)
+{
+    unsigned replied = 0;
+
+    for (list->server = 0; list->server < servers->count; list->server++) {
+        const struct quorum_member *at = &servers->at[list->server];
+
+        list->query = (struct query){.events = events, .arg = list};
+        if (quorum_query(&list->query, options, at, "lockwire-list") == EXIT_SUCCESS) {
+            replied++;
+        } else {
+            report("the locks at %s are not listed: %s", at->host,
+                   *list->query.error ? list->query.error : "no reply");
+        }
+    }
+    return replied;
+}
+
 int list(const struct options *options)
 {
     static const struct query_events events = {.up = on_up};
     struct list list = {.query = {.options = options, .events = &events},
                         .on_terminal = isatty(STDERR_FILENO) == 1};
+    struct quorum_servers servers = {.count = 0};
     int code;
 
-    list.query.arg = &list;
-    code = query(&list.query, "lockwire-list");
+    if (!options->quorum) {
+        list.query.arg = &list;
+        code = query(&list.query, "lockwire-list");
+    } else if ((code = quorum_query_servers(options, &servers)) == 0 &&
+               ask_each(&list, &events, options, &servers) < servers.majority) {
+        code = EXIT_NO_SERVER;
+    }
+    if (code == EXIT_SUCCESS) {
+        code = write_all(&list, options, servers.count);
+    }
+    quorum_query_clear(&servers);
     clear_rows(&list.rows);
     return code;
 }

@@ -494,11 +494,11 @@ static int check_url(struct options *options)
     return result;
 }
 
-/* A subcommand that asks a single server. (status asks each server of a quorum.) */
+/* A subcommand that asks a single server. (status, list and break ask each server of a
+ * quorum.) */
 static bool needs_single(enum subcommand subcommand)
 {
-    return subcommand == LIST || subcommand == BREAK || subcommand == WATCH ||
-           subcommand == RELEASE;
+    return subcommand == WATCH || subcommand == RELEASE;
 }
 
 static int check_server(struct options *options)

@@ -7,6 +7,7 @@
 #include "system.h"
 
 #include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
@@ -80,7 +81,12 @@ static void report_query(const struct query *query, int error, bool link_up,
 
 void query_fail(struct query *query, int status, const char *why)
 {
-    if (status == LW_EINVAL) {
+    if (query->silent) {
+        if (*why || !*query->error) {
+            (void)snprintf(query->error, sizeof(query->error), "%s",
+                           *why ? why : lw_strerror(status));
+        }
+    } else if (status == LW_EINVAL) {
         report("%s", *query->error ? query->error : lw_strerror(status));
     } else {
         report_query(query, status,
@@ -110,6 +116,10 @@ static void on_connect_timeout(evutil_socket_t fd, short what, void *arg)
     }
     (void)lw_client_is_up(query->client, &why);
     options_explain_timeout(query->options, why, text, sizeof(text));
+    if (query->silent) {
+        query_fail(query, LW_ECONN, text);
+        return;
+    }
     if (query->tolerant) {
         query->events->down(query, text);
         return;
@@ -119,12 +129,12 @@ static void on_connect_timeout(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Returns true if an attempt that failed is followed by another one. (watch rides out
- * outages by itself. A tolerant query reports how the first attempt ended: doctor, and
- * status for each server of a quorum.) */
+ * outages by itself. A tolerant or silent query reports how the first attempt ended:
+ * doctor, and each server of a quorum.) */
 static bool tries_again(const struct query *query)
 {
     return !query->connected && query->options->connect_given && !query->tolerant &&
-           query->options->subcommand != WATCH;
+           !query->silent && query->options->subcommand != WATCH;
 }
 
 /* Returns true if the first connection failed permanently, so that waiting is useless. */
@@ -144,7 +154,7 @@ static void on_link(struct lw_client *client, int up, const char *why, void *arg
     query->connected = query->connected || up;
     if (up) {
         query->events->up(query);
-    } else if (!query->tolerant && is_permanent(query, error)) {
+    } else if (!query->tolerant && !query->silent && is_permanent(query, error)) {
         report_query(query, error, false, why);
         query_end(query, exit_code_for(LW_ECONN, error, EXIT_BUSY));
     } else if (tries_again(query)) {

@@ -33,6 +33,7 @@ struct query {
     void *arg;
     bool show_warnings; /* the library's warnings are reported, too */
     bool tolerant;      /* a permanent refusal goes to `down` as any other failure */
+    bool silent;        /* a failure ends the query, and is left in `error` */
     int64_t default_guard_ms; /* of clients without an option, if there is no record */
     struct event_base *base;
     struct lw_client *client;
@@ -41,7 +42,8 @@ struct query {
     bool connected;          /* at least once; a later failure is an outage */
     bool warned;             /* a message of the library has been reported */
     int64_t sent_ms;         /* the time of the last query_inspect */
-    char error[LW_WHY_SIZE]; /* the library's explanation of an invalid call */
+    char error[LW_WHY_SIZE]; /* the library's explanation of an invalid call; if silent,
+                              * also the reason of a failure */
 };
 
 /* Runs until query_end or a failure. Returns the exit code; failures are reported. */

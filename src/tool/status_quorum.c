@@ -8,7 +8,7 @@
 #include "lockwire.h"
 #include "options.h"
 #include "query.h"
-#include "quorum_url.h"
+#include "quorum_query.h"
 #include "report.h"
 #include "status_format.h"
 #include "subcommands.h"
@@ -24,7 +24,7 @@
 /* What one server has replied. */
 struct vote {
     struct query query;
-    struct quorum_member at;
+    const char *host;
     char what[COLUMNS_CELL_MAX]; /* the holder, "free", or why there is no reply */
     char lease[40];
     size_t waiters;
@@ -34,11 +34,6 @@ struct vote {
 };
 
 /* ---- one server ---- */
-
-static void note_failure(struct vote *vote, const char *why)
-{
-    status_printable(why, vote->what, sizeof(vote->what));
-}
 
 static void note_holder(struct vote *vote, const struct lw_inspection *seen)
 {
@@ -70,8 +65,7 @@ static void on_inspected(struct lw_client *client, int result,
         return;
     }
     if (result != LW_OK) {
-        note_failure(vote, *why ? why : lw_strerror(result));
-        query_end(&vote->query, EXIT_NO_SERVER);
+        query_fail(&vote->query, result, why);
         return;
     }
     vote->replied = true;
@@ -87,37 +81,20 @@ static void on_up(struct query *query)
     query_inspect(query, on_inspected, query->arg);
 }
 
-static void on_down(struct query *query, const char *why)
+/* Returns false if memory is short. */
+static bool ask(struct vote *vote, const struct options *options,
+                const struct quorum_member *at)
 {
-    note_failure(query->arg, why);
-    query_end(query, EXIT_NO_SERVER);
-}
+    static const struct query_events events = {.up = on_up};
 
-/* Each client wipes its copy of the password. Returns false if memory is short. */
-static bool ask(struct vote *vote, const struct options *options)
-{
-    static const struct query_events events = {.up = on_up, .down = on_down};
-    struct options own = *options;
-    int code;
-
-    own.url = vote->at.url;
-    own.quorum = false;
-    own.password = options->password != NULL ? strdup(options->password) : NULL;
-    if (options->password != NULL && own.password == NULL) {
-        return false;
+    vote->host = at->host;
+    vote->query = (struct query){.events = &events, .arg = vote};
+    (void)quorum_query(&vote->query, options, at, "lockwire-status");
+    if (!vote->replied) {
+        status_printable(*vote->query.error ? vote->query.error : "no reply", vote->what,
+                         sizeof(vote->what));
     }
-    vote->query = (struct query){.options = &own,
-                                 .events = &events,
-                                 .arg = vote,
-                                 .tolerant = true,
-                                 .default_guard_ms = QUORUM_GUARD_MS};
-    code = query(&vote->query, "lockwire-status");
-    free(own.password);
-    if (code != EXIT_SUCCESS && !*vote->what) {
-        note_failure(vote, *vote->query.error ? vote->query.error : "no reply");
-    }
-    return code != EXIT_SYSTEM &&
-           (!vote->replied || !options->json || vote->json != NULL);
+    return !vote->replied || !options->json || vote->json != NULL;
 }
 
 /* ---- all of them ---- */
@@ -130,7 +107,7 @@ static void write_cell(const void *rows, size_t index, int field, char *text, si
 
     switch ((enum field)field) {
     case SERVER:
-        (void)snprintf(text, size, "%s", vote->at.host);
+        (void)snprintf(text, size, "%s", vote->host);
         break;
     case VOTE:
         (void)snprintf(text, size, "%s", vote->what);
@@ -208,7 +185,7 @@ static void write_json(const struct options *options, const struct vote *votes,
                            : NULL;
 
         (void)printf("%s\n  {\"server\": \"%s\", \"status\": %s}", i > 0 ? "," : "",
-                     votes[i].at.host,
+                     votes[i].host,
                      votes[i].json != NULL ? votes[i].json
                      : outage != NULL      ? outage
                                            : "null");
@@ -243,29 +220,22 @@ static int write_all(const struct options *options, const struct vote *votes,
 int status_quorum(const struct options *options)
 {
     struct vote *votes = calloc(QUORUM_MOST, sizeof(*votes));
-    unsigned count = 0;
-    int code = votes != NULL ? query_check(options) : EXIT_SYSTEM;
+    struct quorum_servers servers = {.count = 0};
+    int code = votes != NULL ? quorum_query_servers(options, &servers) : EXIT_SYSTEM;
 
-    if (code == 0) {
-        struct quorum_url parts = quorum_url_split(options->url);
-
-        while (code == 0 && count < QUORUM_MOST && quorum_url_has_more(&parts)) {
-            code = quorum_url_take(&parts, &votes[count].at) == 0 &&
-                           ask(&votes[count], options)
-                       ? 0
-                       : EXIT_SYSTEM;
-            count++;
-        }
-        if (code == 0) {
-            code = write_all(options, votes, count);
-        } else {
+    for (unsigned i = 0; code == 0 && i < servers.count; i++) {
+        if (!ask(&votes[i], options, &servers.at[i])) {
             report("%s", lw_strerror(LW_ENOMEM));
+            code = EXIT_SYSTEM;
         }
     }
-    for (unsigned i = 0; i < count; i++) {
-        free(votes[i].at.url);
+    if (code == 0) {
+        code = write_all(options, votes, servers.count);
+    }
+    for (unsigned i = 0; i < servers.count; i++) {
         free(votes[i].json);
     }
+    quorum_query_clear(&servers);
     free(votes);
     return code;
 }

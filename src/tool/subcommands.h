@@ -19,6 +19,8 @@ int status_quorum(const struct options *options);
 int watch(const struct options *options);
 int list(const struct options *options);
 int break_lock(const struct options *options);
+/* break with the URL of a quorum. */
+int break_quorum(const struct options *options);
 int doctor(const struct options *options);
 
 #endif

@@ -48,3 +48,9 @@ bool token_matches(const char *given, const char *token)
            (token_is_ours(token) && strlen(given) == length &&
             strncmp(given, token, length - 1) == 0 && given[length - 1] == '+');
 }
+
+bool token_same_client(const char *token, const char *other)
+{
+    return strcmp(token, other) == 0 || (token_is_ours(token) && token_is_ours(other) &&
+                                         strncmp(token, other, UUID) == 0);
+}

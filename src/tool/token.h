@@ -9,5 +9,8 @@ bool token_is_ours(const char *token);
 /* Returns true if `given` is the token, also if it was given as it is stored while
  * clients queue, with a + at its end. */
 bool token_matches(const char *given, const char *token);
+/* Returns true if both are of one client. At each server of a quorum a client of this
+ * library has another token, and a client of another library the same one. */
+bool token_same_client(const char *token, const char *other);
 
 #endif

@@ -183,6 +183,11 @@ static const char list_intro[] =
     "remaining time of the longest lease. PATTERN is a glob of Redis: *, ?, [abc];\n"
     "without it all held locks are listed. In a cluster all masters are asked.\n"
     "\n"
+    "With redis-quorum:// each server is asked. SERVERS is at how many of them the\n"
+    "client with the most votes holds the lock: less than a majority is no hold.\n"
+    "Servers that do not reply are reported; the exit code is 69 unless a majority\n"
+    "replies. With --json there is a line for each lock at each server.\n"
+    "\n"
     "lockwire goes through all keys of the server, a few hundred at a time (SCAN).\n"
     "Locks that are held all the time are listed; those that are acquired or released\n"
     "in the meantime may be missing. Locks of other libraries, also Redisson's\n"
@@ -196,7 +201,12 @@ static const char break_intro[] =
     "Force-releases the lock NAME and hands it to the first waiter. Use it if a\n"
     "holder is stuck. The holder's client is sent a message to verify its hold. If\n"
     "the message is lost, the holder relies on the lock until its next renewal. In\n"
-    "the meantime, only a resource that checks fencing tokens is safe.\n";
+    "the meantime, only a resource that checks fencing tokens is safe.\n"
+    "\n"
+    "With redis-quorum:// the votes of one client are broken at each server: those of\n"
+    "the client with the most votes, or of the one with the --token. The lock is\n"
+    "broken if a majority has none of them any longer. Other servers are reported.\n"
+    "Nothing is broken unless a majority replies (exit code 69).\n";
 
 static const char doctor_intro[] =
     "Checks that locks work with this URL and account, and what endangers them: the\n"

@@ -111,7 +111,7 @@ class Quorum(GuardText):
 
     def test_an_invalid_command_connects_to_no_server(self):
         run = ("--", "true")
-        for words in (("list",), ("break", "job"), ("watch", "job"), ("release", "job", TOKEN),
+        for words in (("watch", "job"), ("release", "job", TOKEN), ("break", "lockwire:job"),
                       ("take", "job"), ("run", "job", "--exclusive", *run),
                       ("run", "job", "--guard", "none", *run), ("run", "lockwire:job", *run),
                       ("run", "job", "--lease", "40s", *run), ("status", "lockwire:job")):
@@ -120,8 +120,9 @@ class Quorum(GuardText):
         self.assertEqual(after, [before + 1 for before in self.connections]) # by received()
         self.assertEqual([0, 0, 0], [server("DBSIZE") for server in self.servers])
 
-    def test_status_writes_no_record(self):
-        self.end_of(self.spawn(COMMAND, "status", "job"))
+    def test_a_command_that_acquires_nothing_writes_no_record(self):
+        for words in (("status", "job"), ("list",), ("break", "job")):
+            self.end_of(self.spawn(COMMAND, *words))
         self.assertEqual([None] * 3, [server("GET", RECORD) for server in self.servers])
 
 

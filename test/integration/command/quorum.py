@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """The command with the URL of a quorum: run, lead and hold at three real servers, status with
-each server's vote, and refusals.
+each server's vote, list and break across the servers, and refusals.
 
 Usual course: one run holds the lock at three servers; status shows three votes; another run
 waits.
@@ -16,6 +16,7 @@ from quorum_servers import quorum_start
 from support import COMMAND, ToolTest, until
 
 TOKEN = "3f2b8a52-96d5-4c1f-a2b0-0d3c5f7e9a11:1:10000-"
+OTHER = "01234567-89ab-cdef-0123-456789abcdef:7:10000-"
 
 
 class QuorumTest(ToolTest):
@@ -32,8 +33,8 @@ class QuorumTest(ToolTest):
     def held(self):
         return sum(server("EXISTS", "job") for server in self.servers)
 
-    def hold(self):
-        process = self.spawn(COMMAND, "run", "job", "--", "sh", "-c",
+    def hold(self, *words):
+        process = self.spawn(COMMAND, "run", "job", *words, "--", "sh", "-c",
                              "echo $$ > held; exec sleep 1000", cwd=self.folder)
         return process, int(self.wait_for_file("held", process))
 
@@ -92,6 +93,78 @@ class QuorumTest(ToolTest):
         self.assertEqual(seen[0]["status"]["guard_left_ms"], 0)
         self.assertGreater(seen[1]["status"]["guard_left_ms"], 1)
 
+    def vote(self, *tokens):
+        """Stores these tokens, each at a server; None: no key."""
+        for server, token in zip(self.servers, tokens):
+            if token:
+                server("SET", "job", token, "PX", 600000)
+            else:
+                server("DEL", "job")
+
+    def test_list_merges_the_votes_of_a_lock(self):
+        self.assertEqual(self.ask(0, "list"), "no lock is held\n")
+        _, pid = self.hold()
+        until(lambda: self.held() == 3, "every server grants the lock")
+        self.servers[2]("SET", "split", OTHER, "PX", 600000)
+        self.servers[0]("SET", "split", TOKEN, "PX", 600000)
+        self.servers[1]("SET", "split", TOKEN.replace(":1:", ":2:"), "PX", 600000)
+        out = self.ask(0, "list").splitlines()
+        self.assertEqual(len(out), 3, out)
+        self.assertRegex(out[1], r"^job +mutex +3 of 3 +0 +lockwire-run ")
+        self.assertRegex(out[2], r"^split +mutex +2 of 3 +0 +3f2b8a52")
+        seen = [json.loads(line) for line in self.ask(0, "list", "j*", "--json").splitlines()]
+        self.assertEqual([one["name"] for one in seen], ["job"] * 3)
+        self.assertEqual(len({one["server"] for one in seen}), 3)
+        os.kill(pid, signal.SIGKILL)
+
+    def test_list_needs_a_majority(self):
+        self.vote(TOKEN, TOKEN, TOKEN)
+        self.servers[1].kill()
+        out = self.ask(0, "list")
+        self.assertRegex(out, r"(?m)^job .* 2 of 3 ")
+        self.assertRegex(out, f"the locks at {self.hosts[1]} are not listed: .*Connection refused")
+        self.servers[0].kill()
+        out = self.ask(69, "list")
+        self.assertNotIn("2 of 3", out)
+        self.assertEqual(out.count("are not listed"), 2, out)
+
+    def test_break_releases_at_every_server(self):
+        process, _ = self.hold("--lease", "33s")
+        until(lambda: self.held() == 3, "every server grants the lock")
+        self.assertEqual(self.ask(0, "break", "job"), "")
+        code, _, err = self.end_of(process)
+        self.assertEqual(code, 70, err)
+        self.assertIn("lost", err)
+        self.assertEqual(self.held(), 0)
+        self.assertIn("the lock is not held", self.ask(1, "break", "job"))
+
+    def test_break_at_a_majority_says_what_is_left(self):
+        self.vote(TOKEN, TOKEN, TOKEN)
+        self.servers[1].kill()
+        out = self.ask(0, "break", "job")
+        self.assertRegex(out, rf"'job' is not broken at {self.hosts[1]}: .*Connection refused; "
+                              "a vote there is no hold")
+        self.servers[2]("SET", "job", TOKEN, "PX", 600000)
+        self.servers[0].kill()
+        out = self.ask(69, "break", "job")
+        self.assertIn("cannot break 'job': 1 of 3 servers replied", out)
+        self.assertEqual(self.servers[2]("GET", "job"), TOKEN)
+
+    def test_break_leaves_the_votes_of_other_clients(self):
+        self.vote(OTHER, TOKEN, TOKEN.replace(":1:", ":2:"))
+        self.assertEqual(self.ask(0, "break", "job"), "")
+        self.assertEqual([server("GET", "job") for server in self.servers], [OTHER, None, None])
+        self.vote(OTHER, TOKEN, TOKEN)
+        self.assertEqual(self.ask(0, "break", "job", "--token", OTHER), "")
+        self.assertEqual([server("GET", "job") for server in self.servers], [None, TOKEN, TOKEN])
+        self.assertIn("not held by the given --token",
+                      self.ask(1, "break", "job", "--token", OTHER))
+        self.vote("theirs", "theirs", None)
+        self.assertIn("use --foreign", self.ask(1, "break", "job"))
+        self.assertEqual(self.held(), 2)
+        self.assertEqual(self.ask(0, "break", "job", "--foreign"), "")
+        self.assertEqual(self.held(), 0)
+
     def test_without_a_majority_every_server_is_listed(self):
         self.servers[0].kill()
         self.servers[2].kill()
@@ -113,9 +186,7 @@ class QuorumTest(ToolTest):
                            (("take", "job"), "cannot outlive the process"),
                            (("take", "job", "--token", TOKEN), "cannot outlive the process"),
                            (("release", "job", TOKEN), "ask each server by its own URL"),
-                           (("list",), "ask each server by its own URL"),
                            (("watch", "job"), "ask each server by its own URL"),
-                           (("break", "job"), "ask each server by its own URL"),
                            (("status", "job", "--redis", self.url + ",h"),
                             "3, 5 or 7 servers; 4 are listed")):
             self.assertIn(why, self.ask(64, *words))
