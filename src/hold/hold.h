@@ -324,8 +324,9 @@ struct lw__holds {
     struct lw__random random;
     struct lw__hash_key hash_key; /* of all hash tables */
 
-    struct lw__names names;                              /* name.c */
-    struct lw__contended contended[LW__CONTENDED_SLOTS]; /* name.c; by the name's hash */
+    struct lw__names names; /* name.c */
+    /* name.c: LW__CONTENDED_SLOTS, by the name's hash; NULL: no name has been noted */
+    struct lw__contended *contended;
 
     /* claim.c */
     uint64_t next_n;
@@ -579,7 +580,7 @@ void lw__name_clear(struct lw__holds *holds);
 /* Notes that another owner holds the name, or held it a moment ago. */
 void lw__name_note_contended(struct lw__holds *holds, const struct lw__name *name);
 /* Returns true if that was noted lately. */
-bool lw__name_is_contended(struct lw__holds *holds, const struct lw__name *name);
+bool lw__name_is_contended(const struct lw__holds *holds, const struct lw__name *name);
 /* Returns true, from time to time, if a request that joins the queue now should also
  * extend the queue's TTL, for all waiters that joined it without doing so. */
 bool lw__name_should_extend_queue(struct lw__holds *holds, const struct lw__name *name);

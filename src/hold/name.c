@@ -161,32 +161,43 @@ void lw__name_clear(struct lw__holds *holds)
 {
     free(holds->names.slots);
     holds->names = (struct lw__names){0};
+    free(holds->contended);
+    holds->contended = NULL;
 }
 
 /* ---- contended names ---- */
 
-/* Two names with one entry replace each other. */
-static struct lw__contended *entry_of(struct lw__holds *holds,
+/* Returns NULL if no name has been noted. Two names with one entry replace each other. */
+static struct lw__contended *entry_of(const struct lw__holds *holds,
                                       const struct lw__name *name)
 {
-    return &holds->contended[name->hash % LW__CONTENDED_SLOTS];
+    return holds->contended != NULL ? &holds->contended[name->hash % LW__CONTENDED_SLOTS]
+                                    : NULL;
 }
 
+/* Without memory nothing is noted. */
 void lw__name_note_contended(struct lw__holds *holds, const struct lw__name *name)
 {
-    struct lw__contended *entry = entry_of(holds, name);
+    struct lw__contended *entry;
 
+    if (holds->contended == NULL) {
+        holds->contended = calloc(LW__CONTENDED_SLOTS, sizeof(*holds->contended));
+    }
+    entry = entry_of(holds, name);
+    if (entry == NULL) {
+        return;
+    }
     if (entry->hash != name->hash) {
         *entry = (struct lw__contended){.hash = name->hash};
     }
     entry->until_us = lw__now_us() + CONTENDED_US;
 }
 
-bool lw__name_is_contended(struct lw__holds *holds, const struct lw__name *name)
+bool lw__name_is_contended(const struct lw__holds *holds, const struct lw__name *name)
 {
     const struct lw__contended *entry = entry_of(holds, name);
 
-    return entry->hash == name->hash && entry->until_us > lw__now_us();
+    return entry != NULL && entry->hash == name->hash && entry->until_us > lw__now_us();
 }
 
 bool lw__name_should_extend_queue(struct lw__holds *holds, const struct lw__name *name)
@@ -194,7 +205,7 @@ bool lw__name_should_extend_queue(struct lw__holds *holds, const struct lw__name
     struct lw__contended *entry = entry_of(holds, name);
     int64_t now = lw__now_us();
 
-    if (entry->hash != name->hash) {
+    if (entry == NULL || entry->hash != name->hash) {
         return true; /* nothing is known of it */
     }
     if (now - entry->extended_us < EXTEND_US) {
