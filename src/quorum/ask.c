@@ -27,7 +27,7 @@
 #define YIELD_MOST_US 2000 /* doubles with each time, up to: */
 #define YIELD_LIMIT_US 20000
 /* After so many yields that changed nothing a server is left for a pause. */
-#define YIELDS_IN_VAIN 8
+#define YIELDS_IN_VAIN 20
 #define PAUSE_LEAST_US (50 * LW__MS)
 #define PAUSE_MOST_US (200 * LW__MS)
 #define AGAIN_US (1000 * LW__MS)  /* before a server is asked again after an error */
@@ -492,6 +492,7 @@ static void busy(struct lw__claim *claim)
         lw__quorum_ask_drop(vote);
     }
     vote->busy = true;
+    vote->votes->minority &= ~(1U << (vote - vote->votes->vote));
     lw__votes_changed(vote->votes);
 }
 
@@ -652,6 +653,8 @@ static void yield(struct lw__votes *votes)
 
         if (vote->held || (vote->busy && ticket != 0 && ticket != votes->ticket)) {
             replace(vote);
+        } else if (vote->busy && votes->yields_in_vain > 0) {
+            lw__claim_event(vote->claim, LW__EV_RETRY_NOW);
         }
     }
     votes->yields++;
