@@ -212,8 +212,7 @@ void lw__claim_free(struct lw__claim *claim)
 bool lw__claim_linger(struct lw__claim *claim)
 {
     struct lw__holds *holds = claim->holds;
-    int64_t until = lw__now_us() +
-                    (int64_t)LINGER_TIMEOUTS * holds->request_timeout_ms * LW__MS;
+    int64_t until;
 
     if (claim->linger_rounds == LINGER_ROUNDS || !lw__claim_stays(claim) ||
         holds->closing) {
@@ -224,6 +223,7 @@ bool lw__claim_linger(struct lw__claim *claim)
         DL_APPEND(holds->lingering, claim);
     }
     claim->linger_rounds++;
+    until = lw__now_us() + (int64_t)LINGER_TIMEOUTS * holds->request_timeout_ms * LW__MS;
     if (claim->held.stays_until_us < until) {
         until = claim->held.stays_until_us;
     }
@@ -1015,7 +1015,7 @@ void lw__claim_step(struct lw__claim *claim, struct lw__input *input)
     if (claim->machine.phase == LW__ENDED) { /* it lingers */
         return;
     }
-    input->now_us = lw__now_us();
+    input->now_us = lw__loop_now_us(claim->holds->loop);
     if (asked && input->event == LW__EV_QUEUED) {
         claim->asking.remaining_ms = input->queued.remaining_ms;
     }

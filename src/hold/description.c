@@ -51,7 +51,7 @@ void lw__description_free(struct lw__description *description)
 
 void lw__description_granted(struct lw__claim *claim)
 {
-    claim->held.granted_10ms = (uint32_t)(lw__now_us() / UNIT_US);
+    claim->held.granted_10ms = (uint32_t)(lw__loop_now_us(claim->holds->loop) / UNIT_US);
     lw__description_send(claim);
 }
 

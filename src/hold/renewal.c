@@ -103,7 +103,7 @@ static bool is_covered(const struct lw__claim *claim, const struct lw__terms *te
  * margin begins, so that the reply arrives before that. */
 static int64_t early_enough(const struct lw__claim *claim, int64_t margin_us, int64_t at)
 {
-    int64_t now = lw__now_us();
+    int64_t now = lw__loop_now_us(claim->holds->loop);
     int64_t latest = now + (claim->machine.deadline_us - margin_us - now) / 2;
 
     return at < latest ? at : latest;

@@ -18,14 +18,16 @@
 #include <string.h>
 #include <utlist.h>
 
-#define PER_CALL 64 /* callbacks before other events of the loop go first */
+/* Other events of the loop go first after so many callbacks, or after so long. */
+#define PER_CALL 256
+#define PER_CALL_US 1000
 
 /* ---- handles ---- */
 
-static void count_granted(struct lw_lock *lock)
+static void count_granted(struct lw_lock *lock, int64_t now_us)
 {
     struct lw_stats *stats = &lock->client->stats;
-    int64_t waited_us = lw__now_us() - lock->asking.asked_us;
+    int64_t waited_us = now_us - lock->asking.asked_us;
     size_t bucket = 0;
 
     while (bucket < LW_WAIT_BUCKETS - 1 && waited_us > ((int64_t)LW__MS << bucket)) {
@@ -73,7 +75,8 @@ static void call_back(struct lw_lock *lock, lw_lock_cb *callback, int status, vo
     lw__handle_unref(lock);
 }
 
-static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int status)
+static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int status,
+                            int64_t now_us)
 {
     struct lw_stats *stats = &lock->client->stats;
     lw_lock_cb *callback = NULL;
@@ -84,7 +87,7 @@ static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int
         lock->state = status == LW_OK ? LW_HELD : LW_DONE;
         lw__handle_count_wait(lock, -1);
         if (status == LW_OK) {
-            count_granted(lock);
+            count_granted(lock, now_us);
             lw__handle_delivered(lock);
         } else {
             count_ended(stats, status);
@@ -197,7 +200,7 @@ static void deliver_credentials(struct lw_client *client)
 
 /* ---- all notices ---- */
 
-static void deliver(struct lw_client *client, struct lw__notice *notice)
+static void deliver(struct lw_client *client, struct lw__notice *notice, int64_t now_us)
 {
     enum lw__notice_kind kind = notice->kind;
     int status = notice->status;
@@ -237,27 +240,34 @@ static void deliver(struct lw_client *client, struct lw__notice *notice)
         }
         break;
     default:
-        deliver_to_lock(LW__CONTAINER_OF(struct lw_lock, notice, notice), kind, status);
+        deliver_to_lock(LW__CONTAINER_OF(struct lw_lock, notice, notice), kind, status,
+                        now_us);
     }
 }
 
-/* Callbacks take time: before each one the timers that are due run, so that a loss that
- * they find is delivered first. */
+/* Callbacks take time: before each one the time is read and the timers that are due run,
+ * so that a loss that they find is delivered first; and it is forgotten, because after
+ * the callback it would be too old. */
 void lw__deliver(void *arg)
 {
     struct lw_client *client = arg;
     unsigned room = PER_CALL;
+    int64_t begun_us = 0;
 
     client->references++;
     while (room-- > 0 && !client->freed && client->loop != NULL) {
         struct lw__notice *first;
+        int64_t now_us;
 
         lw__timer_catch_up(client->loop);
         first = lw__notify_first(client);
-        if (first == NULL) {
+        now_us = lw__loop_now_us(client->loop);
+        begun_us = begun_us != 0 ? begun_us : now_us;
+        if (first == NULL || now_us - begun_us > PER_CALL_US) {
             break;
         }
-        deliver(client, first);
+        lw__loop_forget_time(client->loop);
+        deliver(client, first, now_us);
         if (lw__is_inherited(client)) {
             break; /* the callback forked: the parent delivers the rest */
         }

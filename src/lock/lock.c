@@ -173,7 +173,7 @@ static void copy_options(struct lw_lock *lock, const struct lw_acquire_options *
     lock->standby = options->wait_ms == -1;
     lock->queue_limit = lock->once ? 0 : options->max_waiting;
     lock->limited = lock->queue_limit > 0;
-    lock->asking.asked_us = lw__now_us();
+    lock->asking.asked_us = lw__loop_now_us(lock->client->loop);
     lw__handle_limit_try(lock,
                          options->wait_ms > 0 && options->wait_ms < INT64_MAX / LW__MS / 2
                              ? lock->asking.asked_us + options->wait_ms * LW__MS
@@ -316,7 +316,12 @@ int lw_acquire(struct lw_client *client, const char *name,
     struct lw_acquire_options checked;
     int status = check_call(client, name, options, done, ret, &checked);
 
-    return status != 0 ? status : request(client, name, NULL, &checked, done, arg, ret);
+    if (status == 0) {
+        lw__loop_read_time(client->loop);
+        status = request(client, name, NULL, &checked, done, arg, ret);
+        lw__loop_forget_time(client->loop);
+    }
+    return status;
 }
 
 int lw_adopt(struct lw_client *client, const char *name, const char *token,
@@ -375,7 +380,7 @@ static bool give_up(struct lw_lock *lock, lw_lock_cb *done, void *arg)
         return false;
     }
     lw__timer_set(lock->client->loop, &lock->timer,
-                  lw__now_us() +
+                  lw__loop_now_us(lock->client->loop) +
                       (int64_t)lock->client->options.request_timeout_ms * LW__MS);
     return true;
 }
@@ -383,9 +388,15 @@ static bool give_up(struct lw_lock *lock, lw_lock_cb *done, void *arg)
 int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg)
 {
     int status = check_held(lock);
+    struct lw__loop *loop;
 
-    if (status == 0 && give_up(lock, done, arg)) {
-        lw__turns_release(lock);
+    if (status == 0) {
+        loop = lock->client->loop;
+        lw__loop_read_time(loop);
+        if (give_up(lock, done, arg)) {
+            lw__turns_release(lock);
+        }
+        lw__loop_forget_time(loop);
     }
     return status;
 }

@@ -324,6 +324,18 @@ static int set_tls(struct lw_client *client)
     return status;
 }
 
+/* The host's log function may take long: what was read of the clock before is forgotten.
+ */
+static void pass_to_host(int level, const char *message, void *arg)
+{
+    const struct lw_client *client = arg;
+
+    if (client->loop != NULL) {
+        lw__loop_forget_time(client->loop);
+    }
+    client->options.log(level, message, client->options.arg);
+}
+
 static int complete(struct lw_client *client)
 {
     struct lw_client_options *o = &client->options;
@@ -377,7 +389,8 @@ static int complete(struct lw_client *client)
         copy_string(&client->strings[12], &o->prefix) != 0) {
         return LW_ENOMEM;
     }
-    client->log = (struct lw__log){o->log, o->log_level, o->arg, &client->causes, NULL};
+    client->log = (struct lw__log){o->log != NULL ? pass_to_host : NULL, o->log_level,
+                                   client, &client->causes, NULL};
     return client->url.tls ? set_tls(client) : 0;
 }
 

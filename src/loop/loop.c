@@ -59,6 +59,8 @@ struct lw__loop {
     int priority;
     unsigned depth; /* of lw__loop_enter */
     bool freed;
+    int64_t now_us;     /* of the present event; 0: to be read whenever it is needed */
+    int64_t entered_us; /* that lw__loop_enter read, for lw__loop_enter_again; or 0 */
 
     struct lw__heap timers;
     int timer_fd; /* -1: libevent's timer is used */
@@ -79,6 +81,23 @@ struct lw__loop {
     unsigned probe_turns; /* that a child still waits for its probe */
     bool own_set;         /* no other process shares what libevent has registered */
 };
+
+/* ---- the time of an event ---- */
+
+int64_t lw__loop_now_us(const struct lw__loop *loop)
+{
+    return loop->now_us != 0 ? loop->now_us : lw__now_us();
+}
+
+void lw__loop_read_time(struct lw__loop *loop)
+{
+    loop->now_us = lw__now_us();
+}
+
+void lw__loop_forget_time(struct lw__loop *loop)
+{
+    loop->now_us = loop->entered_us = 0;
+}
 
 /* ---- timers ---- */
 
@@ -133,14 +152,13 @@ static void run_due(struct lw__loop *loop, int64_t now_us)
 void lw__timer_catch_up(struct lw__loop *loop)
 {
     const struct lw__heap_entry *first = lw__heap_first(&loop->timers);
-    int64_t now_us;
 
-    if (first == NULL || loop->running_us != INT64_MIN) {
+    if (loop->running_us != INT64_MIN) {
         return;
     }
-    now_us = lw__now_us();
-    if (first->key <= now_us) {
-        run_due(loop, now_us);
+    lw__loop_read_time(loop);
+    if (first != NULL && first->key <= loop->now_us) {
+        run_due(loop, loop->now_us);
     }
 }
 
@@ -338,7 +356,11 @@ static void make_calls(struct lw__loop *loop)
 void lw__loop_leave(struct lw__loop *loop)
 {
     loop->depth--;
-    if (loop->depth == 0 && loop->freed) {
+    if (loop->depth > 0) {
+        return;
+    }
+    loop->now_us = 0;
+    if (loop->freed) {
         free(loop);
     }
 }
@@ -351,12 +373,14 @@ bool lw__loop_enter(struct lw__loop *loop)
         lw__loop_leave(loop);
         return false;
     }
+    loop->entered_us = loop->now_us;
     return true;
 }
 
 void lw__loop_enter_again(struct lw__loop *loop)
 {
     loop->depth++;
+    loop->now_us = loop->entered_us;
 }
 
 const struct lw__process_mark *lw__loop_process(const struct lw__loop *loop)

@@ -45,6 +45,17 @@ static inline int64_t lw__now_us(void)
     return (int64_t)now.tv_sec * 1000000 + (uint32_t)now.tv_nsec / 1000;
 }
 
+/* Returns the time of the present event: lw__now_us, read at most once for an event, an
+ * API call, or what precedes one callback of the host (lw__loop_read_time). Never later
+ * than now, so a time of sending may be taken from it. */
+int64_t lw__loop_now_us(const struct lw__loop *loop);
+/* Reads the time for lw__loop_now_us, until lw__loop_forget_time. For an API call; called
+ * by lw__timer_catch_up, too. */
+void lw__loop_read_time(struct lw__loop *loop);
+/* Called at the end of an API call, and before each callback of the host, which may take
+ * long: lw__loop_now_us then reads the clock whenever it is called. */
+void lw__loop_forget_time(struct lw__loop *loop);
+
 /* Returns the time of day, in us since 1970, which may be set at any moment: to be shown
  * only. */
 static inline int64_t lw__now_wall_us(void)
@@ -89,8 +100,8 @@ static inline void lw__timer_cancel(struct lw__loop *loop, struct lw__timer *tim
 }
 /* Returns when the timer fires, or INT64_MAX if it is not set. */
 int64_t lw__timer_due_us(const struct lw__loop *loop, const struct lw__timer *timer);
-/* Runs the timers that are due now: for a chain of deferred calls, in which time passes.
- */
+/* Reads the time, and runs the timers that are due: for a chain of deferred calls, in
+ * which time passes. */
 void lw__timer_catch_up(struct lw__loop *loop);
 
 /* ---- deferred calls ---- */

@@ -491,7 +491,7 @@ static void on_reply(redisAsyncContext *context, void *reply, void *data)
 static void note_sent(struct lw__link *link, struct lw__request *request,
                       unsigned replies)
 {
-    int64_t now_us = lw__now_us();
+    int64_t now_us = lw__loop_now_us(link->loop);
 
     pending_push(&link->pending, request, replies, now_us);
     if (request != NULL) {

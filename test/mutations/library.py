@@ -172,8 +172,16 @@ LOOP_UNIT_MUTATIONS = [
      ('src/loop', 'return !loop->own_set && lw__loop_is_child(loop);', 'return false;')),
     ('a child with an epoll set of its own leaves its parent\'s files in it',
      ('src/loop', '        loop->own_set = true;\n', '')),
+    ('the time of an event is kept after it',
+     ('src/loop/loop.c', '    loop->now_us = 0;\n    if (loop->freed) {', '    if (loop->freed) {')),
+    ('the next reply of a read has the time from before the host\'s log function',
+     ('src/loop/loop.c', 'loop->now_us = loop->entered_us = 0;', 'loop->now_us = 0;')),
     ('in a child that a deferred call made the rest of the turn goes on',
      ('src/loop', 'loop->freed || lw__process_is_child(&loop->process)', 'loop->freed')),
+]
+TURNS_MUTATIONS = [
+    ('callbacks that take long hold up the host\'s other events',
+     ('src/lock/deliver.c', ' || now_us - begun_us > PER_CALL_US', '')),
 ]
 FORKED_UNIT = 'test/unit/unit_forked'
 FORKED_UNIT_MUTATIONS = [
@@ -840,6 +848,7 @@ MUTATIONS = [ # lists.py explains the groups
     *(([mutation], RW_SCRIPT, (test,)) for test, mutation in RW_SCRIPT_MUTATIONS),
     (GUARD_SCRIPT_MUTATIONS, GUARD_SCRIPT, ()),
     (GUARD_FAULT_MUTATIONS, GUARD_FAULT, ('parted_master__with_the_guard*',)),
+    (TURNS_MUTATIONS, 'test/integration/api/stalls', ('callbacks_that*',)),
     (ALL_SILENT_MUTATIONS, 'test/integration/server/cluster_locks', ('a_silent_node*',)),
     (ALL_FORKED_MUTATIONS, 'test/integration/api/prefork', ('child_calls*',)),
 ]

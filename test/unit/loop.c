@@ -280,6 +280,72 @@ static void test_an_event_whose_loop_a_due_timer_frees_goes_no_further(void **st
     assert_null(strchr(scene->word, 't')[1] ? scene->word : NULL);
 }
 
+/* The time of an event */
+
+static int64_t first_us, second_us, forgotten_us;
+
+static void look_twice(struct actor *actor)
+{
+    struct lw__loop *loop = actor->scene->loop;
+
+    first_us = lw__loop_now_us(loop);
+    loop_stall(first_us + 2 * LW__MS);
+    second_us = lw__loop_now_us(loop);
+    lw__loop_forget_time(loop);
+    forgotten_us = lw__loop_now_us(loop);
+}
+
+static void test_an_event_reads_the_time_once_until_it_is_forgotten(void **state)
+{
+    struct scene *scene = *state;
+    struct actor a, b;
+    int64_t before_us = lw__now_us();
+
+    loop_cast(&a, scene, 'a', look_twice);
+    loop_cast(&b, scene, 'b', look_twice);
+    lw__defer(scene->loop, &a.call, false);
+    loop_await(scene, 1);
+    assert_true(before_us <= first_us && first_us == second_us);
+    assert_true(forgotten_us >= first_us + 2 * LW__MS);
+    before_us = forgotten_us;
+    lw__timer_set(scene->loop, &b.timer, before_us + LW__MS);
+    loop_await(scene, 2);
+    assert_true(before_us + LW__MS <= first_us && first_us == second_us);
+}
+
+static void test_after_an_event_each_call_reads_the_time(void **state)
+{
+    struct lw__loop *loop = ((struct scene *)*state)->loop;
+    int64_t entered_us;
+
+    assert_true(lw__loop_enter(loop));
+    entered_us = lw__loop_now_us(loop);
+    lw__loop_leave(loop);
+    loop_stall(entered_us + 2 * LW__MS);
+    assert_true(lw__loop_now_us(loop) >= entered_us + 2 * LW__MS);
+    lw__loop_enter_again(loop); /* the next reply of the same read */
+    assert_true(lw__loop_now_us(loop) == entered_us);
+    lw__loop_forget_time(loop); /* the host's log function was called */
+    lw__loop_leave(loop);
+    lw__loop_enter_again(loop);
+    assert_true(lw__loop_now_us(loop) >= entered_us + 2 * LW__MS);
+    lw__loop_leave(loop);
+}
+
+static void test_a_call_reads_the_time_once(void **state)
+{
+    struct lw__loop *loop = ((struct scene *)*state)->loop;
+    int64_t read_us;
+
+    lw__loop_read_time(loop);
+    read_us = lw__loop_now_us(loop);
+    loop_stall(read_us + 2 * LW__MS);
+    assert_true(lw__loop_now_us(loop) == read_us);
+    lw__timer_catch_up(loop);
+    assert_true(lw__loop_now_us(loop) >= read_us + 2 * LW__MS);
+    lw__loop_forget_time(loop);
+}
+
 static void test_null_is_freed_in_peace(void **state)
 {
     (void)state;
@@ -460,6 +526,9 @@ int main(void)
         TEST(test_a_late_call_runs_in_the_turn_of_what_deferred_it),
         TEST(test_the_loop_is_freed_by_any_of_its_callbacks),
         TEST(test_an_event_whose_loop_a_due_timer_frees_goes_no_further),
+        TEST(test_an_event_reads_the_time_once_until_it_is_forgotten),
+        TEST(test_after_an_event_each_call_reads_the_time),
+        TEST(test_a_call_reads_the_time_once),
         TEST(test_null_is_freed_in_peace),
         TEST(test_a_forked_child_leaves_the_parents_events_alone),
         TEST(test_nothing_is_called_in_a_forked_child),

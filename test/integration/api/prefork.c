@@ -538,12 +538,14 @@ static void on_fork(struct lw_lock *lock, int status, void *arg)
     forking->still_ms = now_ms() - from_ms;
 }
 
-/* Forks after `before` of the turn's 64 callbacks. */
+#define HANDLES 300
+
+/* Forks after `before` of the turn's callbacks, which are at most 256. */
 static void fork_in_a_callback(int before)
 {
     struct parent parent;
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
-    struct lw_lock *locks[80];
+    struct lw_lock *locks[HANDLES];
 
     at_first = watched();
     parent_open(&parent);
@@ -551,7 +553,7 @@ static void fork_in_a_callback(int before)
     result = -1;
     called = 0;
     options.wait_ms = 0;
-    for (int i = 0; i < 80; i++) { /* all are refused at once */
+    for (int i = 0; i < HANDLES; i++) { /* all are refused at once */
         assert_int_equal(lw_acquire(parent.clients[1], "lock1", &options,
                                     i == before ? on_fork : on_done, &parent, &locks[i]),
                          0);
@@ -563,12 +565,12 @@ static void fork_in_a_callback(int before)
         }
     }
     assert_int_equal(result, 0);
-    AWAIT(&parent, called >= 80);
-    for (int i = 0; i < 80; i++) {
+    AWAIT(&parent, called >= HANDLES);
+    for (int i = 0; i < HANDLES; i++) {
         lw_lock_free(locks[i]);
     }
     parent_goes_on(&parent);
-    assert_int_equal(called, 80);
+    assert_int_equal(called, HANDLES);
     parent.others = 0;
     parent_asks(&parent);
     parent_holds_on(&parent);
@@ -586,7 +588,7 @@ static void forked_in_the_last_callback_of_a_turn(void **state)
 {
     (void)state;
     forked_does = dispatches;
-    fork_in_a_callback(63);
+    fork_in_a_callback(255);
 }
 
 /* ---- daemon(3) ---- */

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#define MANY 400
+
 static struct hold *A, *B;
 
 static void stall(struct hold *hold, enum moment moment)
@@ -290,36 +292,57 @@ static void a_release_and_a_close_that_are_both_overdue_end_once(void **state)
     stage.keys_may_stay = true;
 }
 
-static void at_most_64_callbacks_come_in_one_turn_of_the_loop(void **state)
+static void stall_shortly(struct hold *hold, enum moment moment)
 {
-    enum { MANY = 200 };
+    (void)hold;
+    if (moment == AT_RESULT) {
+        stage_stall(2);
+    }
+}
+
+/* `count` results are due at the same time. */
+static void check_turns(int count, void (*in_each)(struct hold *hold, enum moment moment),
+                        int turn_most)
+{
     static struct hold *all[MANY];
     struct peer *a = peer_ready("a", client_of(.local_turns = 16));
     char label[16];
     int told = 0;
 
-    (void)state;
     acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < count; i++) {
         (void)snprintf(label, sizeof(label), "%d", i);
         all[i] = acquire_hold(a, label, "x", 0); /* busy without a command */
+        all[i]->then = in_each;
     }
-    while (told < MANY) {
+    while (told < count) {
         int before = told;
 
         event_base_loop(stage.base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
-        while (told < MANY && all[told]->result != PENDING) {
+        while (told < count && all[told]->result != PENDING) {
             told++;
         }
-        for (int i = told; i < MANY; i++) {
+        for (int i = told; i < count; i++) {
             assert_int_equal(all[i]->result, PENDING); /* in order */
         }
-        if (told - before > 64) {
+        if (told - before > turn_most) {
             stage_fail("%d callbacks in one turn", told - before);
         }
     }
     stage_clear_trace();
+}
+
+static void at_most_256_callbacks_come_in_one_turn_of_the_loop(void **state)
+{
+    (void)state;
+    check_turns(MANY, NULL, 256);
+}
+
+static void callbacks_that_take_long_come_in_turns_of_their_own(void **state)
+{
+    (void)state;
+    check_turns(20, stall_shortly, 1);
 }
 
 int main(void)
@@ -336,7 +359,8 @@ int main(void)
         STAGE_TEST(a_release_before_the_theft_is_told_is_ENOTHELD),
         STAGE_TEST(a_renewal_before_the_theft_is_told_is_ELOST_after_it),
         STAGE_TEST(a_release_and_a_close_that_are_both_overdue_end_once),
-        STAGE_TEST(at_most_64_callbacks_come_in_one_turn_of_the_loop),
+        STAGE_TEST(at_most_256_callbacks_come_in_one_turn_of_the_loop),
+        STAGE_TEST(callbacks_that_take_long_come_in_turns_of_their_own),
     };
 
     return STAGE_RUN(tests);
