@@ -140,6 +140,7 @@ struct lw_client;  /* its locks, and two connections to each server that it uses
 struct lw_lock;    /* one acquisition: waiting, held, releasing, then done; or lost */
 struct lw_keep;    /* a lock held whenever possible: one acquisition after another */
 struct lw_all;     /* several locks acquired as one: all of them, or none */
+struct lw_watcher; /* the holders and waiters of a name, reported at each change */
 
 /* == lw_strerror(3): results, and the version == */
 /* The results, each with its text for lw_strerror. Their values never change. */
@@ -943,6 +944,56 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
                        lw_break_cb *done, void *arg);
+
+/* == lw_watch(3): the holders and waiters of a lock, at each change == */
+/* The state of a watched lock. `now`, `why` and all `status` except LW_ECLOSED are those
+ * of lw_inspect's callback; `arg` is that of lw_watch. */
+typedef void lw_watch_cb(struct lw_watcher *watch, int status,
+                         const struct lw_inspection *now, const char *why, void *arg);
+/* Options of a watch. The rules of lw_client_options apply. */
+struct lw_watch_options {
+    size_t size;
+    /* 1000 (10 to 2^31 - 1): how long after a look at the lock the next one follows, less
+     * up to a tenth at random, if the server does not report changes. If it does, a look
+     * follows a report within a tenth of it, and two looks are a tenth of it apart;
+     * without a report the next look follows after ten times as long, at most 30 s (or
+     * interval_ms, if that is longer). */
+    uint32_t interval_ms;
+    /* If it is not 0, `changed` is called after each look, one each interval_ms at
+     * least. */
+    uint32_t every_look;
+};
+#define LW_WATCH_OPTIONS_INIT                                                            \
+    {                                                                                    \
+        sizeof(struct lw_watch_options), 0, 0                                            \
+    }
+/*
+ * Watches the lock `name`, in any mode, without competing for it: nothing is written to
+ * Redis. `options` may be NULL. `changed` is called from the loop with the first state,
+ * and with the present one after anything in it has changed except the passing times
+ * (remaining_ms, waited_ms), the server and its role. States that follow each other
+ * faster than the looks are not all seen; those that are seen are reported in their
+ * order, and the last one always is. When the state becomes unknown `changed` is called
+ * once with LW_ECONN or LW_EREDIS, also with LW_ENOMEM; the watch goes on, and the next
+ * state is reported whether or not it has changed. With a new client the first call comes
+ * when it is connected, or when its first attempt has failed.
+ *
+ * A holder's `note` tells the watchers what they need, such as the leader's address.
+ *
+ * The server reports changes, for each kind of lock and also when a lease ends, if the
+ * account may use CLIENT TRACKING, CLIENT CACHING and SUBSCRIBE (lockwire(7), ACCOUNTS),
+ * and while no slot moves. A watch costs those who use the lock one message for each
+ * change of its keys, and the server one look after it.
+ *
+ * Rules 1 to 8 apply to a watch as to a handle. After lw_client_close or lw_client_free
+ * the watch calls back no more, and must still be freed. Returns 0, LW_EINVAL (see
+ * errbuf; also with a quorum), LW_ENOMEM or LW_ECLOSED.
+ */
+LW_PUBLIC int lw_watch(struct lw_client *client, const char *name,
+                       const struct lw_watch_options *options, lw_watch_cb *changed,
+                       void *arg, struct lw_watcher **ret);
+/* Ends the watch. */
+LW_PUBLIC void lw_watcher_free(struct lw_watcher *watch);
 
 /* == lw_list(3): the locks that are held == */
 /* The progress of lw_list. Valid during the callback. */

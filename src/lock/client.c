@@ -12,6 +12,7 @@
 #include "lock/lock_private.h"
 
 #include "base/check.h"
+#include "base/container_of.h"
 #include "base/escape.h"
 #include "base/log.h"
 #include "base/random.h"
@@ -46,6 +47,7 @@ static void link_changed(void *arg, int status, const char *why)
         lw__list_map_unavailable(client, UINT_MAX, why);
     }
     lw__notify_link(client, up, why);
+    lw__watch_look_again(client, NULL);
 }
 
 static void remapped(void *arg)
@@ -54,6 +56,7 @@ static void remapped(void *arg)
 
     lw__retry_remap_all(&client->holds);
     lw__list_remapped(client);
+    lw__watch_look_again(client, NULL);
 }
 
 static void map_unavailable(void *arg, unsigned map, const char *why)
@@ -80,11 +83,13 @@ static void node_up(void *arg, struct lw__node *node)
 
     lw__retry_all(&client->holds, node, true);
     lw__identity_verify(&client->identity);
+    lw__watch_look_again(client, node);
 }
 
 static void node_down(void *arg, struct lw__node *node)
 {
     lw__turns_link_down(arg, node);
+    lw__watch_look_again(arg, node);
 }
 
 static void node_bound(void *arg, struct lw__node *node)
@@ -92,6 +97,7 @@ static void node_bound(void *arg, struct lw__node *node)
     struct lw_client *client = arg;
 
     lw__retry_all(&client->holds, node, false);
+    lw__watch_look_again(client, node);
 }
 
 /* A hold that could not be extended may be extended now. */
@@ -107,6 +113,13 @@ static void slot_unsubscribed(void *arg, struct lw__node *node, unsigned slot)
     struct lw_client *client = arg;
 
     lw__retry_slot(&client->holds, node, slot);
+    lw__watch_look_again(client, node);
+}
+
+/* `arg` is the client's holds. */
+static void key_changed(void *arg, const char *key)
+{
+    lw__watch_key_changed(LW__CONTAINER_OF(struct lw_client, holds, arg), key);
 }
 
 /* ---- creation ---- */
@@ -127,6 +140,7 @@ static int start_route(struct lw_client *client)
 
     lw__options_fill_route(client, &client->holds, &options);
     options.node.inert = client->quorum != NULL;
+    options.node.key_changed = key_changed;
     lw__credentials_ask(client, &options.node.config);
     status = lw__route_new(&options, &events, client, &client->route);
     client->holds.route = client->route;
@@ -142,6 +156,7 @@ static void cancel_callbacks(struct lw_client *client)
     while (client->inspect_calls != NULL) {
         lw__inspect_free(client->inspect_calls);
     }
+    lw__watch_end_all(client);
     lw__notify_clear(client);
 }
 
@@ -293,6 +308,7 @@ int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg)
     lw__claim_close(&client->holds);
     lw__list_close(client);
     lw__inspect_close(client);
+    lw__watch_end_all(client);
     lw__identity_withdraw(&client->identity);
     lw__timer_set(client->loop, &client->close_timer,
                   lw__now_us() + (int64_t)client->options.close_timeout_ms * LW__MS);

@@ -130,7 +130,18 @@ static void deliver_renewed(struct lw__renew_call *call, int status)
     call_back(lock, callback, status, arg);
 }
 
-/* ---- lw_list, lw_inspect, lw_break ---- */
+/* ---- lw_watch, lw_list, lw_inspect, lw_break ---- */
+
+static void deliver_watched(struct lw_watcher *watch, int status)
+{
+    if (lw__watch_looked(watch, status)) {
+        watch->in_callback = true;
+        watch->changed(watch, status, status == LW_OK ? &watch->call.look.found : NULL,
+                       watch->call.why, watch->arg);
+        watch->in_callback = false;
+    }
+    lw__watch_continue(watch);
+}
 
 static void deliver_listing(struct lw__list *list, const struct lw_inspection *found)
 {
@@ -154,6 +165,10 @@ static void deliver_inspected(struct lw__inspect_call *call, int status)
 {
     struct lw_client *client = call->client;
 
+    if (call->watch != NULL) {
+        deliver_watched(call->watch, status);
+        return;
+    }
     /* out of reach of lw_client_free, which the callback may call */
     lw__inspect_take_out(call);
     if (call->list != NULL) {

@@ -29,7 +29,7 @@ enum lw__notice_kind {
     LW__NOTICE_RELEASED,
     LW__NOTICE_LATER, /* lw__lock_call_later */
     LW__NOTICE_RENEWED,
-    LW__NOTICE_INSPECTED, /* lw_inspect, lw_break */
+    LW__NOTICE_INSPECTED, /* lw_inspect, lw_break, lw_watch */
     LW__NOTICE_LISTING,   /* lw_list has found a lock */
     LW__NOTICE_LISTED,    /* lw_list has ended */
     LW__NOTICE_LINK,
@@ -253,6 +253,7 @@ struct lw_client {
 
     struct lw__inspect_call *inspect_calls; /* inspect.c */
     struct lw__list *lists;                 /* list.c */
+    struct lw_watcher *watches;             /* watch.c */
     struct lw__identity identity;           /* identity.c */
     char identity_text[256];                /* `<client name> <host> <pid>` */
     char who[400];                          /* the same with the user: holds.who */

@@ -107,6 +107,21 @@ static bool retry_one_key(struct lw__inspect_call *call, const struct lw__reply 
     return true;
 }
 
+/* Sends a watch's look again without CLIENT CACHING, if the reply to it is an error: the
+ * command could not be redirected, because only a first reply decides that. Returns true
+ * if it does. */
+static bool retry_untracked(struct lw__inspect_call *call, const struct lw__reply *reply)
+{
+    if (call->watch == NULL || call->untracked ||
+        lw__reply_type(reply) != LW__REPLY_ERROR) {
+        return false;
+    }
+    call->untracked = true;
+    call->tracked = false;
+    send_or_finish(call, call->command.type);
+    return true;
+}
+
 /* ---- identities of clients ---- */
 
 static void encode_identities(struct lw__command *command, struct lw__buffer *out)
@@ -339,7 +354,13 @@ static void break_next(struct lw__inspect_call *call)
 static void encode_inspect(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inspect_call *call = call_of(command);
+    bool may_track = call->watch != NULL && !call->untracked && !call->one_key &&
+                     !command->request.asking;
 
+    if (may_track && lw__node_track(lw__node_of_command(command), slot_of(call), out)) {
+        command->request.second = (uint32_t)out->length;
+        command->request.expected = 2;
+    }
     lw__encode_inspect(out, lw__command_evals(command), call->client->holds.prefix,
                        call->name, call->one_key,
                        call->broken != NULL ? BROKEN_HOLDERS : LW__INSPECT_HOLDERS,
@@ -352,9 +373,14 @@ static bool inspect_replied(struct lw__command *command, const struct lw__reply 
     const char *uuids[LW__INSPECT_ENTRIES];
     int status;
 
+    if (command->request.expected > 0) { /* the reply to CLIENT CACHING */
+        call->tracked = lw__reply_type(reply) != LW__REPLY_ERROR;
+        return true;
+    }
     lw__node_endpoint(lw__node_of_command(command), call->server);
     call->look.found.server = call->server;
-    if (retry_one_key(call, reply) || end_on_error(call, reply, false)) {
+    if (retry_untracked(call, reply) || retry_one_key(call, reply) ||
+        end_on_error(call, reply, false)) {
         return true;
     }
     status = lw__inspect_reply_read(&call->look, reply);
@@ -386,16 +412,26 @@ void lw__inspect_take_out(struct lw__inspect_call *call)
     call->client = NULL;
 }
 
-void lw__inspect_free(struct lw__inspect_call *call)
+void lw__inspect_stop(struct lw__inspect_call *call)
 {
-    if (call->client != NULL) {
-        lw__notify_cancel(call->client, &call->notice);
-        lw__node_forget(&call->command);
-        lw__inspect_take_out(call);
-    }
+    lw__notify_cancel(call->client, &call->notice);
+    lw__node_forget(&call->command);
+}
+
+void lw__inspect_clear(struct lw__inspect_call *call)
+{
     free(call->name);
     free(call->token);
     lw__inspect_reply_clear(&call->look);
+}
+
+void lw__inspect_free(struct lw__inspect_call *call)
+{
+    if (call->client != NULL) {
+        lw__inspect_stop(call);
+        lw__inspect_take_out(call);
+    }
+    lw__inspect_clear(call);
     free(call);
 }
 
@@ -411,6 +447,27 @@ void lw__inspect_close(struct lw_client *client)
     }
 }
 
+int lw__inspect_init(struct lw__inspect_call *call, struct lw_client *client,
+                     const char *name)
+{
+    call->name = malloc(LW__NAME_SIZE);
+    if (call->name == NULL) {
+        return LW_ENOMEM;
+    }
+    (void)lw__format_name(client->holds.prefix, name, call->name);
+    lw__inspect_reply_init(&call->look, call->name + client->holds.prefix_length);
+    call->client = client;
+    return 0;
+}
+
+void lw__inspect_look(struct lw__inspect_call *call)
+{
+    lw__inspect_reply_init(&call->look, call->name + call->client->holds.prefix_length);
+    call->naming = 0;
+    call->one_key = call->untracked = call->tracked = false;
+    send_or_finish(call, &inspect_type);
+}
+
 /* Returns NULL if memory is short. */
 static struct lw__inspect_call *new_call(struct lw_client *client, const char *text,
                                          const char *token)
@@ -420,15 +477,13 @@ static struct lw__inspect_call *new_call(struct lw_client *client, const char *t
     if (call == NULL) {
         return NULL;
     }
-    call->name = malloc(LW__NAME_SIZE);
     call->token = token != NULL ? strdup(token) : NULL;
-    if (call->name == NULL || (token != NULL && call->token == NULL)) {
-        lw__inspect_free(call);
+    if ((token != NULL && call->token == NULL) ||
+        lw__inspect_init(call, client, text) != 0) {
+        lw__inspect_clear(call);
+        free(call);
         return NULL;
     }
-    (void)lw__format_name(client->holds.prefix, text, call->name);
-    lw__inspect_reply_init(&call->look, call->name + client->holds.prefix_length);
-    call->client = client;
     DL_APPEND(client->inspect_calls, call);
     return call;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of lw_list, lw_inspect and lw_break: the structs that the files of src/look
- * share, then the functions that each file offers. */
+/* Calls of lw_list, lw_inspect, lw_break and lw_watch: the structs that the files of
+ * src/look share, then the functions that each file offers. */
 #ifndef LW_LOOK_H
 #define LW_LOOK_H
 #include "lock/lock_private.h"
@@ -10,15 +10,16 @@
 
 struct lw__list;
 
-/* A call of lw_inspect or lw_break, or a look of lw_list at one name. */
+/* A call of lw_inspect or lw_break, or a look of lw_list or lw_watch at one name. */
 struct lw__inspect_call {
     struct lw__command command;
     struct lw__notice notice;
-    struct lw__inspect_call *next, *prev; /* of the client */
+    struct lw__inspect_call *next, *prev; /* of the client, except those of a watch */
     struct lw_client *client;
-    lw_inspect_cb *inspected; /* one of these three is set */
+    lw_inspect_cb *inspected; /* one of these four is set */
     lw_break_cb *broken;
     struct lw__list *list;
+    struct lw_watcher *watch;
     void *arg;
     char *name;  /* the key, with the prefix */
     char *token; /* the only holder to break, or NULL */
@@ -28,6 +29,8 @@ struct lw__inspect_call {
     size_t hinted;   /* the broken holder whose client is asked to verify its hold */
     bool one_key;    /* the slot is migrating: only the name's own key is read */
     bool any_broken;
+    bool untracked; /* of a watch: without CLIENT CACHING, since that look failed */
+    bool tracked;   /* of a watch: a message will report the next change of these keys */
     char why[LW_WHY_SIZE], server[LW__TEXT_MAX];
 };
 
@@ -60,6 +63,40 @@ struct lw__list {
     unsigned scans[]; /* the state of each slot (list.c) */
 };
 
+/* A watch. Its call is used for one look after another. */
+struct lw_watcher {
+    struct lw__inspect_call call;   /* call.client is NULL once the client has ended */
+    struct lw__timer timer;         /* the next look */
+    struct lw_watcher *next, *prev; /* of the client */
+    lw_watch_cb *changed;
+    void *arg;
+    uint32_t interval_ms;
+    bool every_look;
+    struct lw__inspect_reply last; /* the state that was seen last */
+    bool seen;                     /* there is one */
+    int status;      /* of the last look; 1 before the first one has ended */
+    bool looking;    /* the call is in flight, or its notice is queued */
+    bool again;      /* something changed since that look began */
+    bool again_soon; /* the server has changed: that look need not wait */
+    int64_t looked_us;
+    bool in_callback, freed;
+};
+
+/* ---- watch.c ---- */
+
+/* A look has ended. Returns true if `changed` is to be called. */
+bool lw__watch_looked(struct lw_watcher *watch, int status);
+/* After that, and after `changed`: plans the next look. Frees a watch that the caller has
+ * freed. */
+void lw__watch_continue(struct lw_watcher *watch);
+/* Names may lead to another server, or a link or a subscription has changed: looks at
+ * each name of this node, or of all nodes if it is NULL. */
+void lw__watch_look_again(struct lw_client *client, const struct lw__node *node);
+/* A key has changed at a server; NULL: any may have. */
+void lw__watch_key_changed(struct lw_client *client, const char *key);
+/* The client ends: its watches call back no more. */
+void lw__watch_end_all(struct lw_client *client);
+
 /* ---- list.c ---- */
 
 /* An inspection of the list was answered. Returns true if there is a lock to report;
@@ -80,6 +117,15 @@ void lw__list_close(struct lw_client *client); /* ends all with LW_ECLOSED */
 
 /* ---- inspect.c ---- */
 
+/* Prepares a call for the looks of a watch. Returns 0, or LW_ENOMEM. */
+int lw__inspect_init(struct lw__inspect_call *call, struct lw_client *client,
+                     const char *name);
+/* Starts a look of a watch. */
+void lw__inspect_look(struct lw__inspect_call *call);
+/* Drops what is in flight. */
+void lw__inspect_stop(struct lw__inspect_call *call);
+/* Frees the memory of a call. */
+void lw__inspect_clear(struct lw__inspect_call *call);
 /* Starts an inspection for a list. Returns NULL if memory is short. */
 struct lw__inspect_call *lw__inspect_for(struct lw_client *client, const char *name,
                                          struct lw__list *list);

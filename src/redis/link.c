@@ -612,7 +612,7 @@ static bool is_pending(const struct lw__link *link, enum lw__push_kind kind,
 {
     const struct lw__pending *first = link->pending.first;
 
-    if (first == NULL || kind == LW__PUSH_MESSAGE) {
+    if (first == NULL || kind == LW__PUSH_MESSAGE || kind == LW__PUSH_INVALIDATION) {
         return false;
     }
     return kind != LW__PUSH_UNSUBSCRIBED ||
@@ -637,6 +637,8 @@ static void pass_on_push(struct lw__link *link, const struct lw__reply *reply)
             lw__link_fail(link, lw__reply_text(reply, NULL));
             return;
         }
+        break;
+    case LW__PUSH_INVALIDATION:
         break;
     default:
         if (!is_subscribed(link, lw__reply_text(lw__reply_at(reply, 1), NULL)) &&

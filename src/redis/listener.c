@@ -13,6 +13,7 @@
 #include "loop/loop.h"
 #include "redis/classify.h"
 #include "redis/cluster_parse.h"
+#include "redis/reader.h"
 #include "redis/reply.h"
 #include "redis/slot.h"
 
@@ -261,6 +262,21 @@ static void note_unsubscribed(struct lw__listener *listener, struct lw__channel 
     }
 }
 
+/* A flush of the database has no keys. */
+static void note_changes(struct lw__listener *listener, const struct lw__reply *keys)
+{
+    if (listener->events->key_changed == NULL) {
+        return;
+    }
+    if (lw__reply_type(keys) == LW__REPLY_NIL) {
+        listener->events->key_changed(listener->arg, NULL);
+    }
+    for (size_t i = 0; i < lw__reply_count(keys); i++) {
+        listener->events->key_changed(listener->arg,
+                                      lw__reply_text(lw__reply_at(keys, i), NULL));
+    }
+}
+
 static void push(void *arg, const struct lw__reply *reply)
 {
     struct lw__listener *listener = arg;
@@ -271,6 +287,9 @@ static void push(void *arg, const struct lw__reply *reply)
         lw__listener_find(listener, lw__reply_text(lw__reply_at(reply, 1), NULL));
 
     if (channel == NULL) {
+        if (lw__reader_push_kind(reply) == LW__PUSH_INVALIDATION) {
+            note_changes(listener, lw__reply_at(reply, 2));
+        }
         return;
     }
     if (strcasecmp(kind, "message") == 0 || strcasecmp(kind, "smessage") == 0) {

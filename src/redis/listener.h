@@ -40,6 +40,9 @@ struct lw__listener_events {
     void (*confirmed)(void *arg, struct lw__channel *channel);
     void (*message)(void *arg, const struct lw__channel *channel, const char *text,
                     size_t length);
+    /* A key has changed, or it is NULL: any keys have. Comes if another connection has
+     * CLIENT TRACKING redirect to this one. NULL if no connection has. */
+    void (*key_changed)(void *arg, const char *key);
     /* The connection has ended, and with it the subscription. NULL if the owner does not
      * need to know of each channel. */
     void (*unconfirmed)(void *arg, const struct lw__channel *channel);

@@ -29,6 +29,7 @@
 #include "redis/link.h"
 #include "redis/node_private.h"
 #include "redis/reply.h"
+#include "redis/resp.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -237,6 +238,15 @@ static void message(void *arg, const struct lw__channel *channel, const char *te
     node->options.message(node->options.message_arg, text, length);
 }
 
+static void key_changed(void *arg, const char *key)
+{
+    struct lw__node *node = arg;
+
+    if (node->options.key_changed != NULL) {
+        node->options.key_changed(node->options.message_arg, key);
+    }
+}
+
 /* While the command connection is down, its own failure is reported. */
 static void listener_lost(void *arg, bool was_confirmed, const char *why)
 {
@@ -273,11 +283,13 @@ static void init_listener(struct lw__node *node)
         .ready = listener_ready,
         .confirmed = channel_confirmed,
         .message = message,
+        .key_changed = key_changed,
         .lost = listener_lost,
     };
     static const struct lw__listener_events sharded_events = {
         .confirmed = channel_confirmed,
         .message = message,
+        .key_changed = key_changed,
         .lost = listener_lost,
         .unsubscribed = slot_unsubscribed,
         .unsettled = slot_unsettled,
@@ -326,6 +338,48 @@ bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot)
     }
     channel = lw__listener_find_slot(&node->listener, slot);
     return channel != NULL && channel->fresh;
+}
+
+/* ---- changes of keys ---- */
+
+static void tracking_replied(struct lw__request *request, const struct lw__reply *reply)
+{
+    struct lw__node *node = LW__CONTAINER_OF(struct lw__node, tracking, request);
+
+    lw__node_make_room(node);
+    node->tracking_refused = lw__reply_type(reply) == LW__REPLY_ERROR;
+    lw__session_note_missing(&node->commands, reply, LOG_NOTICE, "CLIENT TRACKING",
+                             "watches poll");
+}
+
+/* The server redirects to a connection by its id, which names another client's at another
+ * server: both connections must be bound. OPTIN: reads that CLIENT CACHING does not
+ * precede cost nothing. */
+bool lw__node_track(struct lw__node *node, unsigned slot, struct lw__buffer *out)
+{
+    static const struct lw__request_type type = {tracking_replied, NULL};
+    char id[24];
+
+    lw__node_subscribe(node, slot);
+    if (!lw__node_is_bound(node, slot) || node->listener.session.id <= 0) {
+        return false;
+    }
+    if (node->tracked != lw__node_connection(node)) {
+        if (node->tracking.prev != NULL) {
+            return false;
+        }
+        node->tracked = lw__node_connection(node);
+        node->tracking_refused = false;
+        (void)snprintf(id, sizeof(id), "%lld", (long long)node->listener.session.id);
+        lw__session_request(
+            &node->commands, &node->tracking, &type, 6,
+            (const char *[]){"CLIENT", "TRACKING", "ON", "REDIRECT", id, "OPTIN"});
+    }
+    if (node->tracking_refused) {
+        return false;
+    }
+    lw__resp_words(out, 3, (const char *[]){"CLIENT", "CACHING", "YES"});
+    return true;
 }
 
 /* ---- what a new connection asks about its server ---- */

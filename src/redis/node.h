@@ -53,7 +53,10 @@ struct lw__node_options {
     const char *prefix;                   /* of all keys and channels; or "" */
     /* Called for each message on the client's channels. */
     void (*message)(void *arg, const char *text, size_t length);
-    void *message_arg;
+    /* A key that lw__node_track is about has changed, or it is NULL: any have. Or NULL.
+     */
+    void (*key_changed)(void *arg, const char *key);
+    void *message_arg; /* of both */
     uint32_t max_inflight;
     /* 0: no guard, and no locks where others use one; LW_GUARD_NONE: no guard */
     uint32_t guard_ms;
@@ -131,6 +134,13 @@ bool lw__node_is_bound(const struct lw__node *node, unsigned slot);
 bool lw__node_is_newly_bound(const struct lw__node *node, unsigned slot);
 /* Returns true if messages from this server arrive, as far as they are wanted. */
 bool lw__node_is_subscribed(const struct lw__node *node);
+
+/* Has the server report when a key changes that the next command reads (CLIENT TRACKING),
+ * once, by `key_changed`. Appends the command for that to `out`, behind which the caller
+ * encodes the one that reads, as the second one. Returns false, and appends nothing, if
+ * the server cannot report it: this slot is not bound, or that was refused. In a cluster
+ * it also subscribes to the slot's channel, so that it becomes bound. */
+bool lw__node_track(struct lw__node *node, unsigned slot, struct lw__buffer *out);
 
 /* ---- a cluster's node ---- */
 

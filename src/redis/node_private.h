@@ -52,6 +52,11 @@ struct lw__node {
     struct lw__request kill, abilities, policy, replicas, publish, shard_count;
     bool replicas_logged;
 
+    /* Do messages report changes of keys? */
+    struct lw__request tracking;
+    unsigned tracked; /* the lw__node_connection for which it was sent; 0: none */
+    bool tracking_refused;
+
     /* Outside a cluster: are both connections at one server? */
     enum {
         LW__UNSUBSCRIBED, /* the connection channel is not confirmed */

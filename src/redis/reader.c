@@ -371,5 +371,10 @@ enum lw__push_kind lw__reader_push_kind(const struct lw__reply *reply)
                                       is_word(lw__reply_at(reply, 0), "smessage"))) {
         return LW__PUSH_MESSAGE;
     }
+    if ((third == LW__REPLY_ARRAY || third == LW__REPLY_NIL) &&
+        is_word(lw__reply_at(reply, 0), "message") &&
+        is_word(lw__reply_at(reply, 1), "__redis__:invalidate")) {
+        return LW__PUSH_INVALIDATION;
+    }
     return LW__PUSH_INVALID;
 }

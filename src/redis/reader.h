@@ -56,6 +56,7 @@ enum lw__push_kind {
     LW__PUSH_SUBSCRIBED,
     LW__PUSH_UNSUBSCRIBED,
     LW__PUSH_MESSAGE,
+    LW__PUSH_INVALIDATION, /* keys have changed that CLIENT TRACKING is about */
     LW__PUSH_INVALID
 };
 /* Returns what a server has sent on a subscription. Confirmations and messages have the

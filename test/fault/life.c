@@ -220,10 +220,13 @@ static void be_redisson(void)
 
 static void inquire(void)
 {
-    struct player *held = step_ask(0, "i", MUTEX(step_wait_ms));
+    struct player *held;
 
+    step_watch(1, "i");
+    held = step_ask(0, "i", MUTEX(step_wait_ms));
     step_await_result(held);
     step_meanwhile("i", LIFE_WANTED);
+    step_end_watch();
     step_look_and_break(1, "i");
     step_meanwhile("i", LIFE_LEFT);
     step_await_loss(held, "i");

@@ -571,6 +571,42 @@ void step_look_and_break(int index, const char *name)
     }
 }
 
+static struct lw_watcher *watch;
+static int watched; /* its callbacks */
+
+static void on_changed(struct lw_watcher *of, int status, const struct lw_inspection *now,
+                       const char *why, void *arg)
+{
+    (void)why, (void)arg;
+    if (of != watch || (status == LW_OK) != (now != NULL)) {
+        stage_complain("a watch's callback out of place");
+    }
+    if (watched++ == 0) {
+        answered(status);
+    }
+}
+
+void step_watch(int index, const char *name)
+{
+    struct lw_watch_options options = LW_WATCH_OPTIONS_INIT;
+
+    options.interval_ms = 10;
+    options.every_look = 1;
+    watched = 0;
+    if (life.clients[index] != NULL) {
+        called(lw_watch(life.clients[index], name, &options, on_changed, NULL, &watch));
+    }
+}
+
+void step_end_watch(void)
+{
+    int64_t patience = now_ms() + step_wait_ms;
+
+    AWAIT(watch == NULL || watched > 0 || now_ms() > patience);
+    lw_watcher_free(watch);
+    watch = NULL;
+}
+
 /* The server accepts any password of this user. */
 static int on_credentials(struct lw_client *client, struct lw_credentials *ret, void *arg)
 {

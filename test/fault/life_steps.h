@@ -58,6 +58,9 @@ void step_several(int client, struct player *holder);
 void step_meanwhile(const char *name, enum life_moment moment);
 void step_await_settled(const struct player *player); /* or until it holds no longer */
 void step_look_and_break(int client, const char *name);
+/* Watches the name, until a callback came. */
+void step_watch(int client, const char *name);
+void step_end_watch(void);
 void step_counts(bool good); /* counts a call by whether it went well */
 void step_close(void);
 int step_end(void); /* returns the number of calls that went well */

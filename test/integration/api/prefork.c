@@ -29,7 +29,9 @@ struct parent {
     struct lw_lock *held[CLIENTS], *waiting[CLIENTS];
     struct lw_keep *keep;
     struct lw_all *all, *waiting_all;
-    int granted, downs, renewed, lost, closed, others;
+    struct lw_watcher *watch;
+    pid_t pid;
+    int granted, downs, renewed, lost, closed, watched, others;
     int64_t still_ms; /* how long its loop stood still while it had children */
     char errbuf[256];
 };
@@ -104,6 +106,16 @@ static void on_all_lost(struct lw_all *all, int status, void *arg)
     count(&((struct parent *)arg)->lost);
 }
 
+static void on_changed(struct lw_watcher *watch, int status,
+                       const struct lw_inspection *now, const char *why, void *arg)
+{
+    struct parent *parent = arg;
+
+    (void)watch, (void)status, (void)now, (void)why;
+    parent->watched++;
+    called += getpid() != parent->pid; /* other counts are of events that come once */
+}
+
 static void on_closed(struct lw_client *client, void *arg)
 {
     (void)client;
@@ -156,12 +168,13 @@ static void run_ms(struct event_base *base, int ms)
  * first one also has a keep, and waits for the set that the second one holds. */
 static void parent_open(struct parent *parent)
 {
+    struct lw_watch_options watching = LW_WATCH_OPTIONS_INIT;
     struct lw_client_options client = LW_CLIENT_OPTIONS_INIT;
     struct lw_acquire_options options = LW_ACQUIRE_OPTIONS_INIT;
     static const char *const names[] = {"set1", "set2"};
     char name[16];
 
-    *parent = (struct parent){.base = event_base_new()};
+    *parent = (struct parent){.base = event_base_new(), .pid = getpid()};
     called = entries = other_entries = 0;
     client.link = on_link;
     client.log = on_log;
@@ -199,6 +212,11 @@ static void parent_open(struct parent *parent)
     assert_int_equal(lw_acquire_all(parent->clients[0], names, 2, &options, on_all,
                                     on_all_lost, parent, &parent->waiting_all),
                      0);
+    watching.interval_ms = 100;
+    watching.every_look = 1;
+    assert_int_equal(lw_watch(parent->clients[2], "lock0", &watching, on_changed, parent,
+                              &parent->watch),
+                     0);
     AWAIT(parent, lw_lock_position(parent->waiting[CLIENTS - 1]) == 0);
     AWAIT(parent, lw_all_lock(parent->waiting_all, 0) != NULL &&
                       lw_lock_position(lw_all_lock(parent->waiting_all, 0)) == 0);
@@ -221,6 +239,7 @@ static void parent_close(struct parent *parent)
     }
     AWAIT(parent, parent->closed == CLIENTS);
     lw_keep_free(parent->keep);
+    lw_watcher_free(parent->watch);
     lw_all_free(parent->all);
     lw_all_free(parent->waiting_all);
     for (int i = 0; i < CLIENTS; i++) {
@@ -246,8 +265,11 @@ static void parent_goes_on(struct parent *parent)
  * requests is answered. */
 static void parent_holds_on(struct parent *parent)
 {
+    int watched = parent->watched;
+
     stage_forget_lag();
     run_ms(parent->base, LEASE_MS + LEASE_MS / 4);
+    AWAIT(parent, parent->watched > watched);
     AWAIT(parent, parent->renewed == CLIENTS);
     for (int i = 0; i < CLIENTS; i++) {
         assert_int_equal(lw_lock_state(parent->held[i]), LW_HELD);
@@ -331,6 +353,7 @@ static int refuses(struct parent *parent)
         struct lw_keep *keep = NULL;
         static const char *const names[] = {"x", "y"};
         struct lw_all *all = NULL;
+        struct lw_watcher *watch = NULL;
         struct lw_master master = LW_MASTER_INIT;
         struct lw_stats stats = LW_STATS_INIT;
         const char *why = "";
@@ -343,6 +366,7 @@ static int refuses(struct parent *parent)
             lw_acquire_all(client, names, 2, NULL, on_all, on_all_lost, parent, &all));
         CHECK_REFUSED(lw_inspect(client, "x", on_inspected, parent));
         CHECK_REFUSED(lw_break(client, "x", NULL, on_broken, parent));
+        CHECK_REFUSED(lw_watch(client, "x", NULL, on_changed, parent, &watch));
         CHECK_REFUSED(lw_list(client, "*", on_found, on_listed, parent));
         CHECK(lw_client_close(client, on_closed, parent) == LW_ECLOSED);
         CHECK(lw_client_master(client, &master) == LW_ECLOSED);

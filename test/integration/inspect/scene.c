@@ -64,6 +64,18 @@ static void copy_entries(const struct lw_inspection *seen)
     }
 }
 
+static void take(const struct lw_inspection *seen)
+{
+    copy_entries(seen);
+    look.holder_count = seen->holder_count;
+    look.waiter_count = seen->waiter_count;
+    look.holder_total = seen->holder_total;
+    look.waiter_total = seen->waiter_total;
+    (void)snprintf(look.foreign, sizeof(look.foreign), "%s", seen->foreign);
+    (void)snprintf(look.server, sizeof(look.server), "%s", seen->server);
+    (void)snprintf(look.role, sizeof(look.role), "%s", seen->role);
+}
+
 static void on_inspected(struct lw_client *client, int status,
                          const struct lw_inspection *seen, const char *why, void *arg)
 {
@@ -77,15 +89,34 @@ static void on_inspected(struct lw_client *client, int status,
     look.status = status;
     (void)snprintf(look.why, sizeof(look.why), "%s", why);
     if (seen != NULL) {
-        copy_entries(seen);
-        look.holder_count = seen->holder_count;
-        look.waiter_count = seen->waiter_count;
-        look.holder_total = seen->holder_total;
-        look.waiter_total = seen->waiter_total;
-        (void)snprintf(look.foreign, sizeof(look.foreign), "%s", seen->foreign);
-        (void)snprintf(look.server, sizeof(look.server), "%s", seen->server);
-        (void)snprintf(look.role, sizeof(look.role), "%s", seen->role);
+        take(seen);
     }
+    if (look.then != NULL) {
+        look.then(look.peer);
+    }
+}
+
+static void on_changed(struct lw_watcher *watch, int status,
+                       const struct lw_inspection *seen, const char *why, void *arg)
+{
+    if (in_call) {
+        stage_complain("rule 1: a watch's callback came inside a call");
+    }
+    if (watch != look.watch || arg != &look || (status == LW_OK) != (seen != NULL) ||
+        look.peer->client == NULL || look.peer->closing) {
+        stage_complain("rule 2: a watch's callback out of place");
+        return;
+    }
+    look.calls++;
+    look.status = status;
+    (void)snprintf(look.why, sizeof(look.why), "%s", why);
+    if (seen != NULL) {
+        take(seen);
+    }
+    stage_note("seen %s", seen == NULL    ? status_name(status)
+                          : *look.foreign ? look.foreign
+                          : *found()      ? found()
+                                          : "free");
     if (look.then != NULL) {
         look.then(look.peer);
     }
@@ -134,6 +165,28 @@ void call_break(struct peer *peer, const char *name, const char *token)
     if (result != LW_OK) {
         stage_complain("lw_break: %s: %s", status_name(result), peer->error);
     }
+}
+
+void begin_watch(struct peer *peer, const char *name, uint32_t interval_ms)
+{
+    struct lw_watch_options options = LW_WATCH_OPTIONS_INIT;
+
+    prepare(peer);
+    options.interval_ms = interval_ms;
+    in_call = true;
+    int result = lw_watch(peer->client, name, &options, on_changed, &look, &look.watch);
+    in_call = false;
+    if (result != LW_OK) {
+        stage_complain("lw_watch: %s: %s", status_name(result), peer->error);
+    }
+}
+
+void end_watch(void)
+{
+    in_call = true;
+    lw_watcher_free(look.watch);
+    in_call = false;
+    look.watch = NULL;
 }
 
 static void refused(struct peer *peer, int result, int error, const char *text)

@@ -23,6 +23,8 @@ struct look {
     char why[256], foreign[64], server[512], role[16];
     struct entry holders[MOST], waiters[MOST];
     size_t holder_count, waiter_count, holder_total, waiter_total;
+    struct lw_watcher *watch;
+    int calls;                       /* of its callback */
     void (*then)(struct peer *peer); /* called at the end of the callback */
 };
 extern struct look look;
@@ -40,6 +42,11 @@ void break_refused(struct peer *peer, const char *name, int error, const char *t
 void look_at(struct peer *peer, const char *name);
 /* Calls call_break, and waits for its callback, which must have this status. */
 void break_it(struct peer *peer, const char *name, const char *token, int status);
+
+/* Calls lw_watch, which must accept; the trace will have "seen <found()>" or "seen
+ * ECONN". look.watch is the watch, which end_watch frees. */
+void begin_watch(struct peer *peer, const char *name, uint32_t interval_ms);
+void end_watch(void);
 
 /* Returns the holders, sorted, then the waiters in order: "held by w anna test-a; 1 r3
  * bert test-b". A missing word is "-"; of a client's note only the name is shown. */

@@ -131,6 +131,12 @@ static void inspected(struct lw_client *client, int status,
     (void)client, (void)status, (void)found, (void)why, (void)arg;
 }
 
+static void changed(struct lw_watcher *watch, int status, const struct lw_inspection *now,
+                    const char *why, void *arg)
+{
+    (void)watch, (void)status, (void)now, (void)why, (void)arg;
+}
+
 static void broken(struct lw_client *client, int status, const char *why, void *arg)
 {
     (void)client, (void)status, (void)why, (void)arg;
@@ -143,6 +149,7 @@ static void a_quorum_has_mutexes_alone(void **state)
     static const char token[] = "3f2b8a52-96d5-4c1f-a2b0-0d3c5f7e9a11:1:10000-";
     struct peer *a;
     struct hold *hold;
+    struct lw_watcher *watch;
 
     (void)state;
     quorum_start(3);
@@ -163,6 +170,7 @@ static void a_quorum_has_mutexes_alone(void **state)
                         "not supported by a quorum; ask each server by its own URL");
     assert_int_equal(lw_break(a->client, "x", NULL, broken, NULL), LW_EINVAL);
     assert_int_equal(lw_list(a->client, NULL, found_one, found_none, NULL), LW_EINVAL);
+    assert_int_equal(lw_watch(a->client, "x", NULL, changed, NULL, &watch), LW_EINVAL);
 }
 
 /* The guard is on, with 45 s by default. */

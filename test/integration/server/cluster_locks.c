@@ -261,6 +261,44 @@ static void a_broken_holder_that_queued_is_told(void **state)
     free_hold(B);
 }
 
+/* Each change is seen long before the next poll, also after the slot has moved. */
+static void a_watch_follows_a_slot_that_moves(void **state)
+{
+    struct peer *one, *other;
+    struct hold *A;
+    int slot, home;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    cluster_need_places();
+    one = client("a");
+    other = client("b");
+    slot = cluster_slot("x");
+    home = cluster_owner(slot);
+    begin_watch(other, "x", 5000);
+    EXPECT("seen free");
+    for (int i = 0; i < 3; i++) {
+        int64_t begun;
+
+        UNTIL(peer_stats(other).subscription_up == 1);
+        stage_run_for(700); /* the look that follows the subscription, or the move */
+        stage_clear_trace();
+        begun = now_ms();
+        A = acquire_hold(one, "A", "x", 0);
+        EXPECT_SET("A granted; seen held by m - test-a");
+        assert_true(now_ms() - begun < 27000);
+        if (i == 2) {
+            break;
+        }
+        cluster_move(slot, (home + 1 + i) % 3);
+        end(A);
+        UNTIL(look.holder_total == 0);
+    }
+    end(A);
+    UNTIL(look.holder_total == 0);
+    end_watch();
+}
+
 /* ---- slots that have moved ---- */
 
 static int another(const struct hold *hold)
@@ -899,6 +937,7 @@ int main(void)
         STAGE_TEST(numbers_rise_although_the_last_ones_are_lost),
         STAGE_TEST(it_is_looked_at_and_broken),
         STAGE_TEST(a_broken_holder_that_queued_is_told),
+        STAGE_TEST(a_watch_follows_a_slot_that_moves),
         STAGE_TEST(sets_of_many_slots),
         STAGE_TEST(a_silent_node_does_not_keep_the_others_of_a_set),
         STAGE_TEST(sets_are_acquired_while_slots_move),

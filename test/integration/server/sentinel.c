@@ -217,6 +217,46 @@ static void a_failover_by_order_is_followed_by_both_links(void **state)
     answers_as_the_master(a, replica_port);
 }
 
+static void on_changed(struct lw_watcher *watch, int status,
+                       const struct lw_inspection *now, const char *why, void *arg)
+{
+    const struct lw_inspected *holder = now != NULL ? lw_inspection_holder(now, 0) : NULL;
+
+    (void)watch, (void)why;
+    (void)snprintf(arg, 64, "%s",
+                   status != LW_OK  ? "unknown"
+                   : holder != NULL ? holder->client
+                                    : "free");
+}
+
+static void a_watch_goes_on_at_the_new_master(void **state)
+{
+    struct lw_watch_options options = LW_WATCH_OPTIONS_INIT;
+    struct lw_watcher *of = NULL;
+    struct hold *A;
+    char seen[64] = "";
+
+    (void)state;
+    watch();
+
+    struct peer *a = start("a"), *b = start("b");
+
+    options.interval_ms = 5000;
+    assert_int_equal(lw_watch(b->client, "x", &options, on_changed, seen, &of), 0);
+    A = acquire_and_wait(a, "A", "x");
+    EXPECT("A granted");
+    UNTIL(strncmp(seen, "test-a ", 7) == 0);
+    replicate();
+    server_kill(&stage.server);
+    UNTIL(strcmp(seen, "unknown") == 0);
+    UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
+    UNTIL(strncmp(seen, "test-a ", 7) == 0);
+    release_hold(A);
+    EXPECT("A released OK");
+    UNTIL(strcmp(seen, "free") == 0);
+    lw_watcher_free(of);
+}
+
 /* In each mode a lock is detached at one master and adopted at the next one. */
 static void a_detached_lock_is_adopted_at_the_new_master(void **state)
 {
@@ -718,6 +758,7 @@ int main(void)
         STAGE_TEST(the_master_is_found_and_what_it_lacks_is_told),
         STAGE_TEST(a_switch_begins_the_master_s_time_anew),
         STAGE_TEST(a_failover_by_order_is_followed_by_both_links),
+        STAGE_TEST(a_watch_goes_on_at_the_new_master),
         STAGE_TEST(a_detached_lock_is_adopted_at_the_new_master),
         STAGE_TEST(who_leads_a_failover_leads_nobody_to_the_old_master),
         STAGE_TEST(an_account_at_the_sentinel_is_enough),

@@ -49,6 +49,32 @@ static void what_is_lost_is_told(void **state)
     EXPECT("A granted; A lost ENOTHELD; A renewed ELOST");
 }
 
+static void on_changed(struct lw_watcher *watch, int status,
+                       const struct lw_inspection *now, const char *why, void *arg)
+{
+    (void)watch, (void)why;
+    *(int *)arg = status == LW_OK ? (int)now->holder_total : -1;
+}
+
+static void a_watch_is_told_of_changes(void **state)
+{
+    struct lw_watch_options options = LW_WATCH_OPTIONS_INIT;
+    struct peer *a = tls_start("a", tls_listen("server", false), NULL);
+    struct lw_watcher *watch = NULL;
+    int holders = -1;
+
+    (void)state;
+    peer_wait_ready(a);
+    options.interval_ms = 5000;
+    assert_int_equal(lw_watch(a->client, "x", &options, on_changed, &holders, &watch), 0);
+    UNTIL(holders == 0);
+    redis_ok("SET x other");
+    UNTIL(holders == 1);
+    redis_ok("DEL x");
+    UNTIL(holders == 0);
+    lw_watcher_free(watch);
+}
+
 static void both_connections_are_secured(void **state)
 {
     struct relay *relay = relay_start(tls_listen("server", false));
@@ -437,6 +463,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_lock_is_handed_over_from_client_to_client),
         STAGE_TEST(what_is_lost_is_told),
+        STAGE_TEST(a_watch_is_told_of_changes),
         STAGE_TEST(both_connections_are_secured),
         STAGE_TEST(a_connection_that_is_lost_is_made_again),
         STAGE_TEST(a_thousand_locks_at_once),
