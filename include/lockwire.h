@@ -948,19 +948,15 @@ LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *t
 /* == lw_watch(3): the holders and waiters of a lock, at each change == */
 /* The state of a watched lock. `now`, `why` and all `status` except LW_ECLOSED are those
  * of lw_inspect's callback; `arg` is that of lw_watch. */
-typedef void lw_watch_cb(struct lw_watcher *watch, int status,
+typedef void lw_watch_cb(struct lw_watcher *watcher, int status,
                          const struct lw_inspection *now, const char *why, void *arg);
 /* Options of a watch. The rules of lw_client_options apply. */
 struct lw_watch_options {
     size_t size;
-    /* 1000 (10 to 2^31 - 1): how long after a look at the lock the next one follows, less
-     * up to a tenth at random, if the server does not report changes. If it does, a look
-     * follows a report within a tenth of it, and two looks are a tenth of it apart;
-     * without a report the next look follows after ten times as long, at most 30 s (or
-     * interval_ms, if that is longer). */
+    /* 1000 (10 to 2^31 - 1): the time between two looks at the lock, if the server does
+     * not report changes; lockwire(7), INSPECTING LOCKS, if it does. */
     uint32_t interval_ms;
-    /* If it is not 0, `changed` is called after each look, one each interval_ms at
-     * least. */
+    /* If it is not 0, `changed` is called after each look, one each interval_ms. */
     uint32_t every_look;
 };
 #define LW_WATCH_OPTIONS_INIT                                                            \
@@ -969,31 +965,23 @@ struct lw_watch_options {
     }
 /*
  * Watches the lock `name`, in any mode, without competing for it: nothing is written to
- * Redis. `options` may be NULL. `changed` is called from the loop with the first state,
- * and with the present one after anything in it has changed except the passing times
- * (remaining_ms, waited_ms), the server and its role. States that follow each other
- * faster than the looks are not all seen; those that are seen are reported in their
- * order, and the last one always is. When the state becomes unknown `changed` is called
- * once with LW_ECONN or LW_EREDIS, also with LW_ENOMEM; the watch goes on, and the next
- * state is reported whether or not it has changed. With a new client the first call comes
- * when it is connected, or when its first attempt has failed.
+ * Redis. `changed` is called from the loop with the first state, and with the present one
+ * after anything has changed except the passing times, the server and its role. States
+ * that follow each other faster than the looks are not all seen; those that are seen are
+ * reported in their order, and the last one always is. When the state becomes unknown
+ * `changed` is called once with LW_ECONN, LW_EREDIS or LW_ENOMEM. The watch goes on: the
+ * next state is reported whether or not it has changed. With a new client the first call
+ * comes when it is connected, or when its first attempt has failed.
  *
- * A holder's `note` tells the watchers what they need, such as the leader's address.
- *
- * The server reports changes, for each kind of lock and also when a lease ends, if the
- * account may use CLIENT TRACKING, CLIENT CACHING and SUBSCRIBE (lockwire(7), ACCOUNTS),
- * and while no slot moves. A watch costs those who use the lock one message for each
- * change of its keys, and the server one look after it.
- *
- * Rules 1 to 8 apply to a watch as to a handle. After lw_client_close or lw_client_free
- * the watch calls back no more, and must still be freed. Returns 0, LW_EINVAL (see
- * errbuf; also with a quorum), LW_ENOMEM or LW_ECLOSED.
+ * `options` may be NULL. Rules 1 to 8 apply to a watcher as to a handle. After
+ * lw_client_close it calls back no more, and must still be freed. Returns 0, LW_EINVAL
+ * (see errbuf; also with a quorum), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_watch(struct lw_client *client, const char *name,
                        const struct lw_watch_options *options, lw_watch_cb *changed,
                        void *arg, struct lw_watcher **ret);
 /* Ends the watch. */
-LW_PUBLIC void lw_watcher_free(struct lw_watcher *watch);
+LW_PUBLIC void lw_watcher_free(struct lw_watcher *watcher);
 
 /* == lw_list(3): the locks that are held == */
 /* The progress of lw_list. Valid during the callback. */
