@@ -28,8 +28,8 @@
 --
 -- Must not leave a value without the queue mark (mutex.lua) while there are waiters, nor
 -- a key without a TTL, nor shorten a TTL.
--- Happy path: the lock is free and the queue empty; or a new token joins: the value has
--- the queue mark, and there are waiters, or it has none, and there are none. slow()
+-- Happy path: the lock is free and the queue empty; or a new token joins, as the first
+-- waiter of a holder without the queue mark, or behind others of one with it. slow()
 -- handles all other cases. It creates many functions, which the server's collector has to
 -- free later.
 -- Sent twice, it finds its token as the value or in the queue. A token that is the value
@@ -79,6 +79,11 @@ elseif joins ~= 110 and no_ticket == 32 and type(value) == 'string'
                 call('ZREM', queue, token) -- the queue may lack a TTL
                 call('PEXPIRE', queue, '120000') -- ends with the server's error
             elseif left or pcall('ZREVRANK', queue, token) == 0 then
+                if left then
+                    -- A part of the work that Redis has Lua's collector do in each 50th
+                    -- script, and that would delay a hand-over if it is a release.
+                    collectgarbage('step')
+                end
                 -- Cheaper than .. alone, and than to format us_text, too.
                 return string.format(left and '%d 0 ' or '-2 %d ', left or position) .. us_text
             else -- the clock was set back, or ZREVRANK is not permitted: left to slow()
