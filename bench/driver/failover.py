@@ -114,8 +114,9 @@ def one(deployment, subjects, signal, lease_ms):
     client."""
     deployment.settle()
     with contextlib.ExitStack() as stack:
+        # Sentinels publish the switch to their subscribers one after the other.
         clients = [stack.enter_context(Client(subject, deployment, lease_ms))
-                   for subject in subjects]
+                   for subject in random.sample(subjects, len(subjects))]
         for client in clients:
             client.begin()
         time.sleep(random.uniform(*CALM_S))
