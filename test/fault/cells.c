@@ -8,13 +8,13 @@
 #include <stdlib.h>
 
 static const struct way ways[] = {
-    {"turns_off", LW_MUTEX, LW_MUTEX, 0, 1, false, "", ""},
-    {"turns_on", LW_MUTEX, LW_MUTEX, 0, 16, true, "", ""},
-    {"exclusive", LW_EXCLUSIVE, LW_EXCLUSIVE, 0, 16, false, "w", "w"},
-    {"writer_waits", LW_SHARED, LW_EXCLUSIVE, 0, 16, false, "r", "w"},
-    {"readers_wait", LW_EXCLUSIVE, LW_SHARED, 0, 16, true, "w", "r"},
-    {"semaphore", LW_SHARED, LW_SHARED, 1, 16, false, "r - 1", "r - 1"},
-    {"redisson", LW_REDISSON, LW_REDISSON, 0, 16, false, "j", "j"},
+    {"turns_off", LW_MUTEX, LW_MUTEX, 0, 1, false, NULL, "", ""},
+    {"turns_on", LW_MUTEX, LW_MUTEX, 0, 16, true, "team:", "", ""},
+    {"exclusive", LW_EXCLUSIVE, LW_EXCLUSIVE, 0, 16, false, NULL, "w", "w"},
+    {"writer_waits", LW_SHARED, LW_EXCLUSIVE, 0, 16, false, NULL, "r", "w"},
+    {"readers_wait", LW_EXCLUSIVE, LW_SHARED, 0, 16, true, "team:", "w", "r"},
+    {"semaphore", LW_SHARED, LW_SHARED, 1, 16, false, NULL, "r - 1", "r - 1"},
+    {"redisson", LW_REDISSON, LW_REDISSON, 0, 16, false, NULL, "j", "j"},
 };
 #define WAYS (sizeof(ways) / sizeof(*ways))
 
@@ -36,6 +36,7 @@ static void play(void **state)
     const struct played *played = *state;
 
     way = played->way;
+    stage.prefix = way->prefix;
     /* The identity note of a client that closes during an outage stays until its TTL. */
     stage.notes_may_stay = true;
     played->cell->function();
@@ -147,9 +148,10 @@ void wait_in_line(long long members)
     if (way->waiter == LW_REDISSON) {
         UNTIL(redis_int("EVAL %s 0", count) > 0);
     } else if (way->waiter == LW_MUTEX) {
-        UNTIL(redis_int("ZCARD lockwire:2:queue:{x}") == members);
+        wait_queued("x", members);
     } else {
-        UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{x}") == members);
+        UNTIL(redis_int("ZCARD %slockwire:2:rwqueue:{%s}",
+                        way->prefix != NULL ? way->prefix : "", key_of("x")) == members);
     }
 }
 
@@ -185,9 +187,9 @@ struct hold *ask_to_adopt(struct peer *peer, const struct hold *earlier, int64_t
 bool is_held_by(const char *token)
 {
     if (way->holder == LW_MUTEX) { /* the last character is the queue mark */
-        return strncmp(redis_text("GET x"), token, strlen(token) - 1) == 0;
+        return strncmp(redis_text("GET %s", key_of("x")), token, strlen(token) - 1) == 0;
     }
-    return redis_int("HEXISTS x h:%s", token) == 1;
+    return redis_int("HEXISTS %s h:%s", key_of("x"), token) == 1;
 }
 
 /* ---- the checks ---- */

@@ -13,7 +13,7 @@
  * A way is a pair of modes, the holder's and the waiter's: a mutex with local turns off
  * and on (then a second handle of the waiting client stands behind the first), a writer
  * behind a writer, a writer behind a reader, readers behind a writer, a semaphore with
- * one permit, and Redisson's lock.
+ * one permit, and Redisson's lock. In two of the ways all clients have a prefix.
  *
  * Names of tests: <fault>__<owner|waiter|release>_<promise>__<way>. The arguments of an
  * executable are names of ways; or "smoke", which plays each cell in one way, a different
@@ -37,8 +37,9 @@ struct way {
     const char *name;
     enum lw_mode holder, waiter;
     uint32_t permits, turns;
-    bool sibling;      /* the waiting client has a second handle */
-    const char *words; /* the two modes, in orders to a process */
+    bool sibling;       /* the waiting client has a second handle */
+    const char *prefix; /* of all clients, or NULL */
+    const char *words;  /* the two modes, in orders to a process */
     const char *waiter_words;
 };
 extern const struct way *way; /* of the present test */

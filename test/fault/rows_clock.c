@@ -71,7 +71,7 @@ CELL(server_clock_behind__waiter_late_expiry_then_W1)
     struct peer *b = client_at("b", stage.server.url);
     struct hold *B;
 
-    redis_ok("SET x a-dead-owner PX 1000");
+    redis_ok("SET %s a-dead-owner PX 1000", key_of("x"));
     B = stand_behind(b, NULL, STAGE_WAIT_MS);
     jump(-60);
     stage_expect_nothing(1500);

@@ -22,7 +22,7 @@ static int slot, home;
 
 static void find_home(void)
 {
-    slot = cluster_slot("x");
+    slot = cluster_slot(key_of("x"));
     home = cluster_owner(slot);
     cluster_ask_owner(slot);
 }
@@ -507,7 +507,7 @@ static void name_of_pair(int pair, char ret[16])
 
     do {
         (void)snprintf(ret, 16, "n%d", i++);
-    } while (cluster_owner(cluster_slot(ret)) % MASTERS != pair);
+    } while (cluster_owner(cluster_slot(key_of(ret))) % MASTERS != pair);
 }
 
 /* Between the failure and the take-over no master serves the slot, and a node that is
@@ -527,7 +527,7 @@ CELL(master_parted__owner_of_a_short_lease_is_kept)
     a = client("a");
     for (int i = 0; i < MASTERS; i++) {
         name_of_pair(i, name);
-        home = i == 0 ? cluster_owner(cluster_slot(name)) : home;
+        home = i == 0 ? cluster_owner(cluster_slot(key_of(name))) : home;
         holds[i] = acquire_hold_with(a, labels[i], name, &options);
         UNTIL(holds[i]->result == LW_OK);
     }

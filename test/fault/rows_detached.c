@@ -56,7 +56,7 @@ static struct hold *wait_for_detached(struct hold **ret_owner, uint32_t keep_ms)
 
 static bool is_detached(uint32_t keep_ms)
 {
-    long long left = redis_int("PTTL x");
+    long long left = redis_int("PTTL %s", key_of("x"));
 
     return left > 0 && left <= (long long)keep_ms;
 }
@@ -65,7 +65,7 @@ static bool is_detached(uint32_t keep_ms)
 static void expect_end(int64_t end_ms, int64_t slack_ms)
 {
     int64_t before_ms = now_ms();
-    long long left = redis_int("PTTL x");
+    long long left = redis_int("PTTL %s", key_of("x"));
 
     if (now_ms() + left + 1 < end_ms || before_ms + left > end_ms + slack_ms) {
         stage_fail("the lock ends %lld ms late", (long long)(before_ms + left - end_ms));
@@ -294,7 +294,7 @@ CELL(command_link_killed__detach_and_adoption_OK)
     expect_adopted(D, A);
     release_hold(D);
     expect_released(D, LW_OK);
-    assert_int_equal(redis_int("EXISTS x"), 0);
+    assert_int_equal(redis_int("EXISTS %s", key_of("x")), 0);
 }
 
 /* ---- the server: killed and empty, stopped, scripts flushed ---- */
@@ -382,7 +382,7 @@ CELL(deleted__adoption_ENOTHELD)
     struct hold *A, *B = wait_for_detached(&A, KEEP_MS);
 
     stage.keys_may_stay = true; /* the description of A's hold, until its TTL */
-    redis_ok("DEL x");
+    redis_ok("DEL %s", key_of("x"));
     expect_not_adopted(ask_to_adopt(client("d"), A, 0, 0), LW_ENOTHELD);
     expect_W1(B);
     assert_true(B->fence > A->fence);
@@ -393,7 +393,7 @@ CELL(stolen__adoption_fails)
     struct hold *A, *B = wait_for_detached(&A, KEEP_MS);
 
     stage.keys_may_stay = true; /* the description of A's hold, until its TTL */
-    redis_ok("SET x a-thief PX 1000");
+    redis_ok("SET %s a-thief PX 1000", key_of("x"));
     expect_not_adopted(ask_to_adopt(client("d"), A, 0, 0),
                        way->holder == LW_MUTEX ? LW_ENOTHELD : LW_EINVAL);
     expect_W1(B);

@@ -10,14 +10,23 @@
 
 static struct server replica;
 
-static bool replica_says(const char *command, const char *text)
+static bool is_replicated(void)
 {
-    redisReply *reply = server_command(&replica, command);
-    bool yes = reply->type == REDIS_REPLY_INTEGER ? reply->integer == 1
-                                                  : strstr(reply->str, text) != NULL;
+    redisReply *reply = server_command(&replica, "INFO replication");
+    bool yes = strstr(reply->str, "master_link_status:up") != NULL;
 
     freeReplyObject(reply);
     return yes;
+}
+
+/* Returns the TTL that `x` has at the replica, in ms; negative if it is not there. */
+static long long ttl_at_replica(void)
+{
+    redisReply *reply = server_command(&replica, "PTTL %s", key_of("x"));
+    long long ttl_ms = reply->integer;
+
+    freeReplyObject(reply);
+    return ttl_ms;
 }
 
 static void start_replica(void)
@@ -27,7 +36,7 @@ static void start_replica(void)
     redis_ok("CONFIG SET repl-diskless-sync-delay 0");
     server_start(&replica, NULL);
     freeReplyObject(server_command(&replica, "REPLICAOF 127.0.0.1 %d", port));
-    UNTIL(replica_says("INFO replication", "master_link_status:up"));
+    UNTIL(is_replicated());
 }
 
 static void cut_off_replica(void)
@@ -49,7 +58,7 @@ static struct hold *own_and_replicate(void)
 
     start_replica();
     A = own(client_at("a", stage.server.url), LONG_MS);
-    UNTIL(replica_says("EXISTS x", ""));
+    UNTIL(ttl_at_replica() > 0);
     return A;
 }
 
@@ -131,15 +140,8 @@ CELL(promoted_without_the_last_writes__release_ENOTHELD)
 
 static void detach_and_replicate(struct hold *owner, uint32_t keep_ms)
 {
-    long long left;
-
     leave_detached(owner, keep_ms);
-    do {
-        redisReply *reply = server_command(&replica, "PTTL x");
-        left = reply->integer;
-        freeReplyObject(reply);
-        stage_run_for(1);
-    } while (left > (long long)keep_ms);
+    UNTIL(ttl_at_replica() <= (long long)keep_ms);
 }
 
 static struct hold *adopt_after_promotion(struct hold *owner)

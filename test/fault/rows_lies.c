@@ -22,7 +22,8 @@ static const char *answer(struct fake_redis *server, int argc, char **argv)
     bool script = argc > 0 && (strncasecmp(argv[0], "EVAL", 4) == 0 ||
                                strcasecmp(argv[0], "DELIFEQ") == 0 ||
                                strcasecmp(argv[0], "DELEX") == 0);
-    bool plain = argc > 1 && strcasecmp(argv[0], "SET") == 0 && strcmp(argv[1], "x") == 0;
+    bool plain = argc > 1 && strcasecmp(argv[0], "SET") == 0 &&
+                 strcmp(argv[1], key_of("x")) == 0;
 
     server->count += lie != NULL && script;
     return lie != NULL && (script || plain) ? lie : FAKE_REAL;
@@ -86,7 +87,7 @@ static void release_hears(const char *words)
     release_hold(A);
     expect_released(A, LW_EUNKNOWN);
     lie = NULL;
-    UNTIL(redis_int("EXISTS x") == 0);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);
 }
 
 #define LIE(name, words)                                                                 \

@@ -93,7 +93,7 @@ CELL(maxclients__release_ECONN)
     release_hold(A);
     expect_released(A, LW_ECONN);
     empty_again();
-    UNTIL(redis_int("EXISTS x") == 0);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);
 }
 
 /* ---- the password ---- */
@@ -160,7 +160,7 @@ CELL(password_rotated__release_EREDIS)
     release_hold(A);
     expect_released(A, LW_EREDIS);
     make_user();
-    UNTIL(redis_int("EXISTS x") == 0);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);
 }
 
 /* ---- permissions ---- */
@@ -173,7 +173,7 @@ CELL(permission_taken__owner_O1)
     A = own(user("a"), SHORT_MS);
     redis_ok("ACL SETUSER app -@scripting -@write");
     expect_O1(A, now_ms(), SHORT_MS);
-    UNTIL(redis_int("EXISTS x") == 0); /* its lease expires */
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0); /* its lease expires */
 }
 
 CELL(permission_taken__waiter_EREDIS_at_once)
@@ -188,7 +188,7 @@ CELL(permission_taken__waiter_EREDIS_at_once)
     assert_non_null(strstr(lw_lock_errstr(B->lock), "NOPERM"));
     stage_clear_trace();
     release_hold(A); /* the entry that B may not remove costs a claim window */
-    UNTIL(redis_int("EXISTS x") == 0);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);
     stage_clear_trace();
 }
 
@@ -201,7 +201,7 @@ CELL(permission_taken__release_EREDIS)
     redis_ok("ACL SETUSER app -@scripting -@write");
     release_hold(A);
     expect_released(A, LW_EREDIS);
-    UNTIL(redis_int("EXISTS x") == 0); /* its lease expires */
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0); /* its lease expires */
 }
 
 int main(int argc, char **argv)

@@ -38,7 +38,7 @@ CELL(reset__owner_O2)
 {
     struct hold *A = own(behind_proxy("a"), LONG_MS);
 
-    redis_ok("DEL x");
+    redis_ok("DEL %s", key_of("x"));
     cut_both();
     expect_O2(A);
 }
@@ -69,7 +69,7 @@ CELL(reset__release_OK_though_sent_again)
     A = own(a, LONG_MS);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
     release_hold(A);
-    UNTIL(redis_int("EXISTS x") == 0);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);
     proxy_cut(proxy, COMMANDS);
     proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
     expect_released(A, LW_OK);
@@ -110,7 +110,7 @@ CELL(black_hole__release_EUNKNOWN)
     expect_released(A, LW_EUNKNOWN);
     proxy_black_hole(proxy, false);
     cut_both();
-    UNTIL(redis_int("EXISTS x") == 0);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);
 }
 
 CELL(half_open__owner_O1)
@@ -143,7 +143,7 @@ CELL(half_open__release_EUNKNOWN)
     expect_released(A, LW_EUNKNOWN);
     proxy_swallow(proxy, COMMANDS, TO_SERVER, false);
     cut_both();
-    UNTIL(redis_int("EXISTS x") == 0);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);
 }
 
 /* ---- slow: more than a third of the lease, then more than all of it ---- */
@@ -175,7 +175,7 @@ CELL(slow__waiter_late_grant_is_discarded)
     UNTIL(B->result != PENDING);
     assert_int_equal(B->result, LW_ETIMEOUT); /* each reply comes after its lease */
     proxy_delay(proxy, COMMANDS, TO_CLIENT, 0);
-    UNTIL(redis_int("EXISTS x") == 0);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);
     stage_clear_trace();
 }
 
@@ -200,7 +200,7 @@ CELL(slower_than_a_request_may_take__release_EUNKNOWN)
     release_hold(A);
     expect_released(A, LW_EUNKNOWN);
     proxy_delay(proxy, COMMANDS, TO_CLIENT, 0);
-    UNTIL(redis_int("EXISTS x") == 0);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);
 }
 
 /* ---- notifications lost, the subscriber cut off, either link killed ---- */
@@ -254,7 +254,7 @@ CELL(command_link_killed__owner_O2)
     struct hold *A = own(client_at("a", stage.server.url), LONG_MS);
     long long id = peer_link_id(A->peer, false);
 
-    redis_ok("DEL x");
+    redis_ok("DEL %s", key_of("x"));
     redis_ok("CLIENT KILL ID %lld", id);
     expect_O2(A);
 }

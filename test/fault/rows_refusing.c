@@ -194,7 +194,7 @@ static void kill_script(void)
         release_hold(A);                                                                 \
         expect_released(A, LW_##outcome);                                                \
         end();                                                                           \
-        UNTIL(redis_int("EXISTS x") == 0);                                               \
+        UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);                                 \
     }
 #define PLAY_REFUSAL(name, outcome)                                                      \
     PLAY(name##__owner_O1), PLAY(name##__owner_kept_if_it_ends_in_time),                 \

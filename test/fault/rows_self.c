@@ -29,7 +29,7 @@ CELL(stalled_past_the_lease__waiter_late_grant_is_given_back)
     struct hold *B = ask_to_wait(a, "B", 400, 60000);
 
     event_base_loop(stage.base, EVLOOP_NONBLOCK); /* the request is sent */
-    UNTIL(redis_int("EXISTS x") == 1 || B->result != PENDING);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 1 || B->result != PENDING);
     if (B->result != PENDING) { /* granted at once: nothing was late */
         assert_int_equal(B->result, LW_OK);
         stage_clear_trace();
@@ -37,7 +37,7 @@ CELL(stalled_past_the_lease__waiter_late_grant_is_given_back)
     }
     stage_stall(600);
     EXPECT("B ETIMEOUT");
-    UNTIL(redis_int("EXISTS x") == 0);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);
 }
 
 CELL(stalled_past_the_lease__release_ENOTHELD)
@@ -82,7 +82,7 @@ CELL(process_stopped__waiter_late_grant_is_released)
     UNTIL(now_ms() > asked + 1600); /* W has timed out, but its claim window is open */
     process_signal(p, SIGCONT);
     EXPECT("P: W ETIMEOUT");
-    UNTIL(redis_int("EXISTS x") == 0);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);
 }
 
 /* ---- fork ---- */
@@ -194,7 +194,8 @@ static void free_at(enum fault fault, int step, bool client)
         }
     }
     if (!client) {
-        UNTIL(redis_int("EXISTS x") == 0); /* the freed locks are released */
+        UNTIL(redis_int("EXISTS %s", key_of("x")) ==
+              0); /* the freed locks are released */
     }
     stage_run_for(100);
     for (struct peer *peer = a; peer != NULL; peer = peer == a ? b : NULL) {

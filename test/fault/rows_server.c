@@ -87,7 +87,7 @@ CELL(server_stopped__release_EUNKNOWN)
     release_hold(A);
     expect_released(A, LW_EUNKNOWN);
     server_resume(&stage.server);
-    UNTIL(redis_int("EXISTS x") == 0); /* it is retried in the background */
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0); /* it is retried in the background */
 }
 
 /* ---- SCRIPT FLUSH ---- */
@@ -132,7 +132,7 @@ static void evict(const char *policy)
     redis_ok("CONFIG SET maxmemory-policy %s", policy);
     redis_ok("CONFIG SET maxmemory 1");
     freeReplyObject(server_try(&stage.server, "SET filler 1")); /* refused, but evicts */
-    UNTIL(redis_int("EXISTS x") == 0);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);
     redis_ok("CONFIG SET maxmemory 0");
 }
 
@@ -141,9 +141,9 @@ static void take_away(int how)
     if (how == 0) {
         redis_ok("FLUSHALL");
     } else if (how == 1) {
-        redis_ok("DEL x");
+        redis_ok("DEL %s", key_of("x"));
     } else if (how == 2) {
-        redis_ok("SET x a-thief PX 1000");
+        redis_ok("SET %s a-thief PX 1000", key_of("x"));
     } else {
         evict(evicting[how - EVICTED]);
     }
@@ -162,7 +162,8 @@ static void owner_of_a_key_that_goes(int how)
         stage_fail("lost after %lld ms", (long long)(A->lost_ms - since));
     }
     stage_clear_trace();
-    UNTIL(redis_int("EXISTS x") == 0); /* also a thief's, by its own lease */
+    UNTIL(redis_int("EXISTS %s", key_of("x")) ==
+          0); /* also a thief's, by its own lease */
 }
 
 static void waiter_for_a_key_that_goes(int how)
@@ -181,7 +182,7 @@ static void release_of_a_key_that_went(int how)
     take_away(how);
     release_hold(A);
     expect_released(A, LW_ENOTHELD);
-    UNTIL(redis_int("EXISTS x") == 0);
+    UNTIL(redis_int("EXISTS %s", key_of("x")) == 0);
 }
 
 #define GOES(name, how)                                                                  \

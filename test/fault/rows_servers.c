@@ -13,7 +13,6 @@
 #include "cells.h"
 #include "pair.h"
 
-#define NAME "x"
 #define CLAIM_MS 1000
 #define APART_MS 2000
 #define KEEP_MS 20000
@@ -156,7 +155,7 @@ CELL(roles_swapped__release_OK)
     swap_under(&a);
     release_hold(A);
     expect_released(A, LW_OK);
-    assert_int_equal(redis_int("EXISTS " NAME), 0);
+    assert_int_equal(redis_int("EXISTS %s", key_of("x")), 0);
 }
 
 /* ---- roles that change while a lock is detached; see rows_detached.c ---- */

@@ -409,29 +409,29 @@ void free_hold(struct hold *hold)
  * that count commands ignore them. */
 static bool is_held_in_redis(const struct hold *hold)
 {
-    const char *name = lw_lock_name(hold->lock), *owner = lw_lock_owner(hold->lock),
-               *value;
+    const char *key = key_of(lw_lock_name(hold->lock));
+    const char *owner = lw_lock_owner(hold->lock), *value;
 
     switch (hold->mode) {
     case LW_MUTEX: /* the token, whose last character becomes + when a waiter queues */
-        value = redis_text("GET %s", name);
+        value = redis_text("GET %s", key);
         return strlen(value) == strlen(owner) &&
                strncmp(value, owner, strlen(owner) - 1) == 0;
     case LW_EXCLUSIVE:
-        return strcmp(redis_writer(name), owner) == 0;
+        return strcmp(redis_writer(key), owner) == 0;
     case LW_SHARED:
-        return redis_int("HEXISTS %s r:%s", name, owner) == 1;
+        return redis_int("HEXISTS %s r:%s", key, owner) == 1;
     case LW_REDISSON:
         break;
     }
-    return redis_int("HEXISTS %s %s", name, owner) == 1;
+    return redis_int("HEXISTS %s %s", key, owner) == 1;
 }
 
 /* The key belongs to this handle, and lives at least as long as the handle relies on
  * it. */
 void assert_held_by_redis(const struct hold *hold)
 {
-    long long left = redis_int("PTTL %s", lw_lock_name(hold->lock)) + 1;
+    long long left = redis_int("PTTL %s", key_of(lw_lock_name(hold->lock))) + 1;
     int64_t remaining = lw_lock_remaining_ms(hold->lock); /* time has passed since */
 
     if (remaining > left) {

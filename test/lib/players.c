@@ -28,11 +28,25 @@ const char *status_name(int status)
     }
 }
 
+static const char *prefix(void)
+{
+    return stage.prefix != NULL ? stage.prefix : "";
+}
+
+const char *key_of(const char *name)
+{
+    static char key[600];
+
+    (void)snprintf(key, sizeof(key), "%s%s", prefix(), name);
+    return key;
+}
+
 const char *queue_of(const char *name)
 {
     static char key[600];
 
-    (void)snprintf(key, sizeof(key), "lockwire:2:queue:{%s}", name);
+    (void)snprintf(key, sizeof(key), "%slockwire:2:queue:{%s%s}", prefix(), prefix(),
+                   name);
     return key;
 }
 
@@ -170,6 +184,9 @@ struct peer *peer_start_at(const char *label, const char *url,
     }
     if (options.client_name == NULL) {
         options.client_name = name;
+    }
+    if (options.prefix == NULL) {
+        options.prefix = stage.prefix;
     }
     options.link = on_link;
     options.log = on_log;

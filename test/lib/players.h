@@ -136,7 +136,9 @@ void on_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms, void *arg)
 
 /* "OK", "EBUSY" ... */
 const char *status_name(int status);
-/* Returns the queue's key of a name without a hash tag. */
+/* Returns the key of a name, and the queue's of a name without a hash tag. Both begin
+ * with stage.prefix. */
+const char *key_of(const char *name);
 const char *queue_of(const char *name);
 
 /* Checks with the server what a held handle promises at any moment. */

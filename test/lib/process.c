@@ -245,6 +245,9 @@ static _Noreturn void be_child(const char *url, const struct lw_client_options *
     }
     (void)snprintf(own_name, sizeof(own_name), "test-%s", name);
     options.client_name = own_name;
+    if (options.prefix == NULL) {
+        options.prefix = stage.prefix;
+    }
     options.link = child_link;
     options.errbuf = error;
     options.errbuf_size = sizeof(error);

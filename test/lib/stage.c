@@ -205,19 +205,22 @@ static void check_keys(void)
     static const char look[] =
         "local bad = {} "
         "local function is(key, start) return key:sub(1, #start) == start end "
+        "local prefix = ARGV[3] "
         "for _, key in ipairs(redis.call('KEYS', '*')) do "
         "  local left = redis.call('PTTL', key) "
         "  if is(key, 'stranger') or key:find('queue:{stranger', 1, true) then "
         "  elseif left == -1 then bad[#bad + 1] = key .. ' has no TTL' "
-        "  elseif is(key, 'lockwire:fence') or key == 'lockwire:guard' then "
-        "  elseif is(key, 'lockwire:client:') then "
+        "  elseif is(key, prefix .. 'lockwire:fence') or "
+        "      key == prefix .. 'lockwire:guard' then "
+        "  elseif is(key, prefix .. 'lockwire:client:') then "
         "    if ARGV[2] == '0' then bad[#bad + 1] = key .. ' was left behind' end "
         "  elseif ARGV[1] == '0' then bad[#bad + 1] = key .. ' was left behind' end "
         "end "
         "return table.concat(bad, ', ')";
 
-    const char *bad = redis_text("EVAL %s 0 %d %d", look, stage.keys_may_stay,
-                                 stage.keys_may_stay || stage.notes_may_stay);
+    const char *bad = redis_text("EVAL %s 0 %d %d %s", look, stage.keys_may_stay,
+                                 stage.keys_may_stay || stage.notes_may_stay,
+                                 stage.prefix != NULL ? stage.prefix : "");
     if (bad[0]) {
         stage_complain("%s", bad);
     }

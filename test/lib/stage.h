@@ -30,6 +30,7 @@ struct stage {
     struct server server;
     const char *test;
     bool keys_may_stay;  /* set by a test that leaves keys behind on purpose */
+    const char *prefix;  /* of all clients that are given none; NULL: none */
     bool notes_may_stay; /* clients died: their identity keys stay until they expire */
     bool broken;         /* a callback found a broken rule */
     bool asked;          /* the test sent a command to a server: see stage_turn() */
