@@ -272,7 +272,8 @@ void group_assert_held(const struct group *group)
         const struct lw_lock *lock = lw_all_lock(group->all, (size_t)i);
         size_t length = strlen(lw_lock_owner(lock));
 
-        (void)snprintf(value, sizeof(value), "%s", redis_text("GET %s", group->names[i]));
+        (void)snprintf(value, sizeof(value), "%s",
+                       redis_text("GET %s", key_of(group->names[i])));
         assert_true(length > 10);
         assert_memory_equal(value, lw_lock_owner(lock), length - 1); /* - or + follows */
     }

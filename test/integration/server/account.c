@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The minimal account that lockwire(7) gives. With it each kind of lock goes through its
- * whole life. By the server's own log and its own count, the server refuses only commands
+ * whole life, also with a prefix, which is then all that the account may access. By the
+ * server's own log and its own count, the server refuses only commands
  * that lockwire(7) calls optional; once these are granted as well, it refuses nothing.
  * The account is also minimal: the clients use each command that it grants. The tests
  * read the manual's source, whose path is given to the compiler. Independent of which
@@ -10,6 +11,8 @@
  * Usual course: a test makes the account, clients log in with it and take a lock through
  * its life, and the test checks ACL LOG.
  */
+#include "groups.h"
+#include "guard_record.h"
 #include "inspect/list_scene.h"
 #include "monitor.h"
 
@@ -17,6 +20,7 @@
 #include <string.h>
 
 #define NAME "job:1" /* the manual's account is for job:* */
+#define PREFIX "team:"
 #define BEGINS "An account needs no more than the following"
 #define RECIPE "\nACL SETUSER daemon "
 #define LIST_BEGINS "*lw_list*(3) also need *"
@@ -111,7 +115,10 @@ static void make_account(enum grant grant)
 
     memcpy(words, told.recipe, sizeof(words));
     while (count < 127 && (word = strtok_r(rest, " \n", &rest)) != NULL) {
-        arguments[count++] = word;
+        arguments[count++] = stage.prefix == NULL ? word
+                             : *word == '~'       ? "~" PREFIX "*"
+                             : *word == '&'       ? "&" PREFIX "*"
+                                                  : word;
     }
     if (beside != NULL) {
         arguments[count++] = beside;
@@ -253,7 +260,9 @@ static void wait_waiting(long long members)
         UNTIL(redis_int("EVAL %s 0 %s", "return redis.call('PUBSUB','NUMSUB',ARGV[1])[2]",
                         "redisson_lock__channel:{" NAME "}") >= 1);
     } else {
-        UNTIL(redis_int("ZCARD lockwire:2:rwqueue:{" NAME "}") >= members);
+        UNTIL(redis_int("ZCARD %slockwire:2:rwqueue:{%s}",
+                        stage.prefix != NULL ? stage.prefix : "",
+                        key_of(NAME)) >= members);
     }
 }
 
@@ -317,7 +326,7 @@ static void lose_by_the_clock_and_by_the_server(void)
     server_resume(&stage.server);
     free_hold(A);
     A = hold(0);
-    redis_ok("DEL " NAME);
+    redis_ok("DEL %s", key_of(NAME));
     renew_hold(A, 0);
     UNTIL(A->lost == LW_ENOTHELD);
     free_hold(A);
@@ -377,7 +386,7 @@ static void outlive_one_who_waits(void)
 /* Deletes the counter of fencing tokens, and the server's cached scripts. */
 static void start_anew(void)
 {
-    redis_ok("DEL lockwire:fence");
+    redis_ok("DEL %s", key_of("lockwire:fence"));
     redis_ok("SCRIPT FLUSH");
     end(hold(0));
     monitor_start();
@@ -541,6 +550,88 @@ static void the_list(void **state)
     redis_ok("DEL theirs");
 }
 
+/* ---- with a prefix ---- */
+
+static void live_behind_the_prefix(struct lw_acquire_options held,
+                                   struct lw_acquire_options waited)
+{
+    holder = held;
+    waiter = waited;
+    live(NOTHING_OPTIONAL);
+    close_and_account(NOTHING_OPTIONAL);
+}
+
+static void detach_and_adopt(void)
+{
+    struct hold *A = hold(0), *D;
+    char token[128];
+
+    (void)snprintf(token, sizeof(token), "%s", lw_lock_token(A->lock));
+    detach_hold(A, 60000);
+    EXPECT("A detached OK");
+    D = adopt_hold(b, "D", NAME, token, NULL);
+    EXPECT("D granted");
+    assert_held_by_redis(D);
+    end(D);
+    stage_clear_trace();
+}
+
+static void several_names(void)
+{
+    struct group *G = group_take(a, "G", "job:1 job:2 job:3");
+
+    EXPECT("G granted");
+    group_assert_held(G);
+    group_release(G);
+    EXPECT("G released OK");
+    group_free(G);
+}
+
+/* The record of a guard is behind the prefix, too. */
+static void with_the_guard(void)
+{
+    struct hold *A;
+    struct peer *g;
+
+    guard_record_open_in(&stage.server, 15000, 0);
+    redis_ok("RENAME " GUARD_RECORD " " PREFIX GUARD_RECORD);
+    g = peer_ready(
+        "g", client_of(.username = "daemon", .password = "password", .guard_ms = 15000));
+    A = acquire_hold_with(g, "A", NAME, asking(.lease_ms = 3000));
+    granted(A);
+    end(A);
+    assert_int_equal(peer_stats(g).server_guard_ms, 15000);
+    peer_close(g);
+    UNTIL(g->closed);
+    stage_clear_trace();
+}
+
+static void everything_behind_a_prefix(void **state)
+{
+    (void)state;
+    stage.prefix = PREFIX;
+    live_behind_the_prefix(*asking(.mode = LW_MUTEX), *asking(.mode = LW_MUTEX));
+    live_behind_the_prefix(*asking(.mode = LW_EXCLUSIVE), *asking(.mode = LW_SHARED));
+    live_behind_the_prefix(*asking(.mode = LW_SHARED, .permits = 1),
+                           *asking(.mode = LW_SHARED, .permits = 1));
+    holder = waiter = *asking();
+    make_account(NOTHING_OPTIONAL);
+    a = log_in("a");
+    b = log_in("b");
+    detach_and_adopt();
+    several_names();
+    with_the_guard();
+    for (char *rest = told.list, *word; (word = strtok_r(rest, " \n", &rest)) != NULL;) {
+        redis_ok("ACL SETUSER daemon %s", word);
+    }
+    hold_as(b, NAME, LW_SHARED, NULL);
+    redis_ok("SET theirs value PX 60000");
+    list_all(a, NULL);
+    LISTED(NAME ":r");
+    redis_ok("DEL theirs");
+    assert_int_equal(redis_int("EXISTS " NAME " lockwire:fence lockwire:guard"), 0);
+}
+
 /* After all other tests: they must have tried each command that the manual calls
  * optional, and used each one that it grants. Otherwise the account is not minimal. */
 
@@ -595,6 +686,7 @@ int main(void)
         STAGE_TEST(another_database),
         STAGE_TEST(redissons),
         STAGE_TEST(the_list),
+        STAGE_TEST(everything_behind_a_prefix),
         STAGE_TEST(what_is_optional_was_tried),
         STAGE_TEST(what_is_granted_was_used),
     };
