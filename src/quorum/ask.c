@@ -492,6 +492,7 @@ static void busy(struct lw__claim *claim)
         lw__quorum_ask_drop(vote);
     }
     vote->busy = true;
+    /* If it is held again, that is news. */
     vote->votes->minority &= ~(1U << (vote - vote->votes->vote));
     lw__votes_changed(vote->votes);
 }
@@ -641,7 +642,8 @@ static void replace(struct lw__vote *vote)
 }
 
 /* Releases the minority, and queues everywhere with the one ticket: if the servers gave
- * different ones, three clients could wait for each other. */
+ * different ones, three clients could wait for each other. If the last yield changed
+ * nothing, the others may be foreign clients, which publish no message: polls them. */
 static void yield(struct lw__votes *votes)
 {
     if (votes->ticket == 0) {

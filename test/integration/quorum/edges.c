@@ -9,6 +9,7 @@
 #include "guard_record.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Sends a command to the servers 1 and 2, a majority. */
@@ -173,6 +174,41 @@ static void a_useless_minority_costs_little(void **state)
     UNTIL(quorum_count("x") == 0);
 }
 
+static long long scripts_of(int server)
+{
+    redisReply *info = server_command(&quorum_server[server], "INFO commandstats");
+    const char *calls = strstr(info->str, "cmdstat_evalsha:calls=");
+    long long count = calls != NULL ? atoll(strchr(calls, '=') + 1) : 0;
+
+    freeReplyObject(info);
+    return count;
+}
+
+/* While it holds a minority, a client polls the other servers more often than by the
+ * lease there: a foreign client may release the lock for moments only. */
+static void a_minority_polls_the_other_servers(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+    long long before;
+    uint64_t sent;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    say("SET x stranger PX 600000");
+    before = scripts_of(1);
+    sent = peer_stats(a).commands;
+    A = acquire_hold(a, "A", "x", -1);
+    UNTIL(peer_stats(a).commands >= sent + 60);
+    assert_true(scripts_of(1) >= before + 8);
+    say("DEL x");
+    EXPECT("A granted");
+    release_hold(A);
+    EXPECT("A released OK");
+    UNTIL(quorum_count("x") == 0);
+}
+
 /* Each client may queue at only one server that runs, and is the only one in the queue
  * there. */
 static void two_minorities_do_not_wait_for_each_other(void **state)
@@ -303,6 +339,7 @@ int main(void)
         STAGE_TEST(a_vote_that_cannot_be_renewed_is_not_counted_as_renewed),
         STAGE_TEST(a_hold_without_renewal_ends_with_its_lease),
         STAGE_TEST(a_useless_minority_costs_little),
+        STAGE_TEST(a_minority_polls_the_other_servers),
         STAGE_TEST(two_minorities_do_not_wait_for_each_other),
         STAGE_TEST(any_call_may_be_made_in_any_callback),
     };
