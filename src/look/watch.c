@@ -12,8 +12,8 @@
  * when a link, a subscription or a slot has changed, and after the interval, since
  * messages may be lost.
  *
- * A look that fails is repeated after the interval; the first one waits until the first
- * attempt to connect has ended. */
+ * A look that fails is repeated after the interval, or a second if that is shorter; the
+ * first one waits until the first attempt to connect has ended. */
 #include "look/look.h"
 
 #include "base/check.h"
@@ -111,8 +111,10 @@ static int64_t idle_due_us(const struct lw_watcher *watch)
     struct lw__random *random = &watch->call.client->holds.random;
     int64_t ms = watch->interval_ms, jitter;
 
-    if (watch->call.tracked && watch->status == LW_OK && !watch->every_look &&
-        ms < TRACKED_MS) {
+    if (watch->status != LW_OK && ms > INTERVAL_MS) {
+        ms = INTERVAL_MS;
+    } else if (watch->call.tracked && watch->status == LW_OK && !watch->every_look &&
+               ms < TRACKED_MS) {
         ms = ms * TRACKED < TRACKED_MS ? ms * TRACKED : TRACKED_MS;
     }
     jitter = ms * LW__MS / 10;

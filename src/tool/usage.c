@@ -357,7 +357,9 @@ static const char status_output[] =
 static const char watch_output[] =
     "Output:\n"
     "  --interval TIME\n"
-    "                 time between two looks (default 1s, at least 10ms)\n"
+    "                 time between two looks (default 1s, at least 10ms). A change\n"
+    "                 that the server reports is shown within a tenth of it; see\n"
+    "                 +client|tracking in lockwire(7)\n"
     "  --json         a line with an object like that of `lockwire status --json`,\n"
     "                 and the time: for the first look, for each that differs in more\n"
     "                 than passing times, and for the first after an outage. An\n"

@@ -3,10 +3,10 @@
  * change, a JSON object for each change. An outage of the server is shown and waited for:
  * the last state stays on the screen, with its age.
  *
- * When the link is up, look() asks; on_inspected shows the reply, and the timer asks
- * again. A signal or the key q ends it. Keys are read only while this job is in the
- * foreground of the terminal, which each tick checks. The modes of the terminal are
- * restored whenever this job leaves the foreground. */
+ * When the link is up, begin() starts a watch of the library; on_looked shows each look,
+ * and the timer the age of the last one. A signal or the key q ends it. Keys are read
+ * only while this job is in the foreground of the terminal, which each tick checks. The
+ * modes of the terminal are restored whenever this job leaves the foreground. */
 #include "base/escape.h"
 #include "columns.h"
 #include "lockwire.h"
@@ -256,7 +256,7 @@ static bool json_outage(char **last, const char *name, const struct watch_outage
 
 /* ---- the watch ---- */
 
-#define SILENCE_MS 1000 /* a look without a reply by then is shown as an outage */
+#define SILENCE_MS 1000 /* a look that is so late is shown as an outage */
 #define TICK_MS 1000    /* the age is redrawn, at least */
 
 enum form { SCREEN, LINES, JSON };
@@ -265,14 +265,15 @@ struct watch {
     struct query query;
     struct event *tick;
     enum form form;
-    struct status_view view;  /* SCREEN: the last state */
-    bool drawn;               /* SCREEN: the screen has been cleared */
-    struct watch_lines lines; /* LINES */
-    char *last_json;          /* JSON */
-    bool up, query_pending;
+    struct status_view view;    /* SCREEN: the last state */
+    bool drawn;                 /* SCREEN: the screen has been cleared */
+    struct watch_lines lines;   /* LINES */
+    char *last_json;            /* JSON */
+    struct lw_watcher *watcher; /* NULL until the link was up */
+    bool up;
     int failures;      /* successive looks that failed */
-    int64_t due_ms;    /* the next look */
-    int64_t answer_ms; /* when the last successful look began; -1: none was */
+    int64_t looked_ms; /* when the last look ended, or the link came up */
+    int64_t answer_ms; /* when the last successful look ended; -1: none was */
     struct watch_outage outage;
     struct terminal terminal; /* for the keys, in form SCREEN */
     struct event *key;        /* NULL if keys are never read */
@@ -480,21 +481,12 @@ static bool show(struct watch *watch, const struct lw_inspection *seen)
     }
 }
 
-static int64_t interval_ms(const struct watch *watch, int64_t most)
-{
-    int64_t ms = watch->query.options->interval_ms;
-
-    return ms < most ? ms : most;
-}
-
 static void schedule(struct watch *watch)
 {
-    int64_t ms = interval_ms(watch, TICK_MS), due = watch->due_ms - system_now_ms();
+    int64_t ms = watch->query.options->interval_ms;
     struct timeval wait;
 
-    if (watch->up && !watch->query_pending && due < ms) {
-        ms = due > 0 ? due : 0;
-    }
+    ms = ms < TICK_MS ? ms : TICK_MS;
     wait = (struct timeval){(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)};
     if (!watch->query.ending) {
         event_add(watch->tick, &wait);
@@ -508,53 +500,54 @@ static bool is_outage(const struct watch *watch, int result)
     return result == LW_ECONN || (result == LW_EREDIS && watch->answer_ms >= 0);
 }
 
-static void on_inspected(struct lw_client *client, int result,
-                         const struct lw_inspection *seen, const char *why, void *arg)
+static void on_looked(struct lw_watcher *watcher, int result,
+                      const struct lw_inspection *seen, const char *why, void *arg)
 {
     struct watch *watch = arg;
 
-    (void)client;
-    watch->query_pending = false;
+    (void)watcher;
     if (watch->query.ending) {
         return;
     }
+    watch->looked_ms = system_now_ms();
     if (result == LW_OK) {
         watch->failures = 0;
-        watch->answer_ms = watch->query.sent_ms;
-        watch->due_ms = system_now_ms() + watch->query.options->interval_ms;
+        watch->answer_ms = watch->looked_ms;
         watch->outage = (struct watch_outage){.kind = NULL};
         shown(watch, show(watch, seen));
     } else if (!is_outage(watch, result)) {
         query_fail(&watch->query, result, why);
-    } else if (watch->up) { /* at first on_down may follow, with a better reason */
-        watch->due_ms = system_now_ms() + interval_ms(watch, TICK_MS);
-        if (watch->failures++ > 0) {
-            note_not_now(watch, why);
-        }
+    } else if (watch->up && watch->failures++ > 0) {
+        note_not_now(watch, why); /* at first on_down may follow, with a better reason */
     }
-    schedule(watch);
 }
 
-static void look(struct watch *watch)
+static void begin(struct watch *watch)
 {
-    watch->query_pending = true;
-    query_inspect(&watch->query, on_inspected, watch);
+    struct lw_watch_options options = LW_WATCH_OPTIONS_INIT;
+    int error;
+
+    options.interval_ms = (uint32_t)watch->query.options->interval_ms;
+    options.every_look = 1;
+    error = lw_watch(watch->query.client, watch->query.options->name, &options, on_looked,
+                     watch, &watch->watcher);
+    if (error != LW_OK) {
+        query_fail(&watch->query, error, "");
+    }
 }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg)
 {
     struct watch *watch = arg;
-    int64_t now = system_now_ms();
+    int64_t late_ms = system_now_ms() - watch->looked_ms -
+                      watch->query.options->interval_ms;
 
     (void)fd, (void)what;
     if (watch->query.ending) {
         return;
     }
     read_keys(watch);
-    if (watch->up && !watch->query_pending && now >= watch->due_ms) {
-        look(watch);
-    } else if (watch->query_pending && watch->outage.kind == NULL &&
-               now - watch->query.sent_ms >= SILENCE_MS) {
+    if (watch->up && watch->outage.kind == NULL && late_ms >= SILENCE_MS) {
         note_outage(watch, "no answer", "");
     } else if (watch->form == SCREEN) {
         shown(watch, draw_screen(watch));
@@ -567,9 +560,9 @@ static void on_up(struct query *query)
     struct watch *watch = query->arg;
 
     watch->up = true;
-    watch->due_ms = system_now_ms();
-    if (!watch->query_pending) {
-        look(watch);
+    watch->looked_ms = system_now_ms();
+    if (watch->watcher == NULL) {
+        begin(watch);
     }
     schedule(watch);
 }
@@ -634,6 +627,7 @@ int watch(const struct options *options)
     if (watch.tick != NULL) {
         event_free(watch.tick);
     }
+    lw_watcher_free(watch.watcher);
     query_close(&watch.query);
     clear(&watch);
     return code;

@@ -16,6 +16,7 @@ import signal
 import struct
 import termios
 import threading
+import time
 import unittest
 
 import terminal as shells
@@ -122,6 +123,15 @@ class WatchTest(ToolTest):
 
 
 class Lines(WatchTest):
+    def test_a_change_that_the_server_reports_is_not_polled(self):
+        began = time.monotonic()
+        _, lines = self.watch("--interval", "30s")
+        until(lambda: len(lines) == 1, "the first look")
+        self.server("SET", "job", "other")
+        until(lambda: len(lines) == 2, "the change")
+        self.assertIn(" holds ", lines[1])
+        self.assertLess(time.monotonic() - began, 27)  # the earliest poll
+
     def test_who_it_was_stays_known(self):
         process, pid = self.holder()
         _, lines = self.watch()
