@@ -96,8 +96,8 @@ static void node_bound(void *arg, struct lw__node *node)
 {
     struct lw_client *client = arg;
 
-    lw__retry_all(&client->holds, node, false);
     lw__watch_look_again(client, node);
+    lw__retry_all(&client->holds, node, false);
 }
 
 /* A hold that could not be extended may be extended now. */

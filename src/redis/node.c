@@ -348,8 +348,8 @@ static void tracking_replied(struct lw__request *request, const struct lw__reply
 
     lw__node_make_room(node);
     node->tracking_refused = lw__reply_type(reply) == LW__REPLY_ERROR;
-    lw__session_note_missing(&node->commands, reply, LOG_NOTICE, "CLIENT TRACKING",
-                             "watches poll");
+    lw__session_note_missing(&node->commands, reply, 0, LOG_NOTICE, "CLIENT TRACKING",
+                             "watches poll"); /* no lock is worse for that */
 }
 
 /* The server redirects to a connection by its id, which names another client's at another
