@@ -132,7 +132,7 @@ extern "C" {
 #define LW_VERSION_PATCH 0
 #define LW_VERSION "0.3.0"
 
-/* Enough bytes for a copy of any `why`, of lw_lock_errstr, and for an errbuf. */
+/* Enough bytes for any `why`, lw_lock_errstr and errbuf. */
 #define LW_WHY_SIZE 512
 
 struct event_base; /* libevent's */
@@ -202,12 +202,13 @@ struct lw_client_options; /* below */
  * or none) and prefix, so that all programs that use a URL agree. If an option is given
  * as well, it must be the same.
  *
- * The link is up while the client is connected to the server, to the master that the
- * sentinels report (lockwire-sentinel(7)), or to a majority of the servers of a quorum;
- * in a cluster while its slot map gives a slot to a master (lockwire-cluster(7)).
- * lockwire-quorum(7) lists the functions and options that are LW_EINVAL with a quorum.
+ * The link is up while the client is connected to the server, to the master that
+ * sentinels report, or to a majority of the servers of a quorum; in a cluster while its
+ * slot map gives a slot to a master. lockwire-sentinel(7), lockwire-cluster(7) and
+ * lockwire-quorum(7) describe these; a quorum has not all functions and options
+ * (LW_EINVAL).
  *
- * Returns 0, LW_EINVAL (the URL or an option is invalid: errbuf says which) or LW_ENOMEM.
+ * Returns 0, LW_EINVAL (see errbuf) or LW_ENOMEM.
  */
 LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
                             const struct lw_client_options *options,
@@ -239,9 +240,8 @@ typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
  *   LW_ETIMEOUT   wait_ms has passed; lw_lock_errstr is "" if the lock was busy until
  *                 then
  *   LW_EDEADLOCK  this owner reads and wants to write, and so does another reader
- *   LW_ECONN      wait_ms is 0, and no server can grant the lock now (no connection, no
- *                 reply, memory, too few replicas, guard_ms ...): see lw_lock_errstr.
- *                 If wait_ms is not 0 the request waits for the server instead
+ *   LW_ECONN      wait_ms is 0, and no server can grant the lock now; with another
+ *                 wait_ms the request waits for the server. See lw_lock_errstr
  *   LW_EREDIS     the server refuses (permissions): see lw_lock_errstr
  *   LW_ENOMEM, LW_ECLOSED
  * If the server refuses the connection (a password), `status` is LW_ECONN, and
@@ -270,7 +270,7 @@ LW_PUBLIC int lw_release(struct lw_lock *lock, lw_lock_cb *done, void *arg);
 /* Frees the handle: rule 3. */
 LW_PUBLIC void lw_lock_free(struct lw_lock *lock);
 /*
- * Extends the lease now, with a command of its own. `lease_ms` is the new lease, also for
+ * Extends the lease now. `lease_ms` is the new lease, also for
  * later renewals: 100 to 2^31 - 1, and more than twice margin_ms; or 0, which keeps the
  * present lease. A shorter lease takes effect locally at once. A renewal never extends
  * the hold beyond max_hold_ms. Several renewals may be pending, each with its `done` (may
@@ -308,9 +308,9 @@ enum lw_state {
 /* The early warning for a held lock. `at_risk` is 1 if no more than at_risk_ms of the
  * lease are left, because renewals fail or, with LW_NO_RENEW, lw_renew was not called; it
  * is 0 if a renewal has ended the risk. Calls with 1 and with 0 alternate, 1 first. The
- * lock stays held until `lost`. If the event loop stalled until the lock was lost, only
- * `lost` is called. No call follows `lost`, lw_release, lw_detach or lw_client_close.
- * `remaining_ms` is the present lw_lock_remaining_ms; `arg` is that of `lost`. */
+ * lock stays held until `lost`, which alone is called if the event loop stalled too long.
+ * No call follows `lost`, lw_release, lw_detach or lw_client_close. `remaining_ms` is
+ * that of lw_lock_remaining_ms; `arg` that of `lost`. */
 typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
                         void *arg);
 /* == lw_keep_new(3) == */
@@ -319,13 +319,13 @@ typedef void lw_keep_cb(struct lw_keep *keep, int status, void *arg);
 /* == lw_client_new(3) == */
 /* The link came up (`up` is 1) or went down (0); `why` is the reason, or "". Called at
  * each change and, while the link is down, at each failed attempt (in a cluster only
- * until a slot map is known). A server that cannot serve locks (a replica, one that is
- * loading) counts as down. */
+ * until a slot map is known). A server that cannot serve locks, such as a replica, counts
+ * as down. */
 typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
 /* The credentials for one AUTH. The struct is the library's, all zeros except for `size`.
  * The arrays keep their sizes in later versions. */
 struct lw_credentials {
-    size_t size;         /* of this struct in the library in use; later versions append */
+    size_t size;         /* the library's; later versions append */
     char username[1024]; /* "": the user is "default" */
     char password[16385];
 };
@@ -334,10 +334,8 @@ struct lw_credentials {
  * connections, also while it closes. Rule 4 applies: a client that is freed here does not
  * log in. Must not block: fetch an access token beforehand. Returns 0, or an lw_error if
  * there are no credentials. An error, an empty password and a string without a NUL make
- * the attempt fail: `log` gets the reason, so does `link` if the connection is the link.
- *
- * The credentials are wiped after use. A connection that is up does not authenticate
- * again; if the server ends it, the client reconnects and calls again.
+ * the attempt fail: `log` gets the reason, and `link` if it is the link's. The
+ * credentials are wiped after use. A connection that is up does not authenticate again.
  */
 typedef int lw_credentials_cb(struct lw_client *client, struct lw_credentials *ret,
                               void *arg);
@@ -409,11 +407,11 @@ struct lw_client_options {
     /* For the sentinels themselves, with a URL that names them. A user name needs the
      * password, here or in sentinel_password_file. Default: none. */
     const char *sentinel_username, *sentinel_password;
-    /* libevent's priority of the client's events, and so of its callbacks; the default 0
-     * is the most urgent. It must be less than the number of priorities of `base`: 1,
-     * unless event_base_priority_init was called before lw_client_new. With a priority
-     * above 0 nothing is renewed, granted or reported as lost while more urgent events
-     * are always ready. */
+    /* libevent's priority of the client's events and callbacks, less than the number of
+     * priorities of `base` (1, unless event_base_priority_init was called before
+     * lw_client_new); the default 0 is the most urgent. With a priority above 0 nothing
+     * is renewed, granted or reported as lost while more urgent events are always ready.
+     */
     int priority;
     /* 0 or 15000 to 600000, the same in all clients of the server: how long it grants no
      * locks after a restart, a failover or an exchange of the server, and when a guard is
@@ -425,9 +423,7 @@ struct lw_client_options {
      * other clients use; LW_EINVAL with a quorum. */
     uint32_t guard_ms;
     /* Where to connect in place of the addresses that sentinels and cluster nodes
-     * announce: lockwire(7), ADDRESS MAP. Not with a single server or a quorum. Example:
-     *
-     *     "10.0.0.1:6379=127.0.0.1:7001,[fd00::3]=redis-3" */
+     * announce: lockwire(7), ADDRESS MAP. Not with a single server or a quorum. */
     const char *address_map;
     /* The user, for those who inspect a lock: 1 to 128 printable bytes without spaces.
      * Default: the number of the effective user. */
@@ -436,19 +432,17 @@ struct lw_client_options {
      * stored in Redis. Notes are. */
     uint32_t no_identity;
     /* Regular files for the passwords of the servers and of the sentinels, in place of
-     * `password` and sentinel_password: the first line, of 1 to 4096 bytes, without its
-     * newline or CRLF. lw_client_new and each login of a connection read them, so that a
-     * password can be replaced at any time. If a file is unusable at a login, the attempt
-     * fails, and `link` reports it. LW_EINVAL together with the password that the file
-     * replaces; password_file also together with `credentials`. */
+     * `password`, `credentials` and sentinel_password (together: LW_EINVAL): the first
+     * line, of 1 to 4096 bytes, without its newline or CRLF. lw_client_new and each login
+     * of a connection read them, so that a password can be replaced at any time. If a
+     * file is unusable at a login, the attempt fails, and `link` reports it. */
     const char *password_file, *sentinel_password_file;
     /* The text before every key and channel of this client: with the prefix "team:" the
      * lock "x" is the key "team:x". 1 to 64 printable ASCII bytes without spaces, quotes
      * and the characters *?[]\, not beginning with "lockwire:". A '{' or '}' is allowed
      * only as one tag, such as "{team}:"; names have no tag of their own then. Prefix and
      * name together have at most 512 bytes. All users of a lock must use the same prefix:
-     * lockwire(7), PREFIX. Default: that of the URL, else none. If both are given they
-     * must be equal. */
+     * lockwire(7), PREFIX. Default: that of the URL (see there), else none. */
     const char *prefix;
 };
 #define LW_GUARD_NONE UINT32_MAX
@@ -499,11 +493,10 @@ struct lw_acquire_options {
      * With wait_ms 0 it has no effect. Not with LW_REDISSON or a quorum (LW_EINVAL). */
     uint32_t max_waiting;
     /* 0: no minimum. Else how long the lock stays held, from the grant on, even if the
-     * hold ends earlier, so that a job that ends at once does not run again elsewhere.
-     * Its token is then detached for the rest (lw_detach), and lw_release completes with
-     * LW_OK. Until then handles of the same client wait as well. At most 2^31 - 1,
-     * max_hold_ms (if that is not 0), and the longest lease that guard_ms allows. Not
-     * with LW_REDISSON or a quorum. */
+     * hold ends earlier. Its token is then detached for the rest (lw_detach), and
+     * lw_release completes with LW_OK. Until then handles of the same client wait as
+     * well. At most 2^31 - 1, max_hold_ms (if that is not 0), and the longest lease that
+     * guard_ms allows. Not with LW_REDISSON or a quorum. */
     uint32_t at_least_ms;
     /* A text that lw_inspect shows, with the time of the grant and the user, as long as
      * the hold lasts, detached or not: at most 100 bytes of UTF-8 without control
@@ -518,30 +511,30 @@ struct lw_acquire_options {
     }
 
 enum lw_acquire_flags {
-    /* Do not renew: the hold ends with its lease unless lw_renew is called. */
+    /* The hold ends with its lease unless lw_renew is called. */
     LW_NO_RENEW = 1,
     /* A free mutex is granted without a fencing token, and so without its INCR.
-     * lw_lock_fence may then be 0. (A hand-over, LW_EXCLUSIVE, LW_SHARED and a quorum
-     * draw a fencing token all the same.) */
+     * lw_lock_fence may then be 0. (A hand-over, a read-write lock and a quorum draw one
+     * all the same.) */
     LW_NO_FENCE = 2
 } LW_INT_WIDE;
 
 /* == lw_client_stats(3): statistics of a client, and its master == */
-/* Commands that a client can do without, at a price: bits of lw_stats.degraded. The word
- * is the one in lw_stats_prometheus and in `lockwire status --json`. */
+/* Commands that a client can do without: bits of lw_stats.degraded, each with its word in
+ * lw_stats_prometheus and `lockwire status --json`. lockwire(7), MONITORING, has the
+ * price of each. */
 enum lw_degraded {
-    LW_DEGRADED_PUBLISH = 1,   /* "publish": PUBLISH or SPUBLISH; released locks are not
-                                * handed over */
-    LW_DEGRADED_SUBSCRIBE = 2, /* "subscribe": SUBSCRIBE or SSUBSCRIBE; waiters poll */
-    LW_DEGRADED_NUMSUB = 4,    /* "numsub": PUBSUB NUMSUB or SHARDNUMSUB; waiters poll */
-    LW_DEGRADED_INFO = 8,      /* "info": the server's identity is unknown */
-    LW_DEGRADED_CONFIG = 16,   /* "config": CONFIG GET; settings are not verified */
-    LW_DEGRADED_KILL = 32,     /* "kill": CLIENT KILL; a connection that hangs stays */
-    LW_DEGRADED_COMMAND = 64,  /* "command": COMMAND INFO; releases are scripts */
-    LW_DEGRADED_CLUSTER = 128, /* "cluster": CLUSTER INFO or MYID; any node is used */
-    LW_DEGRADED_ROLE = 256, /* "role": at replicas of a cluster; failovers are slower */
-    LW_DEGRADED_SENTINEL = 512 /* "sentinel": at a sentinel: SENTINEL SENTINELS or
-                                * REPLICAS, or SUBSCRIBE */
+    LW_DEGRADED_PUBLISH = 1,   /* "publish": PUBLISH or SPUBLISH */
+    LW_DEGRADED_SUBSCRIBE = 2, /* "subscribe": SUBSCRIBE or SSUBSCRIBE */
+    LW_DEGRADED_NUMSUB = 4,    /* "numsub": PUBSUB NUMSUB or SHARDNUMSUB */
+    LW_DEGRADED_INFO = 8,      /* "info": INFO */
+    LW_DEGRADED_CONFIG = 16,   /* "config": CONFIG GET */
+    LW_DEGRADED_KILL = 32,     /* "kill": CLIENT KILL */
+    LW_DEGRADED_COMMAND = 64,  /* "command": COMMAND INFO */
+    LW_DEGRADED_CLUSTER = 128, /* "cluster": CLUSTER INFO or MYID */
+    LW_DEGRADED_ROLE = 256,    /* "role": ROLE, at replicas of a cluster */
+    /* "sentinel": SENTINEL SENTINELS or REPLICAS, or SUBSCRIBE at a sentinel */
+    LW_DEGRADED_SENTINEL = 512
 } LW_INT_WIDE;
 
 /* Statistics: counters since lw_client_new, except for the gauges `held`, `waiting`,
@@ -613,19 +606,17 @@ struct lw_master {
     }
 
 /* == lw_client_new(3) == */
-/* Returns 1 if the link is up (see lw_client_new), else 0. A change is visible here
- * before the link callback is called. If `why` is not NULL, sets `*why` to the reason
- * that the link callback got last or will get in a pending call: "" before the first
- * attempt has ended. */
+/* Returns 1 if the link is up (see lw_client_new), else 0. If `why` is not NULL, sets
+ * `*why` to the reason that the link callback got last or will get in a pending call: ""
+ * before the first attempt has ended. */
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
-/* Returns the class of that `why`, for a program that has to decide what to do:
+/* Returns the class of that `why`:
  *   LW_OK        the link is up, or the first attempt has not ended
  *   LW_ECONN     no server can be reached, or it cannot serve locks now (a replica, a
  *                certificate that is not valid yet); the client tries again
  *   LW_EREDIS    the server rejects the account or the database, or one side the other's
  *                TLS settings; the client tries again
- *   LW_ESYSTEM   no more files or sockets can be opened
- *   LW_ENOMEM    memory is short
+ *   LW_ESYSTEM, LW_ENOMEM
  *   LW_ECLOSED   closing is finished, or this is a forked child */
 LW_PUBLIC int lw_client_error(const struct lw_client *client);
 /* == lw_client_stats(3) == */
@@ -639,18 +630,17 @@ LW_PUBLIC int lw_client_stats(const struct lw_client *client, struct lw_stats *r
  * NULL. No client is accessed.
  *
  * At most `size` bytes are written, with a NUL, as by snprintf. (One client needs about 5
- * KiB.) Returns the length of the whole text without the NUL; LW_EINVAL if a struct has
- * no size, if labels are invalid or the same for two clients, or if the text is longer
- * than INT_MAX.
+ * KiB.) Returns the length of the whole text without the NUL, or LW_EINVAL: a struct has
+ * no size, labels are invalid or the same for two clients, or the text is longer than
+ * INT_MAX.
  */
 LW_PUBLIC int lw_stats_prometheus(const struct lw_stats *const *stats,
                                   const char *const *labels, size_t count, char *buffer,
                                   size_t size);
 /*
  * Fills `ret`, whose size field must be set (LW_MASTER_INIT), with the master that is
- * followed now. Does no I/O; the master need not be reachable. Returns 0, LW_ECONN if no
- * sentinel has led to a master yet, LW_EINVAL if the URL names no service or `ret` has no
- * size, or LW_ECLOSED.
+ * followed now, reachable or not. Returns 0, LW_ECONN if no sentinel has led to a master
+ * yet, LW_EINVAL if the URL names no service or `ret` has no size, or LW_ECLOSED.
  */
 LW_PUBLIC int lw_client_master(const struct lw_client *client, struct lw_master *ret);
 
@@ -686,9 +676,8 @@ LW_PUBLIC int lw_detach(struct lw_lock *lock, int64_t keep_ms, lw_lock_cb *done,
  * `token` is that of lw_lock_token or lw_inspect, from any client. `options` are those of
  * lw_acquire (NULL: a mutex, try once), with the mode in which the lock is held; not
  * LW_REDISSON, nor with a quorum. permits and max_waiting have no effect. The hold keeps
- * its owner, which must be `owner` if that is given, and its note unless `note` is
- * another text. wait_ms limits the waiting for the server, also while a cluster moves the
- * name's slot or guard_ms allows no grants. `done` is called once, with:
+ * its owner, with which `owner` must agree if it is given, and its note unless there is
+ * another. wait_ms limits the waiting for the server. `done` is called once, with:
  *   LW_OK         the lock is held
  *   LW_ENOTHELD   the token does not hold the lock (any longer)
  *   LW_EINVAL     the key is another kind of lock, or the hold has another mode or owner:
@@ -704,8 +693,8 @@ LW_PUBLIC int lw_adopt(struct lw_client *client, const char *name, const char *t
 /* == lw_lock_state(3) == */
 /* Returns the state of the handle. It changes only as rule 5 says. */
 LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
-/* Returns how long, in ms, the lock is certain to be held without another renewal. 0: do
- * not touch the resource. Does no I/O, and needs no callback. */
+/* Returns how long, in ms, the lock is certain to be held without another renewal,
+ * without I/O. 0: do not touch the resource. */
 LW_PUBLIC int64_t lw_lock_remaining_ms(const struct lw_lock *lock);
 /* Returns the fencing token of this hold, larger than those of all earlier holders of the
  * name, and above 2^50. Returns 0 if the lock was not granted, with LW_REDISSON, or if
@@ -718,17 +707,15 @@ LW_PUBLIC const char *lw_lock_name(const struct lw_lock *lock);
 LW_PUBLIC enum lw_mode lw_lock_mode(const struct lw_lock *lock);
 /* Returns the handle's client; NULL once that was freed, or its closing finished. */
 LW_PUBLIC struct lw_client *lw_lock_client(const struct lw_lock *lock);
-/* Returns the `arg` for the callbacks of this handle that are still to come, including
- * one that is already due: that of lw_acquire or, from lw_release on, of that call. May
- * be called in any state. */
+/* Returns the `arg` of the callbacks that are still to come or due: that of lw_acquire
+ * or, from lw_release on, of that call. May be called in any state. */
 LW_PUBLIC void *lw_lock_arg(const struct lw_lock *lock);
 /* Replaces the `arg` of lw_lock_arg, in any state, but not that of an lw_renew. */
 LW_PUBLIC void lw_lock_set_arg(struct lw_lock *lock, void *arg);
 /* Returns how many handles wait before this one, by the last reply; 0 if it is next, -1
- * if it does not wait or its position is unknown (no reply has come yet, or it polls
- * without a place). Handles of another client that share one grant (local_turns) count as
- * one. With LW_REDISSON, and while this client holds the lock, handles of other clients
- * are not counted. */
+ * if it does not wait or its position is unknown (no reply yet, or no place). Handles of
+ * another client that share one grant (local_turns) count as one; with LW_REDISSON, and
+ * while this client holds the lock, none of them counts. */
 LW_PUBLIC int64_t lw_lock_position(const struct lw_lock *lock);
 /* Returns the `owner` of the options, or the lock token if none was given; "" while the
  * handle waits, or if it was never granted. With LW_REDISSON it is `<client uuid>:<n>`,
@@ -750,10 +737,9 @@ LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
  * After LW_ETIMEOUT it is LW_OK if the lock was busy until the end. In `lost` with
  * LW_ELOST it is why the lock was not renewed. */
 LW_PUBLIC int lw_lock_error(const struct lw_lock *lock);
-/* Returns 0 without LW_EBUSY. After it, returns the holder's remaining lease in ms, for a
- * Retry-After, or -1 if the key has no TTL. The value may be claim_ms if handles of this
- * client wait for the name, and is a suggested delay while a cluster moves the name's
- * slot. */
+/* After LW_EBUSY: returns the holder's remaining lease in ms, for a Retry-After, or -1 if
+ * the key has no TTL. It may be claim_ms if handles of this client wait for the name, and
+ * is a suggested delay while a cluster moves the name's slot. Else returns 0. */
 LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* == lw_keep_new(3): leader election, a lock that is held whenever possible == */
@@ -769,13 +755,11 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
  *
  * `options` are those of lw_acquire (NULL: a mutex) and apply to each acquisition, but
  * `lost` must be NULL, and wait_ms 0 or -1, which mean the same here. max_hold_ms limits
- * each hold, so that leadership rotates among the waiters. After `lost` with LW_ELOST or
- * LW_ETIMEOUT the keep releases the lock, and queues again, when margin_ms have passed,
- * in which the caller steps down. `at_risk` is called with the keep's `arg`.
- *
- * Outages are waited out. If a request fails otherwise (the server refuses, memory is
- * short, LW_EDEADLOCK, or LW_EBUSY because of max_waiting), the keep logs it, and tries
- * again after 1 s, later after up to 30 s.
+ * each hold, so that leadership rotates. After `lost` with LW_ELOST or LW_ETIMEOUT the
+ * caller steps down within margin_ms; then the keep releases the lock, and queues again.
+ * `at_risk` is called with the keep's `arg`. Outages are waited out. If a request fails
+ * otherwise (such as by LW_EREDIS, LW_EDEADLOCK or max_waiting), the keep logs it, and
+ * tries again after 1 s, later after up to 30 s.
  *
  * Rules 1 to 8 apply to a keep as to a handle. lw_client_close releases its hold, and
  * lw_client_free lets it expire, both without calling `lost`. The keep then calls back no
@@ -818,11 +802,11 @@ typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
  *   LW_ECONN, LW_EREDIS, LW_ENOMEM, LW_ECLOSED  as for lw_acquire, of one name
  * After any status except LW_OK all names are being released, in the background.
  *
- * The names are lost together, as soon as one of them is lost: `lost` (may be NULL) is
- * called at most once, never before `done`, with the reason of rule 6. The other names
- * are released after margin_ms, in which the caller steps down, or by lw_all_free. The
- * other callback rules are those of a handle; lw_client_close and lw_client_free end a
- * hold without `lost`. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
+ * The names are lost together: `lost` (may be NULL) is called at most once, never before
+ * `done`, with the reason of rule 6. The other names are released after margin_ms, in
+ * which the caller steps down, or by lw_all_free. The other callback rules are those of a
+ * handle; lw_client_close and lw_client_free end a hold without `lost`. Returns 0,
+ * LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_acquire_all(struct lw_client *client, const char *const *names,
                              size_t count, const struct lw_acquire_options *options,
@@ -838,12 +822,11 @@ LW_PUBLIC int lw_acquire_all(struct lw_client *client, const char *const *names,
 LW_PUBLIC int lw_all_release(struct lw_all *all, lw_all_cb *done, void *arg);
 /* Frees the acquisition in any state: rule 3. */
 LW_PUBLIC void lw_all_free(struct lw_all *all);
-/* Returns the handle of the name with this index in `names`, or NULL if the name has none
- * at the moment. Use it for the getters and lw_renew only. While all names are held none
- * is NULL. After a failure only the name that caused it has a handle, if any. If
- * lw_all_release fails, lw_lock_error returns the result of each name, also LW_ENOTHELD
- * and LW_EUNKNOWN. Before `done` do not keep a handle beyond one turn of the event loop.
- */
+/* Returns the handle of the name with this index in `names`, or NULL if it has none at
+ * the moment; never NULL while all names are held. Use it for the getters and lw_renew
+ * only, and before `done` not beyond one turn of the event loop. After a failure only the
+ * name that caused it has a handle, if any. If lw_all_release fails, lw_lock_error
+ * returns the result of each name, also LW_ENOTHELD and LW_EUNKNOWN. */
 LW_PUBLIC struct lw_lock *lw_all_lock(const struct lw_all *all, size_t index);
 /* Returns how long all names are certain to be held without another renewal, in ms: the
  * least of their lw_lock_remaining_ms. Returns 0 before `done` and after a release. */
@@ -856,8 +839,8 @@ struct lw_inspected {
     /* The lock token; of another library's plain string the first 1024 bytes. */
     const char *token;
     const char *owner; /* in re-entrant modes; else "" */
-    /* The client of the token, "<client_name> <host> <pid>"; "" if unknown. A lock that
-     * was detached has that of the client that detached it. */
+    /* The client of the token, or the client that has detached it: "<client_name> <host>
+     * <pid>"; "" if unknown. */
     const char *client;
     /* The remainder of a holder's own lease; -1 if it has no TTL. 0 for a waiter. */
     int64_t remaining_ms;
@@ -877,7 +860,7 @@ struct lw_inspected {
 /* The holders and waiters of a name at one moment. Valid during the callback, as are its
  * entries and strings. */
 struct lw_inspection {
-    size_t size; /* of this struct in the library in use; later versions append */
+    size_t size; /* the library's; later versions append */
     const char *name;
     /* The type of a foreign key, as TYPE returns it; "" if the key is not foreign. */
     const char *foreign;
@@ -929,13 +912,10 @@ typedef void lw_break_cb(struct lw_client *client, int status, const char *why,
 LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done,
                          void *arg);
 /*
- * Force-releases a lock and hands it over, as if its holder had released it: for an
- * operator who knows that the holder is gone or stuck. `token` selects a holder. NULL
- * selects the present holder, or up to 1000 present holders of a read-write lock.
- *
- * There may be two holders until the old holder's `lost` is called with LW_ENOTHELD:
- * normally milliseconds, at the latest until its next renewal. Only fencing protects the
- * resource then.
+ * Force-releases a lock and hands it over, as if its holder had released it. `token`
+ * selects a holder; NULL all present holders, up to 1000. There may be two holders until
+ * the old holder's `lost` is called with LW_ENOTHELD, normally within milliseconds, at
+ * the latest at its next renewal.
  *
  * A plain string of another library is a mutex, and is broken as well (LW_EREDIS above
  * 512 KiB). A token longer than 512 bytes selects no holder: pass NULL. While a cluster
@@ -953,8 +933,8 @@ typedef void lw_watch_cb(struct lw_watcher *watcher, int status,
 /* Options of a watch. The rules of lw_client_options apply. */
 struct lw_watch_options {
     size_t size;
-    /* 1000 (10 to 2^31 - 1): the time between two looks at the lock, if the server does
-     * not report changes; lockwire(7), INSPECTING LOCKS, if it does. */
+    /* 1000 (10 to 2^31 - 1): the time between two looks at the lock: lockwire(7),
+     * INSPECTING LOCKS. */
     uint32_t interval_ms;
     /* If it is not 0, `changed` is called after each look, one each interval_ms. */
     uint32_t every_look;
@@ -967,11 +947,10 @@ struct lw_watch_options {
  * Watches the lock `name`, in any mode, without competing for it: nothing is written to
  * Redis. `changed` is called from the loop with the first state, and with the present one
  * after anything has changed except the passing times, the server and its role. States
- * that follow each other faster than the looks are not all seen; those that are seen are
- * reported in their order, and the last one always is. When the state becomes unknown
- * `changed` is called once with LW_ECONN, LW_EREDIS or LW_ENOMEM. The watch goes on: the
- * next state is reported whether or not it has changed. With a new client the first call
- * comes when it is connected, or when its first attempt has failed.
+ * between two looks are not seen; the last one always is. When the state becomes unknown
+ * `changed` is called once with LW_ECONN, LW_EREDIS or LW_ENOMEM; the next state is
+ * reported again. With a new client the first call comes when it is connected, or when
+ * its first attempt has failed.
  *
  * `options` may be NULL. Rules 1 to 8 apply to a watcher as to a handle. After
  * lw_client_close it calls back no more, and must still be freed. Returns 0, LW_EINVAL
@@ -986,7 +965,7 @@ LW_PUBLIC void lw_watcher_free(struct lw_watcher *watcher);
 /* == lw_list(3): the locks that are held == */
 /* The progress of lw_list. Valid during the callback. */
 struct lw_listing {
-    size_t size;    /* of this struct in the library in use; later versions append */
+    size_t size;    /* the library's; later versions append */
     uint64_t found; /* locks so far, including the present one */
     uint64_t seen;  /* keys examined so far; an estimate if there is a pattern */
     /* The number of keys at the servers that were asked so far, for the progress; a
@@ -995,9 +974,8 @@ struct lw_listing {
     uint64_t keys;
 };
 /*
- * Reports a held lock as lw_inspect does, with its waiters. It has no holder if
- * lw_inspect of its name fails with LW_EREDIS: an entry is too long, or this account may
- * not use a command or read the lock's queues. `found` is NULL after each step, to report
+ * Reports a held lock as lw_inspect does, with its waiters; without a holder if
+ * lw_inspect of its name fails with LW_EREDIS. `found` is NULL after each step, to report
  * progress. Returns 0 to continue; any other value ends the list with LW_ECANCELED.
  */
 typedef int lw_found_cb(struct lw_client *client, const struct lw_inspection *found,
@@ -1013,14 +991,14 @@ typedef void lw_listed_cb(struct lw_client *client, int status,
 /*
  * Lists the locks that are held at the server, at the master that the sentinels report,
  * or at all masters of a cluster. `found` is called for each lock, in no order, and after
- * each step (some 250 keys). `done` is called once, last, unless the client is freed
- * first. `pattern` is a glob as for SCAN's MATCH, of 1 to 512 bytes, or NULL (all).
+ * each step (some 250 keys); `done` once, last, unless the client is freed first.
+ * `pattern` is a glob as for SCAN's MATCH, of 1 to 512 bytes, or NULL (all).
  *
- * A lock that is held throughout is found at least once, possibly again, except perhaps
- * in a slot of a cluster that moves. Not in the list are locks in LW_REDISSON or of other
- * libraries, free names that only have waiters, and names that this account may not read.
- * Up to 100 bytes of each string are read. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM
- * or LW_ECLOSED.
+ * A lock that is held throughout is found at least once, except perhaps in a slot of a
+ * cluster that moves. Not in the list are locks in LW_REDISSON or of other libraries,
+ * free names that only have waiters, and names that this account may not read. Up to 100
+ * bytes of each string are read. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or
+ * LW_ECLOSED.
  */
 LW_PUBLIC int lw_list(struct lw_client *client, const char *pattern, lw_found_cb *found,
                       lw_listed_cb *done, void *arg);
