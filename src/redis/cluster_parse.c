@@ -99,20 +99,6 @@ bool lw__cluster_parse_node_id(const struct lw__reply *reply, size_t at, size_t 
 
 /* ---- the node's own view ---- */
 
-/* Returns what follows `field` at the beginning of a line, or NULL. */
-static const char *info_value(const char *info, const char *field)
-{
-    size_t length = strlen(field);
-
-    while (strncmp(info, field, length) != 0) {
-        info += strcspn(info, "\n");
-        if (*info++ == '\0') {
-            return NULL;
-        }
-    }
-    return info + length;
-}
-
 struct lw__cluster_info lw__cluster_parse_info(const struct lw__reply *reply)
 {
     struct lw__cluster_info ret = {.down = false};
@@ -121,9 +107,9 @@ struct lw__cluster_info lw__cluster_parse_info(const struct lw__reply *reply)
     if (lw__reply_type(reply) != LW__REPLY_STRING) {
         return ret;
     }
-    value = info_value(lw__reply_text(reply, NULL), "cluster_state:");
+    value = lw__reply_info_field(lw__reply_text(reply, NULL), "cluster_state:");
     ret.down = value != NULL && strncmp(value, "ok", 2) != 0;
-    value = info_value(lw__reply_text(reply, NULL), "cluster_current_epoch:");
+    value = lw__reply_info_field(lw__reply_text(reply, NULL), "cluster_current_epoch:");
     ret.epoch =
         value != NULL && *value >= '0' && *value <= '9' ? strtoull(value, NULL, 10) : 0;
     return ret;

@@ -82,3 +82,16 @@ const char *lw__reply_field(const struct lw__reply *reply, const char *name,
     }
     return NULL;
 }
+
+const char *lw__reply_info_field(const char *info, const char *field)
+{
+    size_t length = strlen(field);
+
+    while (strncmp(info, field, length) != 0) {
+        info += strcspn(info, "\n");
+        if (*info++ == '\0') {
+            return NULL;
+        }
+    }
+    return info + length;
+}

@@ -297,15 +297,9 @@ static void became_ready(struct lw__session *s)
 /* Returns the value of a field of INFO, which begins a line, or "" if there is none. */
 static const char *info_field(const char *info, const char *field)
 {
-    size_t length = strlen(field);
+    const char *value = lw__reply_info_field(info, field);
 
-    while (strncmp(info, field, length) != 0) {
-        info += strcspn(info, "\n");
-        if (*info++ == '\0') {
-            return "";
-        }
-    }
-    return info + length;
+    return value != NULL ? value : "";
 }
 
 static void read_field(const char *info, const char *field, char *ret, size_t size)
