@@ -388,14 +388,9 @@ const struct lw__process_mark *lw__loop_process(const struct lw__loop *loop)
     return &loop->process;
 }
 
-bool lw__loop_is_child(const struct lw__loop *loop)
-{
-    return lw__process_is_child(&loop->process);
-}
-
 bool lw__loop_shares_set(const struct lw__loop *loop)
 {
-    return !loop->own_set && lw__loop_is_child(loop);
+    return !loop->own_set && lw__process_is_child(&loop->process);
 }
 
 void lw__loop_on_child(struct lw__loop *loop, lw__call_fn *fn, void *arg)

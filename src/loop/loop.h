@@ -172,10 +172,9 @@ void lw__loop_leave(struct lw__loop *loop);
 
 /* Returns the mark of the process that created the loop; valid as long as the loop. */
 const struct lw__process_mark *lw__loop_process(const struct lw__loop *loop);
-/* Returns true in a forked child of that process. */
-bool lw__loop_is_child(const struct lw__loop *loop);
-/* Returns true in a forked child that may share the kernel's set of watched descriptors
- * with its parent, where what libevent has registered must not be deleted. */
+/* Returns true in a forked child of that process that may share the kernel's set of
+ * watched descriptors with its parent, where what libevent has registered must not be
+ * deleted. */
 bool lw__loop_shares_set(const struct lw__loop *loop);
 /* Called first in each callback from libevent. Returns true in a forked child, where the
  * callback must do nothing else: the loop may have been freed. */
