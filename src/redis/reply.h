@@ -36,6 +36,6 @@ const struct lw__reply *lw__reply_at(const struct lw__reply *reply, size_t index
 const char *lw__reply_field(const struct lw__reply *reply, const char *name,
                             size_t *length);
 /* Returns the value of a field in the text of INFO or CLUSTER INFO, where it begins a
- * line, up to the end of the text; NULL if there is none. */
+ * line, up to the end of the text; NULL if it is missing. */
 const char *lw__reply_info_field(const char *info, const char *field);
 #endif

@@ -169,7 +169,7 @@ LOOP_UNIT_MUTATIONS = [
      ('src/loop', '    if (!lw__process_is_child(&loop->process)) {\n        return false;',
       '    if (loop != NULL) {\n        return false;')),
     ('a forked child deletes its parent\'s events from the set that they share',
-     ('src/loop', 'return !loop->own_set && lw__loop_is_child(loop);', 'return false;')),
+     ('src/loop', 'return !loop->own_set && lw__process_is_child(&loop->process);', 'return false;')),
     ('a child with an epoll set of its own leaves its parent\'s files in it',
      ('src/loop', '        loop->own_set = true;\n', '')),
     ('the time of an event is kept after it',
