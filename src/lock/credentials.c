@@ -44,11 +44,6 @@ void lw__credentials_ask(struct lw_client *client, struct lw__session_config *co
     }
 }
 
-struct lw__login *lw__credentials_first(const struct lw_client *client)
-{
-    return client->credentials.logins;
-}
-
 static bool is_pending(const struct lw_client *client, const struct lw__login *login)
 {
     const struct lw__login *waiting;

@@ -206,7 +206,7 @@ static void deliver_link(struct lw_client *client, struct lw__link_notice *notic
 static void deliver_credentials(struct lw_client *client)
 {
     struct lw_credentials given = {.size = sizeof(given)};
-    struct lw__login *login = lw__credentials_first(client);
+    struct lw__login *login = client->credentials.logins;
     int status = client->options.credentials(client, &given, client->options.arg);
 
     lw__credentials_answer(client, login, status, &given);
@@ -288,7 +288,7 @@ void lw__deliver(void *arg)
         }
     }
     if (!client->freed && client->loop != NULL && lw__notify_first(client) != NULL) {
-        lw__notify_again(client);
+        lw__defer(client->loop, &client->notify.call, false); /* other events first */
     }
     client->references--;
     lw__ending_unref(client);

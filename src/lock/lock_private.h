@@ -449,8 +449,6 @@ void lw__extras_free(struct lw_lock *lock);
 /* Has connections with this configuration get their credentials from the client's caller,
  * if its options say so. */
 void lw__credentials_ask(struct lw_client *client, struct lw__session_config *config);
-/* Returns the request that has waited longest, or NULL. */
-struct lw__login *lw__credentials_first(const struct lw_client *client);
 /* Called after the caller's callback has returned `status` and `given` for this request.
  * Inside the callback the request may have ended, and the client may have been freed. */
 void lw__credentials_answer(struct lw_client *client, struct lw__login *login, int status,
@@ -480,8 +478,6 @@ static inline void lw__notify_cancel(struct lw_client *client, struct lw__notice
 }
 /* Returns the notice that is next, which stays queued, or NULL. */
 struct lw__notice *lw__notify_first(const struct lw_client *client);
-/* More notices are queued, but other events of the loop go first. */
-void lw__notify_again(struct lw_client *client);
 void lw__notify_clear(struct lw_client *client); /* drops all notices */
 
 /* ---- options.c ---- */

@@ -84,11 +84,6 @@ struct lw__notice *lw__notify_first(const struct lw_client *client)
     return client->notify.urgent != NULL ? client->notify.urgent : client->notify.normal;
 }
 
-void lw__notify_again(struct lw_client *client)
-{
-    lw__defer(client->loop, &client->notify.call, false);
-}
-
 void lw__notify_clear(struct lw_client *client)
 {
     struct lw__notice *notice, *next;

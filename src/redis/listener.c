@@ -339,11 +339,6 @@ void lw__listener_heartbeat(struct lw__listener *listener)
     }
 }
 
-bool lw__listener_is_forbidden(const struct lw__listener *listener)
-{
-    return listener->forbidden;
-}
-
 void lw__listener_init(struct lw__listener *listener,
                        const struct lw__listener_options *options,
                        const struct lw__listener_events *events, void *arg)

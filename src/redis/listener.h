@@ -47,7 +47,7 @@ struct lw__listener_events {
      * need to know of each channel. */
     void (*unconfirmed)(void *arg, const struct lw__channel *channel);
     /* A connection with confirmed channels ended, or an attempt to have them. The
-     * listener tries again, unless lw__listener_is_forbidden. NULL if not needed. */
+     * listener tries again, unless it is `forbidden`. NULL if not needed. */
     void (*lost)(void *arg, bool was_confirmed, const char *why);
     /* Sharded channels only. The node has unsubscribed us from a confirmed channel, whose
      * slot is elsewhere. The channel has been freed. */
@@ -71,7 +71,8 @@ struct lw__listener {
     struct lw__session session;
     struct lw__channel *channels;
     unsigned connections; /* counts them; of the present one */
-    bool forbidden, forbidden_logged;
+    bool forbidden;       /* the server refused a subscription, for good */
+    bool forbidden_logged;
 };
 
 /* Initializes a listener without starting it. The caller must have reserved a timer, and
@@ -85,7 +86,6 @@ void lw__listener_start(struct lw__listener *listener);
 void lw__listener_stop(struct lw__listener *listener);
 /* Disconnects and frees all channels. lw__listener_start may follow. */
 void lw__listener_clear(struct lw__listener *listener);
-bool lw__listener_is_forbidden(const struct lw__listener *listener);
 
 /* Subscribes to a channel, now or when the connection is up. If it is sharded, `text`
  * leads to `slot`. `tag` is copied. Returns the channel, which may have been there, or

@@ -179,7 +179,7 @@ void lw__node_subscribe(struct lw__node *node, unsigned slot)
 {
     char channel[LW__CHANNEL_OF_OURS_SIZE];
 
-    if (!node->options.clustered || lw__listener_is_forbidden(&node->listener)) {
+    if (!node->options.clustered || node->listener.forbidden) {
         return;
     }
     if (node->commands.run_id[0] != '\0') {
@@ -253,7 +253,7 @@ static void listener_lost(void *arg, bool was_confirmed, const char *why)
     struct lw__node *node = arg;
 
     node->binding = LW__UNSUBSCRIBED;
-    if (!was_confirmed && !lw__listener_is_forbidden(&node->listener) &&
+    if (!was_confirmed && !node->listener.forbidden &&
         node->commands.state == LW__SESSION_READY) {
         lw__log_cause(log_of(node), lw__now_us(), LOG_WARNING,
                       "the subscription connection is down; waiters poll: %s", why);

@@ -940,7 +940,7 @@ static void unsubscribed(void *arg, bool was_confirmed, const char *why)
 
     (void)was_confirmed;
     (void)why;
-    if (lw__listener_is_forbidden(&sentinel->listener)) {
+    if (sentinel->listener.forbidden) {
         skip_more(&sentinel->subscribe_skips, SUBSCRIBE_SKIPS_MAX);
     }
 }

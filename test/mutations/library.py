@@ -267,7 +267,7 @@ REFUSED_MUTATIONS = [
     ('nobody tells that publishing is not permitted',
      ('src/redis', '    try_to_publish(node);\n', '    (void)try_to_publish;\n')),
     ('nobody tells that messages do not come',
-     ('src/redis', '!was_confirmed && !lw__listener_is_forbidden', '!was_confirmed && why == NULL && !lw__listener_is_forbidden')),
+     ('src/redis', '!was_confirmed && !node->listener.forbidden', '!was_confirmed && why == NULL && !node->listener.forbidden')),
 ]
 SCRIPT_FAULTS = 'test/integration/scripts/scripts_faults'
 SCRIPT_FAULTS_MUTATIONS = [
