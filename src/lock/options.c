@@ -339,30 +339,15 @@ static void pass_to_host(int level, const char *message, void *arg)
 static int complete(struct lw_client *client)
 {
     struct lw_client_options *o = &client->options;
-    int status = merge_guard(client);
+    int status;
 
-    if (status == 0) {
-        status = merge_prefix(client);
-    }
-    if (status == 0) {
-        status = check_options(client);
-    }
-    if (status == 0) {
-        status = check_tls(client);
-    }
-    if (status == 0) {
-        status = check_sentinel(client);
-    }
-    if (status == 0) {
-        status = check_file(client, "password_file", o->password_file);
-    }
-    if (status == 0) {
-        status = check_file(client, "sentinel_password_file", o->sentinel_password_file);
-    }
-    if (status == 0) {
-        status = set_address_map(client);
-    }
-    if (status != 0) {
+    if ((status = merge_guard(client)) != 0 || (status = merge_prefix(client)) != 0 ||
+        (status = check_options(client)) != 0 || (status = check_tls(client)) != 0 ||
+        (status = check_sentinel(client)) != 0 ||
+        (status = check_file(client, "password_file", o->password_file)) != 0 ||
+        (status = check_file(client, "sentinel_password_file",
+                             o->sentinel_password_file)) != 0 ||
+        (status = set_address_map(client)) != 0) {
         return status;
     }
     if (o->username == NULL) {
