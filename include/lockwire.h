@@ -444,13 +444,21 @@ struct lw_client_options {
      * name together have at most 512 bytes. All users of a lock must use the same prefix:
      * lockwire(7), PREFIX. Default: that of the URL (see there), else none. */
     const char *prefix;
+    /* 0 (to 100): for how many microseconds the client looks at the socket after it has
+     * sent commands, before the loop sleeps (as the socket option SO_BUSY_POLL does). The
+     * price: in the meantime the thread uses the CPU, and the other events of `base` and
+     * your callbacks wait, so long at most once in a turn of the loop. It pays if the
+     * server has a core of its own and replies within that time. If four looks in a row
+     * have found nothing, or many of them a reply that had come already, the client does
+     * not look for some hundred to some thousand writes. */
+    uint32_t busy_poll_us;
 };
 #define LW_GUARD_NONE UINT32_MAX
 #define LW_CLIENT_OPTIONS_INIT                                                           \
     {                                                                                    \
         sizeof(struct lw_client_options), NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
             NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,   \
-            0, NULL, NULL, 0, NULL, NULL, NULL                                           \
+            0, NULL, NULL, 0, NULL, NULL, NULL, 0                                        \
     }
 
 /* == lw_acquire(3) == */

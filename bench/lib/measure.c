@@ -139,6 +139,9 @@ static void take(int option, const char *name, struct measure_options *ret)
     case 'g':
         ret->guard_ms = (unsigned)number(name, optarg, 0, 600000);
         break;
+    case 'b':
+        ret->busy_poll = (unsigned)number(name, optarg, 0, 100);
+        break;
     case 'C':
         ret->clients = (unsigned)number(name, optarg, 1, 10000);
         break;
@@ -164,6 +167,7 @@ void measure_options(int argc, char **argv, const char *variants,
                                           {"names", required_argument, NULL, 'N'},
                                           {"of", required_argument, NULL, 'O'},
                                           {"guard-ms", required_argument, NULL, 'g'},
+                                          {"busy-poll", required_argument, NULL, 'b'},
                                           {"clients", required_argument, NULL, 'C'},
                                           {NULL, 0, NULL, 0}};
     int option, index = 0;
@@ -182,7 +186,7 @@ void measure_options(int argc, char **argv, const char *variants,
             "usage: %s U|D|L|N|M|H|X|F --url URL [--slots N] [--seconds S] "
             "[--name KEY] [--variant V] [--lease-ms MS] [--hold-us US] "
             "[--pause-us US] [--round-us US] [--names N] [--of N] [--rows FILE] "
-            "[--tls-ca FILE] [--guard-ms MS] [--clients N]\n"
+            "[--tls-ca FILE] [--guard-ms MS] [--clients N] [--busy-poll US]\n"
             "variants: %s\n",
             argv[0], variants);
         exit(64);

@@ -7,7 +7,7 @@
  *     PROGRAM U|D|L|N|M|H|X|E|F --url URL [--slots N] [--seconds S] [--name KEY]
  *             [--variant V] [--lease-ms MS] [--hold-us US] [--pause-us US]
  *             [--round-us US] [--names N] [--of N] [--rows FILE] [--tls-ca FILE]
- *             [--guard-ms MS] [--clients N]
+ *             [--guard-ms MS] [--clients N] [--busy-poll US]
  *
  * Usual course: measure_options, measure_start (prints "ready" and waits for a line),
  * measure_row for each grant, measure_finish.
@@ -29,12 +29,13 @@ struct measure_options {
     double seconds;      /* duration; the limit for workload D */
     unsigned lease_ms;
     unsigned hold_us;
-    unsigned pause_us; /* mean time before a slot acquires again */
-    unsigned round_us; /* length of a round; 0 = no rounds */
-    unsigned names;    /* M: the number of names that a slot acquires at once ... */
-    unsigned of;       /* ... drawn at random from `of` names, without repetition */
-    unsigned guard_ms; /* for lockwire only; 0: no guard */
-    unsigned clients;  /* for lockwire only: the clients that the slots use in turn */
+    unsigned pause_us;  /* mean time before a slot acquires again */
+    unsigned round_us;  /* length of a round; 0 = no rounds */
+    unsigned names;     /* M: the number of names that a slot acquires at once ... */
+    unsigned of;        /* ... drawn at random from `of` names, without repetition */
+    unsigned guard_ms;  /* for lockwire only; 0: no guard */
+    unsigned busy_poll; /* for lockwire only: busy_poll_us */
+    unsigned clients;   /* for lockwire only: the clients that the slots use in turn */
 };
 
 /* One acquisition; times in ns of CLOCK_MONOTONIC, 0 = not reached. */

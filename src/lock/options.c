@@ -92,6 +92,9 @@ static int check_options(struct lw_client *client)
     } else if (o->local_turns > 16) {
         lw__options_explain(client, "local_turns %lu is not between 1 and 16",
                             (unsigned long)o->local_turns);
+    } else if (o->busy_poll_us > 100) {
+        lw__options_explain(client, "busy_poll_us %lu is not between 0 and 100",
+                            (unsigned long)o->busy_poll_us);
     } else if (o->backoff_min_ms > o->backoff_max_ms) {
         lw__options_explain(client, "backoff_min_ms %lu is above backoff_max_ms %lu",
                             (unsigned long)o->backoff_min_ms,
@@ -444,6 +447,7 @@ void lw__options_fill_route(struct lw_client *client, struct lw__holds *holds,
         .node.config.request_timeout_ms = o->request_timeout_ms,
         .node.config.backoff_min_ms = o->backoff_min_ms,
         .node.config.backoff_max_ms = o->backoff_max_ms,
+        .node.config.busy_poll_us = o->busy_poll_us,
         .node.config.replication = !client->url.cluster,
         .node.sentinel.service = client->url.service,
         .node.sentinel.hosts = client->url.hosts,

@@ -320,6 +320,11 @@ void lw__defer_queue(struct lw__loop *loop, struct lw__deferred *call, bool late
     }
 }
 
+bool lw__loop_has_calls(const struct lw__loop *loop)
+{
+    return loop->calls.first != NULL || loop->late.first != NULL;
+}
+
 /* Returns false if a call freed the loop, or forked and this is the child: the remaining
  * calls belong to the parent. */
 static bool run_calls(struct lw__loop *loop, struct calls *calls)

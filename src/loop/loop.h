@@ -127,6 +127,8 @@ static inline void lw__defer(struct lw__loop *loop, struct lw__deferred *call, b
     }
 }
 void lw__defer_cancel(struct lw__loop *loop, struct lw__deferred *call);
+/* Returns true if the loop has a deferred call to make. */
+bool lw__loop_has_calls(const struct lw__loop *loop);
 
 /* A call for a time-out, made after the loop has read all input that had arrived by then:
  * a reply that only waits because the loop stalled still counts. Embedded in its owner.

@@ -149,6 +149,7 @@ static void close_connection(struct lw__link *link)
     lw__defer_cancel(link->loop, &link->came_up);
     lw__defer_cancel(link->loop, &link->overdue);
     lw__defer_cancel(link->loop, &link->more);
+    lw__defer_cancel(link->loop, &link->written);
     lw__tls_free(link->tls);
     link->tls = NULL;
     lw__wire_detach(&link->wire);
@@ -329,6 +330,27 @@ static void on_overdue(void *arg)
     }
     arm_timer(link);
     lw__link_unref(link);
+}
+
+/* Looks at the socket for a while, so that the loop need not sleep if a reply comes soon.
+ * If several links have written, the last one looks; none does while other calls wait. */
+static void on_written(void *arg)
+{
+    struct lw__link *link = arg;
+    int64_t until_us;
+    unsigned times = 1;
+    bool arrived;
+
+    if (link->state != LW__LINK_UP || link->wire.waiting || link->wire.error != 0 ||
+        link->pending.first == NULL || lw__loop_has_calls(link->loop) ||
+        !lw__busy_poll_wants(&link->busy_poll)) {
+        return;
+    }
+    until_us = lw__now_us() + link->busy_poll_us;
+    while (!(arrived = has_arrived(link)) && lw__now_us() < until_us) {
+        times++;
+    }
+    lw__busy_poll_note(&link->busy_poll, times, arrived);
 }
 
 static bool is_decided(int fd)
@@ -864,6 +886,9 @@ static struct lw__link *new_link(struct lw__loop *loop,
         link->reader.max_elements = options->reply_elements;
     }
     lw__wire_init(&link->wire, loop, link, &link->broken, options->reply_max + READ_SIZE);
+    lw__defer_init(&link->written, on_written, link);
+    link->busy_poll_us = options->busy_poll_us;
+    link->wire.written = link->busy_poll_us > 0 ? &link->written : NULL;
     return link;
 }
 

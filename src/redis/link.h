@@ -55,6 +55,7 @@ struct lw__link_options {
     const struct lw__tls_options *tls; /* for a host only; NULL: no TLS */
     /* Deferred when the link is found silent, and again while it stays so. NULL: none. */
     struct lw__deferred *silence;
+    uint32_t busy_poll_us; /* of lw_client_options */
 };
 
 struct lw__link_events {

@@ -5,6 +5,7 @@
 #include "base/escape.h"
 #include "lockwire.h"
 #include "loop/loop.h"
+#include "redis/busy_poll.h"
 #include "redis/link.h"
 #include "redis/reader.h"
 #include "redis/wire.h"
@@ -62,6 +63,9 @@ struct lw__link {
     struct lw__deferred came_up, broken, overdue, end;
     struct lw__deferred more;     /* link_tls.c: more records to read */
     struct lw__deferred *silence; /* lw__link_options */
+    uint32_t busy_poll_us;
+    struct lw__busy_poll busy_poll;
+    struct lw__deferred written; /* for busy_poll_us: after the writes of a turn */
     int64_t up_us;
     struct lw__pending_list pending;
     struct lw__link_channel *channels;

@@ -890,6 +890,7 @@ static void connect_next(struct lw__session *s)
         .reply_elements = config->reply_elements,
         .tls = config->secure ? &tls : NULL,
         .silence = config->silence,
+        .busy_poll_us = config->busy_poll_us,
     };
     char why[LW_WHY_SIZE] = "out of memory";
     int status;

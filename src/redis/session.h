@@ -107,7 +107,8 @@ struct lw__session_config {
     size_t reply_max, reply_elements; /* 0: enough for any reply but a slot map */
     uint32_t connect_timeout_ms;      /* for name, connection and handshake together */
     uint32_t request_timeout_ms, backoff_min_ms, backoff_max_ms;
-    struct lw__deferred *silence; /* of each connection: lw__link_options */
+    struct lw__deferred *silence; /* these two: lw__link_options */
+    uint32_t busy_poll_us;
 };
 
 /* How far an attempt to connect got before it failed, in this order. */

@@ -234,6 +234,9 @@ static void flush(void *arg)
     wire->flushing = true;
     handle_write(wire->context);
     wire->flushing = false;
+    if (wire->written != NULL && wire->context != NULL) {
+        lw__defer(wire->loop, wire->written, true);
+    }
 }
 
 /* The adapter does not check that libevent had memory to change what it watches for. */

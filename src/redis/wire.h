@@ -23,8 +23,9 @@ struct lw__wire {
     struct lw__deferred *broken;
     int error;
     struct lw__deferred flush;
-    bool reading; /* the event loop watches for input */
-    bool waiting; /* the event loop watches until it is writable */
+    struct lw__deferred *written; /* deferred after each write of a turn's end; or NULL */
+    bool reading;                 /* the event loop watches for input */
+    bool waiting;                 /* the event loop watches until it is writable */
     bool flushing;
     bool wiping; /* the output buffer has bytes that must not stay in memory */
     bool fresh;  /* bytes were read since the last reply was passed on */

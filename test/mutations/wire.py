@@ -16,6 +16,18 @@ LINK_MEMORY_MUTATIONS = [
      ('src/redis/reader.c', '    if (callback == NULL || lw__reader_send_unseen(',
       '    if (callback == NULL) {\n        return 0;\n    }\n    if (lw__reader_send_unseen(')),
 ]
+BUSY_POLL = 'test/unit/unit_busy_poll'
+BUSY_POLL_MUTATIONS = [
+    ('a client looks at the socket although that never pays',
+     ('src/redis/link.c', 'lw__busy_poll_note(&link->busy_poll, times, arrived);', '(void)times;')),
+    ('one fruitless look after a pause begins the count anew',
+     ('src/redis/busy_poll.h',
+      'poll->wasted = LW__BUSY_POLL_ENOUGH - LW__BUSY_POLL_FRUITLESS;', 'poll->wasted = 0;')),
+    ('a client looks at the socket while deferred calls wait',
+     ('src/redis/link.c', ' || lw__loop_has_calls(link->loop) ||', ' ||')),
+    ('a client looks at the socket with busy_poll_us 0',
+     ('src/redis/link.c', 'link->busy_poll_us > 0 ? &link->written : NULL', '&link->written')),
+]
 MEMORY = 'test/fault/memory'
 MEMORY_MUTATIONS = [
     ('mutex__one_*', ('memory: a channel that is not in the hash table is used',
@@ -87,6 +99,7 @@ MINIREDIS_MUTATIONS = [ # gopher-lua has no %f
 
 MUTATIONS = [ # groups: mutations, the program that catches them, and its arguments
     (LINK_MEMORY_MUTATIONS, LINK_MEMORY, ()),
+    (BUSY_POLL_MUTATIONS, BUSY_POLL, ()),
     *(([mutation], MEMORY, (test,)) for test, mutation in MEMORY_MUTATIONS),
     (CLUSTER_MEMORY_MUTATIONS, CLUSTER_MEMORY, ('semaphore__one_*',)),
     (QUORUM_MEMORY_MUTATIONS, QUORUM_MEMORY, ('turns__one_*',)),

@@ -18,7 +18,7 @@
 static int try_open(struct scene *scene, const char *host, const char *path, char *why)
 {
     static const struct lw__link_events events = {NULL, NULL, NULL, NULL};
-    struct lw__link_options options = {host, 1, path, 1000, 1000, 1000, 0, NULL, NULL};
+    struct lw__link_options options = {host, 1, path, 1000, 1000, 1000, 0, NULL, NULL, 0};
     struct lw__link *link = NULL;
     int status = lw__link_open(scene->loop, &options, &events, NULL, why, &link);
 

@@ -299,6 +299,7 @@ int scene_try_start(struct scene *scene)
         .path = scene->path,
         .connect_timeout_ms = scene->connect_timeout_ms,
         .request_timeout_ms = scene->request_timeout_ms,
+        .busy_poll_us = scene->busy_poll_us,
         .reply_max = REPLY_MAX,
     };
     char why[LW_WHY_SIZE];

@@ -48,7 +48,7 @@ struct scene {
     size_t length;
     int unclaimed;       /* replies to requests that were forgotten */
     unsigned short port; /* if not 0: TCP */
-    uint32_t connect_timeout_ms, request_timeout_ms;
+    uint32_t connect_timeout_ms, request_timeout_ms, busy_poll_us;
     struct lw__timer timer; /* for the tests */
     /* Called after each entry in the trace, to act from within a callback. */
     void (*meanwhile)(struct scene *scene, struct ask *ask);

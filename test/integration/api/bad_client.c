@@ -63,6 +63,8 @@ static void client_option_out_of_range(void **state)
     client_refused(url, client_of(.claim_ms = 99), "claim_ms 99");
     client_refused(url, client_of(.claim_ms = 60001), "claim_ms 60001");
     client_refused(url, client_of(.local_turns = 17), "local_turns 17");
+    client_refused(url, client_of(.busy_poll_us = 101),
+                   "busy_poll_us 101 is not between 0 and 100");
     client_refused(url, client_of(.db = -1), "db -1");
     client_refused(url, client_of(.username = "u"), "username");
     client_refused(url, client_of(.client_name = "with blank"), "client_name");

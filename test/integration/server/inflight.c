@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * max_inflight: however few commands may be outstanding at a time, all requests complete,
- * also if the callers that waited for replies are gone. Independent of what a client
- * sends when it connects.
+ * also if the callers that waited for replies are gone; and all complete with
+ * busy_poll_us. Independent of what a client sends when it connects.
  *
  * Usual course: with one command at a time a client comes up, holds a lock and releases
  * it.
@@ -258,6 +258,28 @@ static void what_was_not_sent_yet_is_never_sent(void **state)
     monitor_stop();
 }
 
+static void all_complete_with_busy_polling(void **state)
+{
+    struct peer *a = peer_ready("a", client_of(.busy_poll_us = 100)), *b;
+    char url[64];
+    struct hold *A, *B;
+
+    (void)state;
+    (void)snprintf(url, sizeof(url), "redis://127.0.0.1:%d",
+                   server_listen(&stage.server));
+    b = peer_start_at("b", url, client_of(.busy_poll_us = 1));
+    peer_wait_ready(b);
+    A = acquire_and_wait(a, "A", "x");
+    renew_hold(A, 0);
+    EXPECT("A granted; A renewed OK");
+    B = acquire_hold_with(b, "B", "x", asking(.wait_ms = STAGE_WAIT_MS));
+    wait_queued("x", 1);
+    release_hold(A);
+    EXPECT_SET("A released OK; B granted");
+    release_hold(B);
+    EXPECT("B released OK");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +291,7 @@ int main(void)
         STAGE_TEST(the_fence_is_seeded_before_those_who_ask),
         STAGE_TEST(an_answer_that_nobody_waits_for_makes_room),
         STAGE_TEST(what_was_not_sent_yet_is_never_sent),
+        STAGE_TEST(all_complete_with_busy_polling),
         STAGE_TEST(turns_of_many_names_keep_nobody_out),
     };
 

@@ -458,6 +458,21 @@ static void a_forked_child_shuts_nothing_down(void **state)
     assert_int_equal(a->downs, 0);
 }
 
+static void with_busy_polling(void **state)
+{
+    struct peer *a =
+        tls_start("a", tls_listen("server", false), client_of(.busy_poll_us = 100));
+    struct hold *A;
+
+    (void)state;
+    works(a);
+    A = acquire_and_wait(a, "A", "x");
+    renew_hold(A, 0);
+    release_hold(A);
+    EXPECT("A granted; A renewed ECANCELED; A released OK");
+    assert_int_equal(a->downs, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -467,6 +482,7 @@ int main(void)
         STAGE_TEST(both_connections_are_secured),
         STAGE_TEST(a_connection_that_is_lost_is_made_again),
         STAGE_TEST(a_thousand_locks_at_once),
+        STAGE_TEST(with_busy_polling),
         STAGE_TEST(by_the_name),
         STAGE_TEST(by_a_folder),
         STAGE_TEST(by_another_name_than_the_url_has),
