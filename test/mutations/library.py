@@ -122,6 +122,27 @@ BREAKS_MUTATIONS = [
      ('src/hold', '    claim->verify = true;\n', '')),
 ]
 
+WATCHES = 'test/integration/inspect/inspect_watch'
+WATCHES_MUTATIONS = [
+    ('each_state*', ('watch: a change that the server reports is not looked at',
+     ('src/look/watch.c', 'if (key == NULL || is_of(key, length, watch->call.name)) {',
+      'if (false) {'))),
+    ('a_lost_connection*', ('watch: changes are reported to the former connection',
+     ('src/redis/node.c', 'if (node->tracked != lw__node_connection(node)) {',
+      'if (node->tracked == 0) {'))),
+    ('a_renewal*', ('watch: a passing time is a change',
+     ('src/look/watch.c', '(a->remaining_ms < 0) == (b->remaining_ms < 0)',
+      'a->remaining_ms == b->remaining_ms'))),
+    ('an_outage*', ('watch: an outage is reported at each look',
+     ('src/look/watch.c', 'return status != before || status == LW_OK;', 'return true;'))),
+    ('an_outage*', ('watch: the end of an outage is reported only with another state',
+     ('src/look/watch.c', 'if (status != LW_OK || before != LW_OK || !watch->seen) {',
+      'if (status != LW_OK || !watch->seen) {'))),
+    ('a_hot_lock*', ('watch: each report of a change is looked at once',
+     ('src/look/watch.c', '            watch->again = true;\n            plan(watch);',
+      '            watch->again = watch->again_soon = true;\n            plan(watch);'))),
+]
+
 ERRORS = 'test/integration/server/server_errors'
 ERRORS_MUTATIONS = [
     ('missing replicas are logged on each connection',
@@ -798,6 +819,11 @@ STANDBY_MUTATIONS = [
 ]
 
 MUTATIONS = [ # lists.py explains the groups
+    *(([mutation], WATCHES, (test,)) for test, mutation in WATCHES_MUTATIONS),
+    ([('watch: a look at a slot that has moved is not redirected',
+       ('src/look/inspect.c', 'if (call->watch == NULL || call->untracked ||',
+        'if (call->watch != NULL || call->untracked ||'))],
+     'test/integration/server/cluster_locks', ('a_watch_follows*',)),
     (STANDBY_MUTATIONS, 'test/integration/api/statistics', ('waits_without*',)),
     (URL_UNIT_MUTATIONS, 'test/unit/unit_url', ()),
     (MERGE_GUARD_MUTATIONS, 'test/integration/api/bad_client', ('client_guard',)),
