@@ -354,7 +354,8 @@ CELL(message_of_another_clock__waiter_does_not_hold_beside_the_next_one)
 
 static bool has_listeners(struct server *server)
 {
-    redisReply *reply = server_command(server, "PUBSUB CHANNELS lockwire:*");
+    redisReply *reply =
+        server_command(server, "PUBSUB CHANNELS %s*", key_of("lockwire:"));
     bool yes = reply->elements > 0;
 
     freeReplyObject(reply);
