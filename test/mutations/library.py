@@ -820,10 +820,6 @@ STANDBY_MUTATIONS = [
 
 MUTATIONS = [ # lists.py explains the groups
     *(([mutation], WATCHES, (test,)) for test, mutation in WATCHES_MUTATIONS),
-    ([('watch: a look at a slot that has moved is not redirected',
-       ('src/look/inspect.c', 'if (call->watch == NULL || call->untracked ||',
-        'if (call->watch != NULL || call->untracked ||'))],
-     'test/integration/server/cluster_locks', ('a_watch_follows*',)),
     (STANDBY_MUTATIONS, 'test/integration/api/statistics', ('waits_without*',)),
     (URL_UNIT_MUTATIONS, 'test/unit/unit_url', ()),
     (MERGE_GUARD_MUTATIONS, 'test/integration/api/bad_client', ('client_guard',)),
