@@ -353,8 +353,7 @@ typedef void lw_log_cb(int level, const char *message, void *arg);
 struct lw_client_options {
     size_t size;
     /* Each of the two overrides its part of the URL. A user name needs a password, here,
-     * in the URL or in password_file. A password is never logged, nor quoted in errbuf.
-     */
+     * in the URL or in password_file. A password is never logged or quoted. */
     const char *username, *password;
     /* The database (SELECT). If it is above 0 it overrides that of the URL. */
     int db;
@@ -434,10 +433,9 @@ struct lw_client_options {
     /* Regular files for the passwords of the servers and of the sentinels, in place of
      * `password`, `credentials` and sentinel_password (together: LW_EINVAL): the first
      * line, of 1 to 4096 bytes, without its newline or CRLF. lw_client_new and each login
-     * of a connection read them, so that a password can be replaced at any time. If a
-     * file is unusable at a login, the attempt fails, and `link` reports it. */
+     * of a connection read them, so that a password can be replaced at any time. */
     const char *password_file, *sentinel_password_file;
-    /* The text before every key and channel of this client: with the prefix "team:" the
+    /* The text before each key and channel: with the prefix "team:" the
      * lock "x" is the key "team:x". 1 to 64 printable ASCII bytes without spaces, quotes
      * and the characters *?[]\, not beginning with "lockwire:". A '{' or '}' is allowed
      * only as one tag, such as "{team}:"; names have no tag of their own then. Prefix and
@@ -445,12 +443,8 @@ struct lw_client_options {
      * lockwire(7), PREFIX. Default: that of the URL (see there), else none. */
     const char *prefix;
     /* 0 (to 100): for how many microseconds the client looks at the socket after it has
-     * sent commands, before the loop sleeps (as the socket option SO_BUSY_POLL does). The
-     * price: in the meantime the thread uses the CPU, and the other events of `base` and
-     * your callbacks wait, so long at most once in a turn of the loop. It pays if the
-     * server has a core of its own and replies within that time. If four looks in a row
-     * have found nothing, or many of them a reply that had come already, the client does
-     * not look for some hundred to some thousand writes. */
+     * sent commands, before the loop sleeps. Meanwhile the other events of `base` and
+     * your callbacks wait: lockwire-embedding(7). */
     uint32_t busy_poll_us;
 };
 #define LW_GUARD_NONE UINT32_MAX
@@ -944,7 +938,7 @@ struct lw_watch_options {
     /* 1000 (10 to 2^31 - 1): the time between two looks at the lock: lockwire(7),
      * INSPECTING LOCKS. */
     uint32_t interval_ms;
-    /* If it is not 0, `changed` is called after each look, one each interval_ms. */
+    /* Not 0: `changed` is called after each look, one each interval_ms. */
     uint32_t every_look;
 };
 #define LW_WATCH_OPTIONS_INIT                                                            \

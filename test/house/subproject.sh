@@ -37,7 +37,7 @@ same() { # WHAT EXPECTED FOUND
         exit 1
     }
 }
-same 'programs' 'consumer gateway leader libuv order readme worker' "$(meson introspect --targets "$root/build" | python3 -c '
+same 'programs' 'consumer follower gateway leader libuv order readme worker' "$(meson introspect --targets "$root/build" | python3 -c '
 import json, sys
 print(*sorted(t["name"] for t in json.load(sys.stdin) if t["type"] == "executable"))')"
 same 'tests' '[]' "$(meson introspect --tests "$root/build")"
