@@ -23,7 +23,7 @@ int quorum_query_servers(const struct options *options, struct quorum_servers *r
 void quorum_query_clear(struct quorum_servers *servers);
 /* query() at this server, with these options. The caller has set the events and the
  * argument. Failures are not reported: query->error has the reason. */
-int quorum_query(struct query *query, const struct options *options,
+int quorum_query(struct query *ret, const struct options *options,
                  const struct quorum_member *at, const char *client_name);
 
 #endif

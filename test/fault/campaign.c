@@ -182,4 +182,5 @@ void campaign_unlocked(void)
     assert_true(verdict.doubled > 0);
     assert_true(workers_lost_updates() > 0);
     assert_true(way->holder == way->waiter || workers_disturbed_reads() > 0);
+    stage.prefix = NULL; /* the workers have none */
 }

@@ -964,7 +964,6 @@ static void test_a_learnt_one_alone_leads_nowhere(void **state)
     struct scene *scene = *state;
     int64_t begun;
 
-    scene->config.request_timeout_ms = 50;
     one_learnt(scene);
     begun = lw__now_us();
     names(&scene->s[1], &scene->m[2], 9, "master");

@@ -366,7 +366,7 @@ static void with_every_look_each_one_is_reported(void **state)
 {
     struct lw_watch_options options = LW_WATCH_OPTIONS_INIT;
     struct lw_watcher *watch;
-    int calls = 0;
+    static int calls;
 
     (void)state;
     c = peer_ready("c", NULL);

@@ -61,7 +61,7 @@ static void a_watch_is_told_of_changes(void **state)
     struct lw_watch_options options = LW_WATCH_OPTIONS_INIT;
     struct peer *a = tls_start("a", tls_listen("server", false), NULL);
     struct lw_watcher *watch = NULL;
-    int holders = -1;
+    static int holders = -1;
 
     (void)state;
     peer_wait_ready(a);
