@@ -225,10 +225,8 @@ void lw__watch_key_changed(struct lw_client *client, const char *key)
 
 /* ---- life ---- */
 
-static void end(struct lw_watcher *watch)
+static void end(struct lw_client *client, struct lw_watcher *watch)
 {
-    struct lw_client *client = watch->call.client;
-
     lw__inspect_stop(&watch->call);
     lw__timer_cancel(client->loop, &watch->timer);
     lw__timer_unreserve(client->loop, 1);
@@ -239,7 +237,7 @@ static void end(struct lw_watcher *watch)
 void lw__watch_end_all(struct lw_client *client)
 {
     while (client->watches != NULL) {
-        end(client->watches);
+        end(client, client->watches);
     }
 }
 
@@ -249,7 +247,7 @@ void lw_watcher_free(struct lw_watcher *watch)
         return;
     }
     if (watch->call.client != NULL) {
-        end(watch);
+        end(watch->call.client, watch);
     }
     watch->freed = true;
     if (!watch->in_callback) {
