@@ -78,7 +78,9 @@ void subject_open(struct subject *subject, struct event_base *base,
     }
     subject->acquire.lease_ms = options->lease_ms;
     subject->acquire.wait_ms = -1;
-    client.guard_ms = options->guard_ms > 0 ? options->guard_ms : LW_GUARD_NONE;
+    client.guard_ms = options->guard_ms > 0 || strstr(options->url, "-quorum:") != NULL
+                          ? options->guard_ms /* a quorum is never without a guard */
+                          : LW_GUARD_NONE;
     client.busy_poll_us = options->busy_poll;
     client.tls_ca = options->tls_ca;
     client.link = on_link;
