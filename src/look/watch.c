@@ -29,9 +29,8 @@
 #define INTERVAL_MIN_MS 10
 #define SPACING 10 /* looks in one interval, if messages arrive */
 #define TRACKED 10 /* intervals between two looks, if none does */
-#define TRACKED_MS                                                                       \
-    30000            /* less than a channel that none has named stays subscribed to      \
-                      */
+/* Less than the time for which a channel that none has named stays subscribed to. */
+#define TRACKED_MS 30000
 #define NOT_LOOKED 1 /* in place of the status of the last look */
 
 /* ---- what has changed ---- */

@@ -45,15 +45,16 @@ static inline int64_t lw__now_us(void)
     return (int64_t)now.tv_sec * 1000000 + (uint32_t)now.tv_nsec / 1000;
 }
 
-/* Returns the time of the present event: lw__now_us, read at most once for an event, an
- * API call, or what precedes one callback of the host (lw__loop_read_time). Never later
- * than now, so a time of sending may be taken from it. */
+/* Returns the time that was read for the present event, for lw_acquire or lw_release, or
+ * for what precedes one callback of the host; lw__now_us if none was read, or it was
+ * forgotten. Never later than now, so a time of sending may be taken from it. */
 int64_t lw__loop_now_us(const struct lw__loop *loop);
-/* Reads the time for lw__loop_now_us, until lw__loop_forget_time. For an API call; called
- * by lw__timer_catch_up, too. */
+/* Reads the time for lw__loop_now_us, until lw__loop_forget_time. Called by lw_acquire,
+ * lw_release and lw__timer_catch_up. */
 void lw__loop_read_time(struct lw__loop *loop);
-/* Called at the end of an API call, and before each callback of the host, which may take
- * long: lw__loop_now_us then reads the clock whenever it is called. */
+/* Called at the end of these two, and before a callback of the host (deliver.c, its log
+ * function), which may take long: lw__loop_now_us then reads the clock whenever it is
+ * called. */
 void lw__loop_forget_time(struct lw__loop *loop);
 
 /* Returns the time of day, in us since 1970, which may be set at any moment: to be shown

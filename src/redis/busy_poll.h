@@ -10,10 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LW__BUSY_POLL_ENOUGH 64 /* this many needless looks in a row, or ... */
-#define LW__BUSY_POLL_FRUITLESS                                                          \
-    16 /* ... fruitless ones, each of which counts so many                               \
-        */
+/* So many needless looks in a row are too many; a fruitless one counts as so many. */
+#define LW__BUSY_POLL_ENOUGH 64
+#define LW__BUSY_POLL_FRUITLESS 16
+/* Writes without a look: */
 #define LW__BUSY_POLL_PAUSE_LEAST 256
 #define LW__BUSY_POLL_PAUSE_MOST 4096
 
