@@ -22,12 +22,14 @@ class Case:
         self.peer_repeats = facts.get("peer_repeats", self.repeats)
         self.counted = facts.get("counted", False)
         self.slots = facts.get("slots", size)
+        self.watchers = facts.get("watchers", 0)  # other clients that watch the name
         self.of = facts.get("of")  # M: the number of names from which `size` are drawn
         self.cores = facts.get("cores", cores.FREE)
 
     @property
     def label(self):
         letter = {"U": "C", "H": "locks", "G": "connections", "M": "names", "E": "locks"}.get(self.workload, "W")
+        letter = "watchers" if self.section == "watched" else letter
         text = "%s %s=%d" % (self.section, letter, self.size)
         if self.section == "M" and self.slots > 1:
             text += " of %d by %d" % (self.of, self.slots)
@@ -70,7 +72,7 @@ class Run:
         return self.subject.family == "peer"
 
 
-SECTIONS = ["U", "split", "one", "D", "L", "N", "M", "H", "X", "E", "G", "tls", "scale"]
+SECTIONS = ["U", "split", "one", "D", "L", "N", "M", "H", "X", "E", "G", "tls", "scale", "watched"]
 HELD = [1, 10, 100, 1000, 10000, 100000]
 HELD_BY_PEERS = [1000, 10000]
 SCALE_WAITERS = [10, 30, 100, 300, 1000, 3000, 10000]
@@ -94,7 +96,7 @@ def _plan_u(o, subjects):
 
 
 PINNED = ["limit plain", "limit hash", "limit delifeq", "lockwire default", "lockwire nofence",
-          "lockwire exclusive"]
+          "lockwire busy-poll", "lockwire exclusive"]
 
 
 def _plan_pinned(placement):
@@ -183,11 +185,19 @@ def _plan_scale(o, subjects):
                                                     "lockwire default", "lockwire nofence"))
 
 
+def _plan_watched(o, subjects):
+    """Plans L with 50 waiters, without local turns, beside clients that watch the name."""
+    for watchers in [0, 20] if o.quick else [0, 100, 1000]:
+        yield Case("watched", "L", watchers, slots=50, processes=2, watchers=watchers,
+                   repeats=o.repeats, seconds=2.0 if not o.quick else 0.6,
+                   subjects=_named(subjects, "lockwire noturns"))
+
+
 def plan(options, subjects):
     makers = {"U": _plan_u, "split": _plan_pinned(cores.SPLIT), "one": _plan_pinned(cores.ONE),
               "D": _plan_d, "L": _plan_l, "N": _plan_n, "M": _plan_m, "H": _plan_h, "X": _plan_x,
               "E": _plan_e,
-              "G": _plan_g, "tls": _plan_tls, "scale": _plan_scale}
+              "G": _plan_g, "tls": _plan_tls, "scale": _plan_scale, "watched": _plan_watched}
     cases = []
     for section in SECTIONS:
         if section in options.only:

@@ -124,8 +124,12 @@ def at(server, url, name, case, subject, counting=False):
     seconds = case.seconds_of(subject, counting)
     with tempfile.TemporaryDirectory(prefix="lockwire-rows-") as folder:
         paths = [os.path.join(folder, str(i)) for i in range(case.processes)]
-        processes = []
+        processes, watching = [], None
         try:
+            if case.watchers:
+                watching = Process(subject.argv("W", url=url, name=name, slots=case.watchers))
+                watching.line(READY_LIMIT_S, "ready")
+                watching.go()
             for slots, path in zip(shares(case.slots, case.processes), paths):
                 processes.append(Process(cores.clients(case.cores) + _arguments(
                     case, subject, name, path, url=url, slots=slots, seconds=seconds,
@@ -144,7 +148,7 @@ def at(server, url, name, case, subject, counting=False):
                 commands = monitor.stop(server) - 2  # INFO, sent twice
             figures = ARITHMETIC[case.workload]([rows.read(path) for path in paths], lines)
         finally:
-            for process in processes:
+            for process in processes + [watching] * (watching is not None):
                 process.end()
         grants = figures["grants"]
         figures.update(_client_figures(case, lines, grants))

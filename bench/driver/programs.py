@@ -80,6 +80,9 @@ def _own(build):
                       [lockwire, "WORKLOAD"] + (["--variant", variant] if variant else []),
                       workloads=workloads + ("MHXEF" if label == "default" else ""), note=note,
                       renews_at=1 / 3)
+    yield Subject("lockwire", "lockwire", "busy-poll",
+                  [lockwire, "WORKLOAD", "--busy-poll", "60"], workloads="U",
+                  note="default, busy_poll_us 60")
     yield Subject("lockwire", "lockwire", "first", [lockwire, "WORKLOAD"], workloads="N",
                   note="default, each release the first of its name", rounds=True)
     yield Subject("lockwire", "lockwire", "clients", [lockwire, "WORKLOAD"], workloads="",

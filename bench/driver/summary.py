@@ -25,6 +25,7 @@ TITLES = {
     "tls": "TLS: as U, over TLS and beside it without",
     "waiters": "Scale: waiters on one key (as D)",
     "clients": "Scale: client processes on one server (as U, 4 slots each)",
+    "watched": "Watched: as L, 50 waiters, without local turns, beside clients that watch the name",
 }
 
 # Remarks for the reader of a section's figures.
@@ -62,6 +63,8 @@ COLUMNS = {
           ("server us", "server_cpu_us", "us")],
 }
 COLUMNS.update(split=COLUMNS["U"], one=COLUMNS["U"], tls=COLUMNS["U"], waiters=COLUMNS["D"], clients=COLUMNS["U"])
+COLUMNS["watched"] = [("hand-overs/s", "changes", "rate"), ("p99 ms", "wait_p99_us", "ms"),
+                      ("client us", "client_cpu_us", "us"), ("server us", "server_cpu_us", "us")]
 
 SHOWN = {"rate": lambda v: "%.1fk" % (v / 1000) if v >= 10000 else "%.0f" % v,
          "us": lambda v: "%.1f" % v if v < 1000 else "%.0f" % v,
@@ -156,7 +159,7 @@ def _heading(key):
     section, size, processes = key
     heads = [TITLES[section].split(":")[0] if section in "UDLNMHXG" else section]
     letter = {"U": "C", "split": "C", "one": "C", "tls": "C", "H": "locks", "G": "connections", "M": "names",
-              "clients": "processes"}.get(section, "W")
+              "clients": "processes", "watched": "watchers"}.get(section, "W")
     heads[0] += " %s=%d" % (letter, processes if section == "clients" else size)
     for at, (heading, _, _) in enumerate(COLUMNS[section]):
         heads.append(heading)

@@ -180,10 +180,10 @@ void measure_options(int argc, char **argv, const char *variants,
                                     .names = 1,
                                     .of = 1,
                                     .clients = 1};
-    if (argc < 2 || strlen(argv[1]) != 1 || strchr("UDLNMHXEF", argv[1][0]) == NULL) {
+    if (argc < 2 || strlen(argv[1]) != 1 || strchr("UDLNMHXEFW", argv[1][0]) == NULL) {
         (void)fprintf(
             stderr,
-            "usage: %s U|D|L|N|M|H|X|F --url URL [--slots N] [--seconds S] "
+            "usage: %s U|D|L|N|M|H|X|E|F|W --url URL [--slots N] [--seconds S] "
             "[--name KEY] [--variant V] [--lease-ms MS] [--hold-us US] "
             "[--pause-us US] [--round-us US] [--names N] [--of N] [--rows FILE] "
             "[--tls-ca FILE] [--guard-ms MS] [--clients N] [--busy-poll US]\n"

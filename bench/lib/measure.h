@@ -4,7 +4,7 @@
  * with other processes, the rows of its acquisitions, and the last line. Independent of
  * Redis and locks.
  *
- *     PROGRAM U|D|L|N|M|H|X|E|F --url URL [--slots N] [--seconds S] [--name KEY]
+ *     PROGRAM U|D|L|N|M|H|X|E|F|W --url URL [--slots N] [--seconds S] [--name KEY]
  *             [--variant V] [--lease-ms MS] [--hold-us US] [--pause-us US]
  *             [--round-us US] [--names N] [--of N] [--rows FILE] [--tls-ca FILE]
  *             [--guard-ms MS] [--clients N] [--busy-poll US]

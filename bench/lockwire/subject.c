@@ -154,6 +154,8 @@ int main(int argc, char **argv)
     subject_open(&subject, base, &options);
     if (strchr("HX", options.workload) != NULL) {
         subject_hold(&subject);
+    } else if (options.workload == 'W') {
+        subject_watch(&subject);
     } else if (options.workload == 'E') {
         subject_let_end(&subject);
     } else if (options.workload == 'F') {

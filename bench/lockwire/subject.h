@@ -37,6 +37,8 @@ void subject_run_until_told(struct subject *subject);
 uint64_t subject_loop(struct subject *subject);
 /* Runs H or X. Returns when standard input ends. */
 void subject_hold(struct subject *subject);
+/* Runs W. Returns when standard input ends. */
+void subject_watch(const struct subject *subject);
 /* Runs E. */
 void subject_let_end(struct subject *subject);
 /* Runs F. Returns when standard input ends. */
