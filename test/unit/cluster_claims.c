@@ -11,6 +11,7 @@
 
 #include "lock/lock_private.h"
 #include "redis/format.h"
+#include "skip_clock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -37,6 +38,7 @@ static int end(void **state)
     }
     lw_client_free(client);
     client = NULL;
+    skip_idle_time(false);
     return scene_tear_down(state);
 }
 
@@ -133,6 +135,8 @@ static void test_a_name_that_was_set_is_let_go_of_although_its_number_was_not_se
     struct scene *scene = *state;
     const struct request *request;
 
+    skip_clock_stop(); /* a node's number is used for 100 ms only */
+    skip_idle_time(true);
     start(scene);
     hold(scene, 0, "x", 3);
     leave(&scene->n[3]);

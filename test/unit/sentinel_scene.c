@@ -260,6 +260,7 @@ int scene_set_up(void **state)
 
     assert_non_null(scene);
     nodes_set_up(scene, 2);
+    skip_clock_stop();
     (void)snprintf(scene->host, sizeof(scene->host), "127.0.0.1");
     stage_fakes(scene);
     scene->config = (struct lw__session_config){

@@ -25,7 +25,8 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
                            struct itimerspec *old);
 
 static int64_t ahead_us;
-static int64_t due_us; /* by the clock that is put forward; 0: no timer is set */
+static int64_t stopped_us; /* the real time at which the clock was stopped; 0: it runs */
+static int64_t due_us;     /* by the clock that is put forward; 0: no timer is set */
 static int timer_fd = -1;
 
 static int64_t us_of(const struct timespec *time)
@@ -42,15 +43,23 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *ret)
 {
     int status = __real_clock_gettime(clock, ret);
 
+    if (stopped_us != 0 && clock == CLOCK_BOOTTIME) {
+        *ret = time_of(stopped_us);
+    }
     *ret = time_of(us_of(ret) + ahead_us);
     return status;
 }
 
-static int arm(int64_t real_us)
+/* Sets the timerfd to fire when the clock is at `due_us`, which is in the past if it is
+ * stopped there; a later time of a stopped clock does not come by itself. */
+static int arm(void)
 {
+    int64_t real_us = due_us - ahead_us;
     struct itimerspec when = {.it_value = time_of(real_us)};
 
-    if (real_us <= 0) {
+    if (stopped_us != 0 && real_us > stopped_us) {
+        when.it_value = (struct timespec){0, 0};
+    } else if (stopped_us != 0 || real_us <= 0) {
         when.it_value = (struct timespec){0, 1}; /* at once */
     }
     return __real_timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
@@ -66,21 +75,28 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *when,
     if (due_us == 0 && when->it_value.tv_nsec > 0) {
         due_us = 1;
     }
-    return due_us != 0 ? arm(due_us - ahead_us)
-                       : __real_timerfd_settime(fd, 0, when, NULL);
+    return due_us != 0 ? arm() : __real_timerfd_settime(fd, 0, when, NULL);
 }
 
 void skip_clock_by(int64_t us)
 {
     ahead_us += us;
     if (due_us != 0) {
-        (void)arm(due_us - ahead_us);
+        (void)arm();
     }
+}
+
+void skip_clock_stop(void)
+{
+    struct timespec now;
+
+    (void)__real_clock_gettime(CLOCK_BOOTTIME, &now);
+    stopped_us = us_of(&now);
 }
 
 void skip_clock_reset(void)
 {
-    ahead_us = due_us = 0;
+    ahead_us = due_us = stopped_us = 0;
 }
 
 int64_t skip_clock_real_s(void)
@@ -178,15 +194,18 @@ static bool is_on_its_way(void)
 void skip_clock_turn(struct event_base *base, int64_t until_us)
 {
     struct timespec now;
-    int64_t to_us;
+    int64_t now_us, to_us = until_us;
 
     if (dispatch(base, PAUSE_US) || dispatch(base, PAUSE_US) || is_on_its_way() ||
         dispatch(base, 0)) { /* which came before the kernel was asked */
         return;
     }
-    to_us = due_us != 0 && due_us < until_us ? due_us : until_us;
     (void)clock_gettime(CLOCK_BOOTTIME, &now);
-    if (to_us != INT64_MAX && to_us > us_of(&now)) {
-        skip_clock_by(to_us - us_of(&now));
+    now_us = us_of(&now);
+    if (due_us > now_us && due_us < until_us) { /* else there was none, or it has fired */
+        to_us = due_us;
+    }
+    if (to_us != INT64_MAX && to_us > now_us) {
+        skip_clock_by(to_us - now_us);
     }
 }
