@@ -79,6 +79,7 @@ struct lw_watcher {
     bool again;      /* something changed since that look began */
     bool again_soon; /* the server has changed: that look need not wait */
     int64_t looked_us;
+    int64_t spacing_us; /* the least time until a look that a message calls for */
     bool in_callback, freed;
 };
 

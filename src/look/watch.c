@@ -7,10 +7,12 @@
  * The look is preceded by CLIENT CACHING: the server then sends one message to the
  * listener when a key changes that the script has read, whoever changes it, also when it
  * expires. (The messages of lockwire's own channels go to the clients that wait, and an
- * uncontended lock is acquired without any.) The next look follows within a tenth of the
- * interval, at random, so that a thousand watches do not look at once. Other looks follow
- * when a link, a subscription or a slot has changed, and after the interval, since
- * messages may be lost.
+ * uncontended lock is acquired without any.) The next look follows within the spacing, at
+ * random, so that a thousand watches do not look at once. The spacing is a tenth of the
+ * interval at first. It doubles, up to the interval, with each look that a message calls
+ * for before twice the spacing has passed: a lock that is handed over all the time costs
+ * each watch one look an interval. Other looks follow when a link, a subscription or a
+ * slot has changed, and after the interval, since messages may be lost.
  *
  * A look that fails is repeated after the interval, or a second if that is shorter; the
  * first one waits until the first attempt to connect has ended. */
@@ -27,7 +29,7 @@
 
 #define INTERVAL_MS 1000
 #define INTERVAL_MIN_MS 10
-#define SPACING 10 /* looks in one interval, if messages arrive */
+#define SPACING 10 /* looks in one interval, while few messages arrive */
 #define TRACKED 10 /* intervals between two looks, if none does */
 /* Less than the time for which a channel that none has named stays subscribed to. */
 #define TRACKED_MS 30000
@@ -91,6 +93,20 @@ static bool is_connecting(const struct lw_client *client)
     return client->error == LW_OK && client->stats.link_up == 0;
 }
 
+static void set_spacing(struct lw_watcher *watch, int64_t now_us)
+{
+    int64_t interval_us = (int64_t)watch->interval_ms * LW__MS;
+
+    if (now_us >= watch->looked_us + 2 * watch->spacing_us) {
+        watch->spacing_us = interval_us / SPACING;
+    } else if (watch->again && !watch->again_soon) {
+        watch->spacing_us *= 2;
+    }
+    if (watch->spacing_us > interval_us) {
+        watch->spacing_us = interval_us;
+    }
+}
+
 static void look(void *arg)
 {
     struct lw_watcher *watch = arg;
@@ -98,6 +114,7 @@ static void look(void *arg)
     if (is_connecting(watch->call.client)) {
         return;
     }
+    set_spacing(watch, lw__now_us());
     watch->again = watch->again_soon = false;
     watch->looking = true;
     watch->looked_us = lw__now_us();
@@ -123,7 +140,7 @@ static int64_t idle_due_us(const struct lw_watcher *watch)
 static void plan(struct lw_watcher *watch)
 {
     struct lw_client *client = watch->call.client;
-    int64_t spacing = (int64_t)watch->interval_ms * LW__MS / SPACING, due;
+    int64_t due;
 
     if (watch->looking) {
         return;
@@ -131,9 +148,10 @@ static void plan(struct lw_watcher *watch)
     if (watch->again_soon) {
         due = lw__now_us();
     } else if (watch->again) {
-        due = lw__now_us() + lw__random_between(&client->holds.random, 0, spacing);
-        if (due < watch->looked_us + spacing) {
-            due = watch->looked_us + spacing;
+        due = lw__now_us() +
+              lw__random_between(&client->holds.random, 0, watch->spacing_us);
+        if (due < watch->looked_us + watch->spacing_us) {
+            due = watch->looked_us + watch->spacing_us;
         }
         if (lw__timer_is_set(&watch->timer) &&
             due > lw__timer_due_us(client->loop, &watch->timer)) {
@@ -325,6 +343,7 @@ int lw_watch(struct lw_client *client, const char *name,
     watch->changed = changed;
     watch->arg = arg;
     watch->interval_ms = taken.interval_ms;
+    watch->spacing_us = (int64_t)taken.interval_ms * LW__MS / SPACING;
     watch->every_look = taken.every_look != 0;
     watch->again = watch->again_soon = true;
     plan(watch);

@@ -138,6 +138,8 @@ WATCHES_MUTATIONS = [
     ('an_outage*', ('watch: the end of an outage is reported only with another state',
      ('src/look/watch.c', 'if (status != LW_OK || before != LW_OK || !watch->seen) {',
       'if (status != LW_OK || !watch->seen) {'))),
+    ('a_hot_lock*', ('watch: a lock that changes all the time is looked at ten times an interval',
+     ('src/look/watch.c', 'watch->spacing_us *= 2;', ''))),
     ('a_hot_lock*', ('watch: each report of a change is looked at once',
      ('src/look/watch.c', '            watch->again = true;\n            plan(watch);',
       '            watch->again = watch->again_soon = true;\n            plan(watch);'))),

@@ -122,7 +122,7 @@ static void a_watch_has_its_state_also_beside_the_client_s_own_lock(void **state
     end_watch();
 }
 
-/* A watch writes nothing, and looks at most ten times in an interval. */
+/* A watch writes nothing, and looks ever more rarely, down to once in an interval. */
 static void a_hot_lock_costs_a_bounded_number_of_looks(void **state)
 {
     int64_t begun;
@@ -132,12 +132,12 @@ static void a_hot_lock_costs_a_bounded_number_of_looks(void **state)
     begin_watch(c, "x", 1000);
     EXPECT("seen free");
     begun = now_ms();
-    while (now_ms() - begun < 1500) {
+    while (now_ms() - begun < 2500) {
         redis_ok("SET x %d PX 60000", (int)(now_ms() % 1000000));
         stage_run_for(2);
     }
     assert_true(look.calls >= 2);
-    assert_true(look.calls <= 4 + (now_ms() - begun) / 100);
+    assert_true(look.calls <= 4 + (now_ms() - begun) / 200); /* a tenth: 25 and more */
     stage_clear_trace();
     redis_ok("DEL x");
     UNTIL(look.holder_total == 0); /* the last state is always reported */
