@@ -49,6 +49,18 @@ MEMORY_MUTATIONS = [
      ('src/redis/sentinel.c', 'if (one == NULL || lw__timer_reserve(loop_of(set), 2) != 0) {',
       'if (lw__timer_reserve(loop_of(set), 2) != 0) {'))),
 ]
+RESOLVING_MUTATIONS = [
+    ('memory: a resolution whose queries were not sent is not freed',
+     ('src/loop/resolve.c', '        lw__resolve_cancel(resolve);\n        return LW_ENOMEM;',
+      '        return LW_ENOMEM;')),
+    ('memory: queries that were not allocated are used',
+     ('src/loop/resolve.c', '    if (queries == NULL) {\n        return LW_ENOMEM;\n    }\n', '')),
+]
+REDISSON_MEMORY_MUTATIONS = [
+    ("memory: a listener to Redisson's channels that was not allocated is used",
+     ('src/hold/redisson.c', 'if (redisson == NULL || lw__timer_reserve(',
+      'if (lw__timer_reserve(')),
+]
 CLUSTER_MEMORY = 'test/fault/memory_cluster'
 CLUSTER_MEMORY_MUTATIONS = [
     ('memory: a survey without memory for one of its lists does not free the other',
@@ -101,6 +113,8 @@ MUTATIONS = [ # groups: mutations, the program that catches them, and its argume
     (LINK_MEMORY_MUTATIONS, LINK_MEMORY, ()),
     (BUSY_POLL_MUTATIONS, BUSY_POLL, ()),
     *(([mutation], MEMORY, (test,)) for test, mutation in MEMORY_MUTATIONS),
+    (RESOLVING_MUTATIONS, 'memory_resolving', ('resolving__one_*',)),
+    (REDISSON_MEMORY_MUTATIONS, 'memory_redisson', ()),
     (CLUSTER_MEMORY_MUTATIONS, CLUSTER_MEMORY, ('semaphore__one_*',)),
     (QUORUM_MEMORY_MUTATIONS, QUORUM_MEMORY, ('turns__one_*',)),
     *(([mutation], LIES, (test,)) for test, mutation in LIES_MUTATIONS),
