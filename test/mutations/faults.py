@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Mutations that only a real server's file, or real clocks, show."""
+"""Mutations that only real servers and processes show: a file, clocks, replicas; and mutations of the checker of the campaigns' histories.
+
+The simulator's Redis has no set_repl, and its replicas get the keys as they are."""
+
+def unreplicated(indent):
+    """Returns a script's line after which its writes are sent to no replica."""
+    return f"{indent}if redis.set_repl then redis.set_repl(redis.REPL_AOF) end\n"
 
 AOF_MUTATIONS = [
     ("fault: a hold is not in the server's file",
@@ -15,8 +21,32 @@ DRIFT_MUTATIONS = [
      ('src/hold/machine.c', 'return span_us / 100 + 2 * MS;', 'return span_us * 0 + 2 * MS;')),
 ]
 
+FAILOVER_MUTATIONS = [
+    ('fault: a detach is not sent to the replicas',
+     ('scripts/lua/mutex_detach.lua', "redis.call('PEXPIRE', name, lease)\n",
+      unreplicated('') + "redis.call('PEXPIRE', name, lease)\n")),
+]
+DETACHED_MUTATIONS = [
+    ('fault: a detach that is sent again has its whole time again',
+     ('src/hold/release.c', 'claim->held.stays_until_us - lw__now_us();',
+      'claim->held.stays_until_us -\n                      (claim->machine.unconfirmed ? '
+      'claim->machine.first_sent_us : lw__now_us());')),
+]
+HISTORY_MUTATIONS = [
+    ('history: who still believes in a lock that another has is not found',
+     ('test/fault/history.c', '    if (claim->superseded) {\n        check->verdict.overlaps++;',
+      '    if (false) {\n        check->verdict.overlaps++;')),
+    ('history: a loss forgives what is after it',
+     ('test/fault/history.c', 'one->until_us - check->lease_us < check->loss_end_us &&',
+      'one->until_us - check->lease_us < INT64_MAX &&')),
+]
+
 MUTATIONS = [
     (AOF_MUTATIONS, 'fault_aof_exclusive', ('killed_with_aof__owner*',)),
     (OWN_CLOCK_MUTATIONS, 'fault_clock_own', ('own_clock*',)),
     (DRIFT_MUTATIONS, 'fault_clocks_quorum_servers', ('servers_that_gain*',)),
+    (FAILOVER_MUTATIONS, 'fault_failover_turns_off',
+     ('promoted_with_all_writes__detached_lock*',)),
+    (DETACHED_MUTATIONS, 'fault_detached_turns_off', ('reset__detach_OK_though_sent_again*',)),
+    (HISTORY_MUTATIONS, 'fault_history', ()),
 ]

@@ -8,6 +8,13 @@ TLS_MEMORY_MUTATIONS = [
      ('src/redis/tls.c', 'cause == LW__TLS_NO_MEMORY || tls->lacks_memory ||',
       'cause == LW__TLS_NO_MEMORY ||')),
 ]
+TLS_FILES_MUTATIONS = [
+    ('tls: a file is blamed for lack of memory',
+     ('src/redis/tls_files.c', '== LW__TLS_NO_MEMORY) {\n        return lw__tls_no',
+      '== 1) {\n        return lw__tls_no')),
+    ('tls: a connection without memory for its state is used',
+     ('src/redis/tls.c', 'tls->ssl == NULL || !expect_name(', '!expect_name(')),
+]
 TLS_REFUSED_MUTATIONS = [
     ('a_common_name', ("tls: a certificate's common name counts",
      ('src/redis/tls.c', 'X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |\n'
@@ -41,6 +48,7 @@ FOUND = subprocess.run(['pkg-config', '--atleast-version=1.1', 'hiredis_ssl'], c
 TLS = FOUND.returncode == 0
 MUTATIONS = [
     (TLS_MEMORY_MUTATIONS, 'memory_tls_handshake_one', ()),
+    (TLS_FILES_MUTATIONS, 'memory_tls_files_one', ()),
     *(([mutation], 'tls_refused', (test,)) for test, mutation in TLS_REFUSED_MUTATIONS),
     (TLS_TIME_MUTATIONS, 'tls_refused', ('not_yet_valid',)),
     (TLS_SECRETS_MUTATIONS, 'tls_secrets', ('nothing_of_the_keys*',)),
