@@ -15,6 +15,16 @@ TLS_FILES_MUTATIONS = [
     ('tls: a connection without memory for its state is used',
      ('src/redis/tls.c', 'tls->ssl == NULL || !expect_name(', '!expect_name(')),
 ]
+TLS_CLIENTS_MUTATIONS = [
+    ('tls: a link that cannot be connected leaves its TLS behind',
+     ('src/redis/link.c', '    lw__tls_free(link->tls);\n    forget_channels(link);',
+      '    forget_channels(link);')),
+]
+TLS_SAMPLED_MUTATIONS = [
+    ('tls: authorities that were read without memory are blamed on the server',
+     ('src/redis/tls.c', '            tls->lacks_memory = lw__tls_cause() == LW__TLS_NO_MEMORY;',
+      '            (void)lw__tls_cause();')),
+]
 TLS_REFUSED_MUTATIONS = [
     ('a_common_name', ("tls: a certificate's common name counts",
      ('src/redis/tls.c', 'X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |\n'
@@ -49,6 +59,8 @@ TLS = FOUND.returncode == 0
 MUTATIONS = [
     (TLS_MEMORY_MUTATIONS, 'memory_tls_handshake_one', ()),
     (TLS_FILES_MUTATIONS, 'memory_tls_files_one', ()),
+    (TLS_CLIENTS_MUTATIONS, 'memory_tls_clients_one', ()),
+    (TLS_SAMPLED_MUTATIONS, 'memory_tls_sampled_one', ()),
     *(([mutation], 'tls_refused', (test,)) for test, mutation in TLS_REFUSED_MUTATIONS),
     (TLS_TIME_MUTATIONS, 'tls_refused', ('not_yet_valid',)),
     (TLS_SECRETS_MUTATIONS, 'tls_secrets', ('nothing_of_the_keys*',)),
