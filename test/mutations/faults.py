@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Mutations that only real servers and processes show: a file, clocks, replicas; and mutations of the checker of the campaigns' histories.
+"""Mutations that only real servers show: a file, clocks, replicas; and mutations of the checker of
+the campaigns' histories. (The simulator's replicas get each change of a key.)"""
 
-The simulator's Redis has no set_repl, and its replicas get the keys as they are."""
 
 def unreplicated(indent):
     """Returns a script's line after which its writes are sent to no replica."""
     return f"{indent}if redis.set_repl then redis.set_repl(redis.REPL_AOF) end\n"
+
 
 AOF_MUTATIONS = [
     ("fault: a hold is not in the server's file",
@@ -25,6 +26,16 @@ FAILOVER_MUTATIONS = [
     ('fault: a detach is not sent to the replicas',
      ('scripts/lua/mutex_detach.lua', "redis.call('PEXPIRE', name, lease)\n",
       unreplicated('') + "redis.call('PEXPIRE', name, lease)\n")),
+]
+SWAPPED_MUTATIONS = [
+    ("fault: a writer's hold is not sent to the replicas",
+     ('scripts/lua/rw_acquire.lua', "            call('HSET', name, 'mode', '2 1 0 1 0 ' .. text",
+      unreplicated(' ' * 12) + "            call('HSET', name, 'mode', '2 1 0 1 0 ' .. text")),
+]
+SENTINELS_MUTATIONS = [
+    ("fault: a reader's hold is not sent to the replicas",
+     ('scripts/lua/rw_acquire.lua', "            call('HSET', name, 'mode', '2 1 1 0 0 0 '",
+      unreplicated(' ' * 12) + "            call('HSET', name, 'mode', '2 1 1 0 0 0 '")),
 ]
 DETACHED_MUTATIONS = [
     ('fault: a detach that is sent again has its whole time again',
@@ -47,6 +58,8 @@ MUTATIONS = [
     (DRIFT_MUTATIONS, 'fault_clocks_quorum_servers', ('servers_that_gain*',)),
     (FAILOVER_MUTATIONS, 'fault_failover_turns_off',
      ('promoted_with_all_writes__detached_lock*',)),
+    (SWAPPED_MUTATIONS, 'fault_servers_exclusive', ('roles_swapped__owner*',)),
+    (SENTINELS_MUTATIONS, 'fault_sentinels_writer_waits', ('master_killed__owner_kept*',)),
     (DETACHED_MUTATIONS, 'fault_detached_turns_off', ('reset__detach_OK_though_sent_again*',)),
     (HISTORY_MUTATIONS, 'fault_history', ()),
 ]
