@@ -37,6 +37,11 @@ SENTINELS_MUTATIONS = [
      ('scripts/lua/rw_acquire.lua', "            call('HSET', name, 'mode', '2 1 1 0 0 0 '",
       unreplicated(' ' * 12) + "            call('HSET', name, 'mode', '2 1 1 0 0 0 '")),
 ]
+CLUSTER_MUTATIONS = [
+    ("fault: a hold in a cluster is not sent to the replicas",
+     ('scripts/lua/rw_acquire.lua', '        add_hold(kind, token, owner, lease, number)\n',
+      unreplicated(' ' * 8) + '        add_hold(kind, token, owner, lease, number)\n')),
+]
 DETACHED_MUTATIONS = [
     ('fault: a detach that is sent again has its whole time again',
      ('src/hold/release.c', 'claim->held.stays_until_us - lw__now_us();',
@@ -60,6 +65,7 @@ MUTATIONS = [
      ('promoted_with_all_writes__detached_lock*',)),
     (SWAPPED_MUTATIONS, 'fault_servers_exclusive', ('roles_swapped__owner*',)),
     (SENTINELS_MUTATIONS, 'fault_sentinels_writer_waits', ('master_killed__owner_kept*',)),
+    (CLUSTER_MUTATIONS, 'fault_cluster_exclusive', ('master_taken_over__owner_kept*',)),
     (DETACHED_MUTATIONS, 'fault_detached_turns_off', ('reset__detach_OK_though_sent_again*',)),
     (HISTORY_MUTATIONS, 'fault_history', ()),
 ]
