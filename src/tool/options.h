@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line: its options, and all texts about usage (usage.c). Independent of
- * locks except for their limits.
+/* The command line: its options, the client that they describe (options_client.c), and
+ * all texts about usage (usage.c). Independent of locks except for their limits.
  *
  * options_parse fills the struct and returns -1, or the exit code after --help or an
  * error, which has been reported. */
@@ -27,8 +27,13 @@ enum subcommand {
     SUBCOMMANDS
 };
 
-/* A subcommand in a set of them. */
+/* Sets of subcommands. */
 #define IN(subcommand) (1U << (subcommand))
+#define ALL (IN(SUBCOMMANDS) - 1)
+#define RUNNERS (IN(RUN) | IN(LEAD))
+#define HOLDERS (RUNNERS | IN(HOLD))
+#define TAKERS (HOLDERS | IN(TAKE))
+#define WAITERS (IN(RUN) | IN(HOLD) | IN(TAKE))
 
 #define MAX_MORE_NAMES 15 /* --and */
 #define MAX_MAPS 256      /* --map */
@@ -95,6 +100,9 @@ struct options {
 /* Returns -1 if the command is to continue with `options`. Otherwise returns the exit
  * code, and has reported everything. */
 int options_parse(int argc, char **argv, struct options *options);
+
+/* ---- options_client.c ---- */
+
 /* Calls lw_client_new for the server and with the credentials of `options`, and wipes the
  * passwords. */
 int options_new_client(const struct options *options, struct event_base *base,

@@ -618,12 +618,6 @@ void usage_brief(FILE *out, enum subcommand subcommand)
     }
 }
 
-#define ALL (IN(SUBCOMMANDS) - 1)
-#define RUNNERS (IN(RUN) | IN(LEAD))
-#define HOLDERS (RUNNERS | IN(HOLD))
-#define TAKERS (HOLDERS | IN(TAKE))
-#define WAITERS (IN(RUN) | IN(HOLD) | IN(TAKE))
-
 /* clang-format off */
 static const struct {
     unsigned subcommands; /* bits */
