@@ -20,79 +20,29 @@
  *
  * A signal while the lock is held goes to the command; with hold it is like the end of
  * the input. After a loss it ends lead as well. */
+#include "lock_session_private.h"
+
 #include "job.h"
-#include "lockwire.h"
-#include "lost_hook.h"
 #include "options.h"
 #include "report.h"
 #include "signals.h"
-#include "status_format.h"
 #include "subcommands.h"
 #include "system.h"
-#include "wait_status.h"
 
 #include <errno.h>
 #include <event2/event.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <syslog.h>
-#include <unistd.h>
 
 #define NOWAIT_LIMIT_MS                                                                  \
     5000                      /* with --wait 0: to acquire, and to release a late grant  \
                                */
 #define RELEASE_LIMIT_MS 1000 /* after another wait: to release a late grant */
-
-struct session;
-
-struct session_events {
-    /* Before the lock is requested. Returns 0, or -1 if it has reported a failure. NULL
-     * if there is nothing to do. */
-    int (*begin)(struct session *session);
-    void (*held)(struct session *session);
-    /* The lock is lost, which has been reported. */
-    void (*lost)(struct session *session);
-    /* A signal in stage HELD, also after a loss. */
-    void (*signal)(struct session *session, int number, bool from_terminal);
-};
-
-enum session_stage { SESSION_WAITING, SESSION_HELD, SESSION_ENDING };
-
-struct session {
-    const struct options *options;
-    const struct session_events *events;
-    void *arg;
-    struct event_base *base;
-    struct lw_client *client;
-    struct lw_lock *lock; /* run, hold, take; else NULL */
-    struct lw_all *all;   /* run with --and; else NULL */
-    struct lw_keep *keep; /* lead; else NULL */
-    struct wait_status wait_status;
-    struct lost_hook hook;      /* --on-lost */
-    uint64_t fence;             /* of the present hold, or the last one */
-    int64_t nowait_deadline_ms; /* with --wait 0 */
-    enum session_stage stage;
-    int code;  /* the exit code */
-    bool lost; /* since the lock was last acquired */
-    int lost_code;
-    bool link_up;
-    bool connected;                    /* at least once; a later failure is an outage */
-    bool looking;                      /* lead: look_at_link will be called again */
-    int64_t refused_since_ms;          /* lead: the logins, one after another; or 0 */
-    bool interrupted;                  /* by a key, while waiting */
-    int busy_status;                   /* of a wait whose end on_busy_seen reports */
-    char unlimited[STATUS_VALUE_SIZE]; /* the value that holds without a TTL, or "" */
-    char down_reason[LW_WHY_SIZE];
-    char error[LW_WHY_SIZE]; /* the library's explanation of an invalid call */
-};
 
 /* ---- the end ---- */
 
@@ -104,8 +54,7 @@ static void on_closed(struct lw_client *client, void *arg)
     event_base_loopbreak(session->base);
 }
 
-/* Ends with this code; the client releases its locks. */
-static void session_end(struct session *session, int code)
+void session_end(struct session *session, int code)
 {
     wait_status_end(&session->wait_status);
     session->stage = SESSION_ENDING;
@@ -115,8 +64,7 @@ static void session_end(struct session *session, int code)
     }
 }
 
-/* Ends at once: the rest of the lease belongs to those who work under the lock. */
-static void session_abandon(struct session *session, int code)
+void session_abandon(struct session *session, int code)
 {
     session->stage = SESSION_ENDING;
     session->code = code;
@@ -230,8 +178,7 @@ static void on_all_released(struct lw_all *all, int status, void *arg)
     released(arg, status);
 }
 
-/* Releases the lock, and ends with this code, or with 70 if it turns out to be lost. */
-static void session_release(struct session *session, int code)
+void session_release(struct session *session, int code)
 {
     session->stage = SESSION_ENDING;
     session->code = session->lost ? session->lost_code : code;
@@ -717,8 +664,7 @@ static int start(struct session *session, const char *client_name)
     return error == LW_EINVAL ? EXIT_USAGE : EXIT_SYSTEM;
 }
 
-/* Runs the session until its end. Returns the exit code. */
-static int session_run(struct session *session, const char *client_name)
+int session_run(struct session *session, const char *client_name)
 {
     session->code = EXIT_SYSTEM; /* unless session_end is called */
     session->hook.command = session->options->on_lost;
@@ -738,7 +684,7 @@ static int session_run(struct session *session, const char *client_name)
     return session->code;
 }
 
-static void session_close(struct session *session)
+void session_close(struct session *session)
 {
     report_kept();
     signals_unwatch();
@@ -874,271 +820,4 @@ int run(const struct options *options, struct embedded *server)
     job_free(&run.job);
     session_close(&run.session);
     return interrupted && code == EXIT_SIGNAL + SIGINT ? -SIGINT : code;
-}
-
-/* ---- hold ---- */
-
-#define RETRY_MS 500
-
-struct hold {
-    struct session session;
-    int input;
-    struct event *readable;
-    struct event *retry; /* for a terminal in whose background this process is */
-};
-
-/* Returns true for a pipe, a socket or a terminal. The end of any other standard input (a
- * file, /dev/null, a closed descriptor) comes at once. */
-static bool can_wait_for_input(void)
-{
-    struct stat about;
-
-    return fstat(STDIN_FILENO, &about) == 0 &&
-           (S_ISFIFO(about.st_mode) || S_ISSOCK(about.st_mode) ||
-            isatty(STDIN_FILENO) == 1);
-}
-
-static void on_input_end(struct hold *hold)
-{
-    struct session *session = &hold->session;
-
-    if (session->stage == SESSION_HELD) {
-        session_release(session, EXIT_SUCCESS);
-    } else if (session->stage == SESSION_WAITING) {
-        report("the standard input ended before '%s' was acquired",
-               session->options->name);
-        session_end(session, session->options->busy_code);
-    }
-}
-
-/* Returns true if a read would stop this process. (A terminal that does not control this
- * session has no foreground group for it.) */
-static bool is_in_background(int fd)
-{
-    pid_t group = isatty(fd) == 1 ? tcgetpgrp(fd) : -1;
-
-    return group >= 0 && group != getpgrp();
-}
-
-static ssize_t discard_input(int fd)
-{
-    char bytes[4096];
-    ssize_t length = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
-
-    return length < 0 && errno == ENOTSOCK ? read(fd, bytes, sizeof(bytes)) : length;
-}
-
-static void on_readable(evutil_socket_t fd, short what, void *arg)
-{
-    struct hold *hold = arg;
-    ssize_t length;
-
-    (void)what;
-    if (is_in_background(fd)) {
-        event_add(hold->retry, &(struct timeval){0, RETRY_MS * 1000L});
-        return;
-    }
-    length = discard_input(fd);
-    if (length > 0 || (length < 0 && (errno == EAGAIN || errno == EINTR))) {
-        event_add(hold->readable, NULL);
-    } else {
-        on_input_end(hold); /* an error counts as the end */
-    }
-}
-
-static void on_retry(evutil_socket_t fd, short what, void *arg)
-{
-    struct hold *hold = arg;
-
-    (void)fd, (void)what;
-    event_add(hold->readable, NULL);
-}
-
-/* Other processes may share the input, and read between poll and our read. So it is
- * opened again, as non-blocking, which does not affect them; a socket, which cannot be
- * opened, is read with MSG_DONTWAIT. */
-static int hold_on_begin(struct session *session)
-{
-    struct hold *hold = session->arg;
-
-    hold->input = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (hold->input < 0) {
-        hold->input = STDIN_FILENO;
-    }
-    hold->readable = event_new(session->base, hold->input, EV_READ, on_readable, hold);
-    hold->retry = event_new(session->base, -1, 0, on_retry, hold);
-    if (hold->readable != NULL && hold->retry != NULL &&
-        event_add(hold->readable, NULL) == 0) {
-        return 0;
-    }
-    report("cannot wait for the end of the standard input");
-    return -1;
-}
-
-static void close_input(struct hold *hold)
-{
-    if (hold->readable != NULL) {
-        event_free(hold->readable);
-    }
-    if (hold->retry != NULL) {
-        event_free(hold->retry);
-    }
-    if (hold->input > STDIN_FILENO) {
-        close(hold->input);
-    }
-}
-
-static void hold_on_held(struct session *session)
-{
-    if (session->fence > 0) {
-        (void)printf("%" PRIu64 "\n", session->fence);
-    } else {
-        (void)puts("-");
-    }
-    if (!report_flush()) {
-        session_release(session, EXIT_SYSTEM);
-    }
-}
-
-static void hold_on_lost(struct session *session)
-{
-    session_abandon(session, session->lost_code);
-}
-
-static void hold_on_signal(struct session *session, int number, bool from_terminal)
-{
-    (void)from_terminal;
-    if (number != SIGCHLD) {
-        session_release(session, EXIT_SUCCESS);
-    }
-}
-
-int hold(const struct options *options)
-{
-    static const struct session_events events = {hold_on_begin, hold_on_held,
-                                                 hold_on_lost, hold_on_signal};
-    struct hold hold = {.session = {.options = options, .events = &events},
-                        .input = STDIN_FILENO};
-    int code;
-
-    if (!can_wait_for_input()) {
-        report("hold: the standard input must be a pipe, a socket or a terminal; a file, "
-               "/dev/null or a closed input ends at once");
-        return EXIT_USAGE;
-    }
-    hold.session.arg = &hold;
-    code = session_run(&hold.session, "lockwire-hold");
-    close_input(&hold);
-    session_close(&hold.session);
-    return hold.session.interrupted && code == EXIT_SIGNAL + SIGINT ? -SIGINT : code;
-}
-
-/* ---- take ---- */
-
-struct take {
-    struct session session;
-    int64_t detached_ms; /* when the lock was detached */
-};
-
-static void on_given_back(struct lw_client *client, int status, const char *why,
-                          void *arg)
-{
-    struct session *session = arg;
-
-    (void)client;
-    if (status != LW_OK && status != LW_ENOTHELD) {
-        report("'%s' stays locked until its lease expires: %s%s%s",
-               session->options->name, lw_strerror(status), *why ? ": " : "", why);
-    }
-    session_end(session, EXIT_SYSTEM);
-}
-
-/* Writes the token. Returns false, after a report, if it could not be written. */
-static bool print_token(const struct take *take)
-{
-    const struct session *session = &take->session;
-    const char *token = lw_lock_token(session->lock);
-    int64_t left_ms = session->options->lease_ms - (system_now_ms() - take->detached_ms);
-    char *line;
-
-    if (!session->options->json) {
-        (void)puts(token);
-        return report_flush();
-    }
-    line = status_json_taken(session->options->name, token, lw_lock_fence(session->lock),
-                             left_ms);
-    if (line == NULL) {
-        report("%s", lw_strerror(LW_ENOMEM));
-        return false;
-    }
-    (void)puts(line);
-    free(line);
-    return report_flush();
-}
-
-static void on_detached(struct lw_lock *lock, int status, void *arg)
-{
-    struct take *take = arg;
-    struct session *session = &take->session;
-    const char *name = session->options->name, *errstr = lw_lock_errstr(lock);
-
-    if (status == LW_OK && print_token(take)) {
-        session_end(session, EXIT_SUCCESS);
-    } else if (status == LW_OK) { /* no one else knows the token */
-        if (lw_break(session->client, name, lw_lock_token(lock), on_given_back,
-                     session) != 0) {
-            session_end(session, EXIT_SYSTEM);
-        }
-    } else if (status == LW_ENOTHELD) {
-        report("'%s' was lost before its lease could be set", name);
-        session_end(session, EXIT_LOST);
-    } else {
-        report("the lease of '%s' could not be set; it stays locked until its lease "
-               "expires: %s%s%s",
-               name, lw_strerror(status), *errstr ? ": " : "", errstr);
-        session_end(session, status == LW_EREDIS
-                                 ? exit_code_for(status, lw_lock_error(lock), EXIT_BUSY)
-                                 : EXIT_NO_SERVER);
-    }
-}
-
-static void take_on_held(struct session *session)
-{
-    struct take *take = session->arg;
-    int error;
-
-    if (*lw_lock_token(session->lock) == '\0') { /* before no one could release it */
-        report("%s", lw_strerror(LW_ENOMEM));
-        session_release(session, EXIT_SYSTEM);
-        return;
-    }
-    take->detached_ms = system_now_ms();
-    error = lw_detach(session->lock, session->options->lease_ms, on_detached, take);
-    if (error != 0) { /* lost in the same turn of the loop */
-        session_release(session, exit_code_for(error, LW_OK, EXIT_BUSY));
-    }
-}
-
-static void take_on_lost(struct session *session)
-{
-    session_abandon(session, session->lost_code);
-}
-
-/* The lock is being detached: its token is still to be written. */
-static void take_on_signal(struct session *session, int number, bool from_terminal)
-{
-    (void)session, (void)number, (void)from_terminal;
-}
-
-int take(const struct options *options)
-{
-    static const struct session_events events = {NULL, take_on_held, take_on_lost,
-                                                 take_on_signal};
-    struct take take = {.session = {.options = options, .events = &events}};
-    int code;
-
-    take.session.arg = &take;
-    code = session_run(&take.session, "lockwire-take");
-    session_close(&take.session);
-    return take.session.interrupted && code == EXIT_SIGNAL + SIGINT ? -SIGINT : code;
 }
