@@ -185,9 +185,9 @@ enum lw_error {
 struct lw_client_options; /* below */
 /*
  * Creates a client of the Redis at `url`. Returns at once; the client connects in the
- * event loop, and reconnects after every loss of the connection, with exponential
- * backoff. `base` and options->errbuf must outlive the client. Reserved characters in
- * user, password and path are written as %XX. The URL is one of:
+ * event loop, and reconnects after every loss of the connection. `base` and
+ * options->errbuf must outlive the client. Reserved characters in user, password and path
+ * are written as %XX. The URL is one of:
  *
  *   redis://[ACCOUNT@]host[:port][/db]
  *   unix:///path[?db=N]
@@ -213,15 +213,14 @@ struct lw_client_options; /* below */
 LW_PUBLIC int lw_client_new(struct event_base *base, const char *url,
                             const struct lw_client_options *options,
                             struct lw_client **ret);
-/* lw_client_close is finished. The client may be freed here. */
+/* lw_client_close is finished. */
 typedef void lw_close_cb(struct lw_client *client, void *arg);
 /*
  * Closes the client gracefully: rule 7. `done` may be NULL. The caller must still free
  * the client. Returns 0, or LW_ECLOSED on a second call and in a forked child.
  */
 LW_PUBLIC int lw_client_close(struct lw_client *client, lw_close_cb *done, void *arg);
-/* Frees the client at once; no callback of the client or its locks runs any more. Held
- * locks expire with their leases. */
+/* Frees the client at once: rule 7. Held locks expire with their leases. */
 LW_PUBLIC void lw_client_free(struct lw_client *client);
 
 /* == lw_acquire(3): acquiring, renewing and releasing a lock == */
@@ -245,9 +244,8 @@ typedef void lw_lock_cb(struct lw_lock *lock, int status, void *arg);
  *   LW_EREDIS     the server refuses (permissions): see lw_lock_errstr
  *   LW_ENOMEM, LW_ECLOSED
  * If the server refuses the connection (a password), `status` is LW_ECONN, and
- * lw_lock_error returns LW_EREDIS. The caller owns *ret, and frees it with lw_lock_free.
- * Neither `done` nor `ret` may be NULL. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or
- * LW_ECLOSED.
+ * lw_lock_error returns LW_EREDIS. Neither `done` nor `ret` may be NULL. Returns 0,
+ * LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED.
  */
 LW_PUBLIC int lw_acquire(struct lw_client *client, const char *name,
                          const struct lw_acquire_options *options, lw_lock_cb *done,
@@ -317,10 +315,10 @@ typedef void lw_risk_cb(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
 /* A keep gained or lost its lock: see lw_keep_new. */
 typedef void lw_keep_cb(struct lw_keep *keep, int status, void *arg);
 /* == lw_client_new(3) == */
-/* The link came up (`up` is 1) or went down (0); `why` is the reason, or "". Called at
- * each change and, while the link is down, at each failed attempt (in a cluster only
- * until a slot map is known). A server that cannot serve locks, such as a replica, counts
- * as down. */
+/* The link came up (`up` is 1) or went down (0); `why` is the reason. Called at each
+ * change and, while the link is down, at each failed attempt (in a cluster only until a
+ * slot map is known). A server that cannot serve locks, such as a replica, counts as
+ * down. */
 typedef void lw_link_cb(struct lw_client *client, int up, const char *why, void *arg);
 /* The credentials for one AUTH. The struct is the library's, all zeros except for `size`.
  * The arrays keep their sizes in later versions. */
@@ -342,6 +340,9 @@ typedef int lw_credentials_cb(struct lw_client *client, struct lw_credentials *r
 /* A message for the operator, never with a password. `level` is one of syslog's, LOG_ERR
  * (3) to LOG_DEBUG (7). May be called inside an API call. */
 typedef void lw_log_cb(int level, const char *message, void *arg);
+/* A client asks by lw_ask_to_yield that this held lock be released. Called for each
+ * request, but once for those that come before the call. `arg` is the options'. */
+typedef void lw_asked_cb(struct lw_lock *lock, void *arg);
 
 /*
  * Options of a client. Start from LW_CLIENT_OPTIONS_INIT. A field that is 0 or NULL has
@@ -353,7 +354,7 @@ typedef void lw_log_cb(int level, const char *message, void *arg);
 struct lw_client_options {
     size_t size;
     /* Each of the two overrides its part of the URL. A user name needs a password, here,
-     * in the URL or in password_file. A password is never logged or quoted. */
+     * in the URL or in password_file. */
     const char *username, *password;
     /* The database (SELECT). If it is above 0 it overrides that of the URL. */
     int db;
@@ -380,10 +381,10 @@ struct lw_client_options {
     lw_log_cb *log;
     /* 4 (LOG_WARNING): the least urgent level for which `log` is called. */
     int log_level;
-    /* For `link`, `log` and `credentials`. */
+    /* For `link`, `log`, `credentials` and `asked_to_yield`. */
     void *arg;
     /* Gets the reason, with the field or argument that is wrong, if a function fails
-     * whose comment refers to errbuf. Must live as long as the client. */
+     * whose comment refers to errbuf. */
     char *errbuf;
     size_t errbuf_size;
     /* The tls_ options are for URLs that begin with rediss: lockwire(7), TLS. The files
@@ -433,7 +434,7 @@ struct lw_client_options {
     /* Regular files for the passwords of the servers and of the sentinels, in place of
      * `password`, `credentials` and sentinel_password (together: LW_EINVAL): the first
      * line, of 1 to 4096 bytes, without its newline or CRLF. lw_client_new and each login
-     * of a connection read them, so that a password can be replaced at any time. */
+     * of a connection read them. */
     const char *password_file, *sentinel_password_file;
     /* The text before each key and channel: with the prefix "team:" the
      * lock "x" is the key "team:x". 1 to 64 printable ASCII bytes without spaces, quotes
@@ -446,13 +447,15 @@ struct lw_client_options {
      * sent commands, before the loop sleeps. Meanwhile the other events of `base` and
      * your callbacks wait: lockwire-embedding(7). */
     uint32_t busy_poll_us;
+    /* Called for each handle that is asked to release its lock: see lw_ask_to_yield. */
+    lw_asked_cb *asked_to_yield;
 };
 #define LW_GUARD_NONE UINT32_MAX
 #define LW_CLIENT_OPTIONS_INIT                                                           \
     {                                                                                    \
         sizeof(struct lw_client_options), NULL, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0,   \
             NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0,   \
-            0, NULL, NULL, 0, NULL, NULL, NULL, 0                                        \
+            0, NULL, NULL, 0, NULL, NULL, NULL, 0, NULL                                  \
     }
 
 /* == lw_acquire(3) == */
@@ -466,8 +469,7 @@ struct lw_acquire_options {
     uint32_t lease_ms;
     /* 0: try once (LW_EBUSY). -1: wait without limit. Else LW_ETIMEOUT after so long. */
     int64_t wait_ms;
-    /* 0: no limit. Else the hold ends after this time (`lost` with LW_ETIMEOUT), even if
-     * a job never finishes. */
+    /* 0: no limit. Else the hold ends after this time (`lost` with LW_ETIMEOUT). */
     int64_t max_hold_ms;
     /* How long before the deadline `lost` is called: the time that you need to stop
      * working. The default 0 leaves none. Must be less than half of the lease, and less
@@ -488,7 +490,7 @@ struct lw_acquire_options {
      * third of the lease, if that is more than margin_ms. lockwire(7), HOW IT WORKS, has
      * the other cases. */
     uint32_t at_risk_ms;
-    /* Called with the `arg` of lw_acquire; may be NULL. */
+    /* May be NULL. */
     lw_risk_cb *at_risk;
     /* 0: no limit. Else (up to 2^31 - 1) the request ends with LW_EBUSY at once if this
      * number of others already wait: lockwire(7), HOW IT WORKS, says which others count.
@@ -569,7 +571,7 @@ struct lw_stats {
     uint64_t failovers; /* how often sentinels named another master than before */
     uint64_t redirects; /* commands that a cluster's node redirected to another one */
     uint64_t refreshes; /* requests for a cluster's slot map */
-    uint64_t link_up;   /* 1 while the link is up, as for the link callback; else 0 */
+    uint64_t link_up;   /* 1 while the link is up; else 0 */
     /* 1 while the subscription to messages is up, in a cluster at every node where a
      * handle waits. Else 0: waiters poll without a place in the queue, and may starve. */
     uint64_t subscription_up;
@@ -608,9 +610,9 @@ struct lw_master {
     }
 
 /* == lw_client_new(3) == */
-/* Returns 1 if the link is up (see lw_client_new), else 0. If `why` is not NULL, sets
- * `*why` to the reason that the link callback got last or will get in a pending call: ""
- * before the first attempt has ended. */
+/* Returns 1 if the link is up, else 0. If `why` is not NULL, sets `*why` to the reason
+ * that the link callback got last or will get in a pending call: "" before the first
+ * attempt has ended. */
 LW_PUBLIC int lw_client_is_up(const struct lw_client *client, const char **why);
 /* Returns the class of that `why`:
  *   LW_OK        the link is up, or the first attempt has not ended
@@ -693,7 +695,7 @@ LW_PUBLIC int lw_adopt(struct lw_client *client, const char *name, const char *t
                        const struct lw_acquire_options *options, lw_lock_cb *done,
                        void *arg, struct lw_lock **ret);
 /* == lw_lock_state(3) == */
-/* Returns the state of the handle. It changes only as rule 5 says. */
+/* Returns the state of the handle. */
 LW_PUBLIC enum lw_state lw_lock_state(const struct lw_lock *lock);
 /* Returns how long, in ms, the lock is certain to be held without another renewal,
  * without I/O. 0: do not touch the resource. */
@@ -730,9 +732,7 @@ LW_PUBLIC const char *lw_lock_token(const struct lw_lock *lock);
  * next successful reply and a reconnection clear it. */
 LW_PUBLIC const char *lw_lock_errstr(const struct lw_lock *lock);
 /* Returns the class of lw_lock_errstr; LW_OK if that is "":
- *   LW_ECONN     not now: the server, or the node that has the name, was not reached or
- *                could not do it
- *   LW_EREDIS    never: the server refused (a permission, a password)
+ *   LW_ECONN, LW_EREDIS  see WHAT A RESULT MEANS
  *   LW_EBUSY     max_waiting others already wait
  *   LW_EINVAL    see lw_adopt
  *   LW_ESYSTEM, LW_ENOMEM, LW_ECLOSED  as for lw_client_error
@@ -746,9 +746,9 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
 
 /* == lw_keep_new(3): leader election, a lock that is held whenever possible == */
 /*
- * Leader election: holds the lock `name` whenever possible, until lw_keep_free. A keep
- * waits without limit, renews the lock while it holds it, and after each loss joins the
- * end of the queue. `gained` and `lost` alternate, `gained` first; either may be NULL:
+ * Holds the lock `name` whenever possible, until lw_keep_free. A keep waits without
+ * limit, renews the lock while it holds it, and after each loss joins the end of the
+ * queue. `gained` and `lost` alternate, `gained` first; either may be NULL:
  *   gained   LW_OK: the lock is held, by a new acquisition. Its fencing
  *            token is larger than all earlier ones, also the keep's own
  *            (lockwire(7), LEADERSHIP, has the exceptions)
@@ -757,11 +757,10 @@ LW_PUBLIC int64_t lw_lock_retry_ms(const struct lw_lock *lock);
  *
  * `options` are those of lw_acquire (NULL: a mutex) and apply to each acquisition, but
  * `lost` must be NULL, and wait_ms 0 or -1, which mean the same here. max_hold_ms limits
- * each hold, so that leadership rotates. After `lost` with LW_ELOST or LW_ETIMEOUT the
- * caller steps down within margin_ms; then the keep releases the lock, and queues again.
- * `at_risk` is called with the keep's `arg`. Outages are waited out. If a request fails
- * otherwise (such as by LW_EREDIS, LW_EDEADLOCK or max_waiting), the keep logs it, and
- * tries again after 1 s, later after up to 30 s.
+ * each hold. After `lost` with LW_ELOST or LW_ETIMEOUT the caller steps down within
+ * margin_ms; then the keep releases the lock, and queues again. `at_risk` is called with
+ * the keep's `arg`. If a request fails otherwise (such as by LW_EREDIS, LW_EDEADLOCK or
+ * max_waiting), the keep logs it, and tries again after 1 s, later after up to 30 s.
  *
  * Rules 1 to 8 apply to a keep as to a handle. lw_client_close releases its hold, and
  * lw_client_free lets it expire, both without calling `lost`. The keep then calls back no
@@ -784,7 +783,7 @@ LW_PUBLIC void lw_keep_free(struct lw_keep *keep);
 LW_PUBLIC struct lw_lock *lw_keep_lock(const struct lw_keep *keep);
 
 /* == lw_acquire_all(3): several locks at once, all of them or none == */
-/* `status` is an lw_error (see each call). `arg` is the one given to that call. */
+/* See lw_lock_cb. */
 typedef void lw_all_cb(struct lw_all *all, int status, void *arg);
 /*
  * Acquires the mutexes `names`, 1 to 16 different ones, as one: `done` is called with
@@ -869,8 +868,7 @@ struct lw_inspection {
     const void *holders_, *waiters_;   /* for the two functions below */
     size_t holder_count, waiter_count; /* number of entries */
     size_t holder_total, waiter_total; /* number in Redis */
-    /* The size of an lw_inspected in the library in use; fields beyond it are absent.
-     * Later versions append fields. */
+    /* The size of an lw_inspected in the library in use; fields beyond it are absent. */
     size_t entry_size;
     /* The server that replied: "host:port", "[::1]:6379" or the socket's path. If
      * address_map replaces it, " (mapped to host:port)" follows. */
@@ -887,7 +885,7 @@ LW_PUBLIC const struct lw_inspected *lw_inspection_holder(
  * each in the order of the queue. */
 LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
     const struct lw_inspection *inspection, size_t index);
-/* The result of lw_inspect. `why` is the reason, or "". `status` is:
+/* The result of lw_inspect. `why` is the reason. `status` is:
  *   LW_OK      `inspection` has the result; in all other cases it is NULL
  *   LW_ECONN   there is no link, it was lost, or the server cannot reply now. The call
  *              does not wait for the link: after lw_client_new, call it once `link` has
@@ -899,7 +897,7 @@ LW_PUBLIC const struct lw_inspected *lw_inspection_waiter(
 typedef void lw_inspect_cb(struct lw_client *client, int status,
                            const struct lw_inspection *inspection, const char *why,
                            void *arg);
-/* The result of lw_break. `why` is the reason, or "". `status` is:
+/* The result of lw_break. `why` is the reason. `status` is:
  *   LW_OK        the lock was force-released, and handed to the first waiter
  *   LW_ENOTHELD  the lock is free, foreign, or not held with this token
  *   LW_ECONN     not done: there is no link, or the server cannot do it now
@@ -908,9 +906,8 @@ typedef void lw_inspect_cb(struct lw_client *client, int status,
 typedef void lw_break_cb(struct lw_client *client, int status, const char *why,
                          void *arg);
 
-/* Reads the holders and waiters of `name`. `done` is called once, from the loop, unless
- * the client is freed first. While a cluster moves the name's slot, waiters are not
- * found. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED. */
+/* Reads the holders and waiters of `name`. While a cluster moves the name's slot, waiters
+ * are not found. Returns 0, LW_EINVAL (see errbuf), LW_ENOMEM or LW_ECLOSED. */
 LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done,
                          void *arg);
 /*
@@ -926,6 +923,23 @@ LW_PUBLIC int lw_inspect(struct lw_client *client, const char *name, lw_inspect_
  */
 LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *token,
                        lw_break_cb *done, void *arg);
+
+/* == lw_ask_to_yield(3): asks who holds a lock to release it == */
+/* The result of lw_ask_to_yield. `holders` is how many there are, and `reached` how many
+ * of them the request has reached; it is valid whatever the status is:
+ *   LW_OK        each holder that can be reached was sent the request
+ *   LW_ENOTHELD  the lock is free or foreign
+ *   LW_ECONN, LW_EREDIS, LW_ENOMEM, LW_ECLOSED  as for lw_inspect */
+typedef void lw_yield_cb(struct lw_client *client, int status, size_t holders,
+                         size_t reached, const char *why, void *arg);
+/*
+ * Asks each holder of `name`, up to 1000, to release it: its client calls asked_to_yield.
+ * Nothing is released by force. Not reached are clients without a subscription or that
+ * are gone, and other libraries'. A client without asked_to_yield ignores the request,
+ * although it is reached. Returns as lw_inspect does; LW_EINVAL also with a quorum.
+ */
+LW_PUBLIC int lw_ask_to_yield(struct lw_client *client, const char *name,
+                              lw_yield_cb *done, void *arg);
 
 /* == lw_watch(3): the holders and waiters of a lock, at each change == */
 /* The state of a watched lock. `now`, `why` and all `status` except LW_ECLOSED are those
@@ -947,9 +961,9 @@ struct lw_watch_options {
     }
 /*
  * Watches the lock `name`, in any mode, without competing for it: nothing is written to
- * Redis. `changed` is called from the loop with the first state, and with the present one
- * after anything has changed except the passing times, the server and its role. States
- * between two looks are not seen; the last one always is. When the state becomes unknown
+ * Redis. `changed` is called with the first state, and with the present one after
+ * anything has changed except the passing times, the server and its role. States between
+ * two looks are not seen; the last one always is. When the state becomes unknown
  * `changed` is called once with LW_ECONN, LW_EREDIS or LW_ENOMEM; the next state is
  * reported again. With a new client the first call comes when it is connected, or when
  * its first attempt has failed.
@@ -982,7 +996,7 @@ struct lw_listing {
  */
 typedef int lw_found_cb(struct lw_client *client, const struct lw_inspection *found,
                         const struct lw_listing *listing, void *arg);
-/* The end of lw_list. `why` is the reason, or "". `status` is:
+/* The end of lw_list. `why` is the reason. `status` is:
  *   LW_OK         the list is complete
  *   LW_ECANCELED  the callback `found` has ended the list
  *   LW_ECONN      there is no link, it was lost, or a server cannot reply now; the list
@@ -993,8 +1007,8 @@ typedef void lw_listed_cb(struct lw_client *client, int status,
 /*
  * Lists the locks that are held at the server, at the master that the sentinels report,
  * or at all masters of a cluster. `found` is called for each lock, in no order, and after
- * each step (some 250 keys); `done` once, last, unless the client is freed first.
- * `pattern` is a glob as for SCAN's MATCH, of 1 to 512 bytes, or NULL (all).
+ * each step; `done` last. `pattern` is a glob as for SCAN's MATCH, of 1 to 512 bytes, or
+ * NULL (all).
  *
  * A lock that is held throughout is found at least once, except perhaps in a slot of a
  * cluster that moves. Not in the list are locks in LW_REDISSON or of other libraries,
