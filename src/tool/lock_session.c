@@ -16,7 +16,7 @@
  * no process of it is left: the margin of the hold is the time for that. Then run exits;
  * lead starts the command again once the lock is held again. hold exits at once: its
  * margin is the script's. With --keep-running run waits for the end of the command. The
- * command of --on-lost (lost_hook.h) is started at a loss and at each early warning.
+ * command of --on-lost (hooks.h) is started at a loss and at each early warning.
  *
  * A signal while the lock is held goes to the command; with hold it is like the end of
  * the input. After a loss it ends lead as well. */
@@ -118,12 +118,12 @@ static const char *lock_errstr(const struct lw_lock *lock)
 
 /* ---- --on-lost ---- */
 
-static void run_hook(struct session *session, enum lost_hook_state state,
-                     const char *name, const char *reason)
+static void run_hook(struct session *session, enum hook hook, const char *name,
+                     const char *reason)
 {
-    struct lost_hook_event event = {state, name, reason, session->fence};
+    struct hook_event event = {hook, name, reason, session->fence};
 
-    lost_hook_run(&session->hook, &event);
+    hooks_run(&session->hooks, &event);
 }
 
 /* Requested with --on-lost only. */
@@ -136,7 +136,7 @@ static void handle_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms,
     if (at_risk && session->stage == SESSION_HELD && !session->lost) {
         report("the lock '%s' is at risk, %lld ms are left%s%s", lw_lock_name(lock),
                (long long)remaining_ms, *errstr ? ": " : "", errstr);
-        run_hook(session, LOST_HOOK_AT_RISK, lw_lock_name(lock),
+        run_hook(session, HOOK_AT_RISK, lw_lock_name(lock),
                  *errstr ? errstr : "the lease was not renewed yet");
     }
 }
@@ -151,7 +151,7 @@ static void released(struct session *session, int status)
 
     if (status == LW_ENOTHELD) {
         report("'%s' was lost before it could be released", name);
-        run_hook(session, LOST_HOOK_LOST, name, lw_strerror(status));
+        run_hook(session, HOOK_LOST, name, lw_strerror(status));
         session->code = exit_code_for(status, LW_OK, EXIT_BUSY);
     } else if (status == LW_EREDIS || status == LW_ECONN) {
         report_drop(errstr);
@@ -225,7 +225,7 @@ static void handle_loss(struct session *session, int reason)
     session->lost_code = reason == LW_ELOST ? exit_code_for(reason, error, EXIT_BUSY)
                                             : EXIT_LOST;
     session->events->lost(session); /* first: SIGTERM does not wait for a fork */
-    run_hook(session, LOST_HOOK_LOST, name, text);
+    run_hook(session, HOOK_LOST, name, text);
 }
 
 static void on_lost(struct lw_lock *lock, int reason, void *arg)
@@ -531,7 +531,7 @@ static void on_signal(int number, bool from_terminal, void *arg)
     struct session *session = arg;
 
     if (number == SIGCHLD) {
-        lost_hook_reap(&session->hook);
+        hooks_reap(&session->hooks);
     }
     if (session->busy_status != LW_OK && number != SIGCHLD && number != SIGTSTP &&
         number != SIGTTIN) {
@@ -667,7 +667,8 @@ static int start(struct session *session, const char *client_name)
 int session_run(struct session *session, const char *client_name)
 {
     session->code = EXIT_SYSTEM; /* unless session_end is called */
-    session->hook.command = session->options->on_lost;
+    session->hooks.commands[HOOK_AT_RISK] = session->options->on_lost;
+    session->hooks.commands[HOOK_LOST] = session->options->on_lost;
     session->base = event_base_new();
     if (session->base == NULL || signals_watch(session->base, on_signal, session) < 0 ||
         wait_status_open(&session->wait_status, session->base, session->options,
@@ -727,7 +728,7 @@ static bool run_on_other_child(pid_t pid, int status, void *arg)
 {
     struct run *run = arg;
 
-    return lost_hook_reaped(&run->session.hook, pid, status);
+    return hooks_reaped(&run->session.hooks, pid, status);
 }
 
 static void run_on_end(int code, void *arg)
@@ -739,7 +740,7 @@ static void run_on_end(int code, void *arg)
                run->session.options->name);
         run->session.lost = true;
         run->session.lost_code = EXIT_LOST;
-        run_hook(&run->session, LOST_HOOK_LOST, run->session.options->name,
+        run_hook(&run->session, HOOK_LOST, run->session.options->name,
                  "lockwire was stopped");
     }
     if (!run->session.lost || run->session.options->subcommand == RUN) {

@@ -4,8 +4,8 @@
  * frees everything. */
 #ifndef LW_TOOL_LOCK_SESSION_PRIVATE_H
 #define LW_TOOL_LOCK_SESSION_PRIVATE_H
+#include "hooks.h"
 #include "lockwire.h"
-#include "lost_hook.h"
 #include "status_format.h"
 #include "wait_status.h"
 
@@ -39,7 +39,7 @@ struct session {
     struct lw_all *all;   /* run with --and; else NULL */
     struct lw_keep *keep; /* lead; else NULL */
     struct wait_status wait_status;
-    struct lost_hook hook;      /* --on-lost */
+    struct hooks hooks;         /* --on-lost */
     uint64_t fence;             /* of the present hold, or the last one */
     int64_t nowait_deadline_ms; /* with --wait 0 */
     enum session_stage stage;

@@ -236,11 +236,11 @@ COMMAND_MUTATIONS = [
     ('command_lost', 'OnLost.test_a_silent_server_puts_it_at_risk_first',
      ('tool: --on-lost is not run when the lock is at risk',
       ('src/tool',
-       '        run_hook(session, LOST_HOOK_AT_RISK, lw_lock_name(lock),\n'
+       '        run_hook(session, HOOK_AT_RISK, lw_lock_name(lock),\n'
        '                 *errstr ? errstr : "the lease was not renewed yet");\n', ''))),
     ('command_lost', 'OnLost.test_its_output_is_an_error_output',
      ('tool: --on-lost is not run when the lock is lost',
-      ('src/tool', '    run_hook(session, LOST_HOOK_LOST, name, text);\n', ''))),
+      ('src/tool', '    run_hook(session, HOOK_LOST, name, text);\n', ''))),
     ('command_lost', 'KeepRunning.test_the_command_goes_on_and_another_holder_works',
      ('tool: --keep-running ends the command after a loss',
       ('src/tool', 'if (session->options->keep_running) {',

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* See lost_hook.h. The command has no standard input, its output goes to the standard
+/* See hooks.h. A command has no standard input, its output goes to the standard
  * error output, and it has no other descriptor of lockwire's. It has a session of its
  * own, so that it does not belong to the job (process_tree.h), and no key of a terminal
  * reaches it. lockwire continues once that session exists. */
-#include "lost_hook.h"
+#include "hooks.h"
 
 #include "report.h"
 #include "signals.h"
@@ -19,22 +19,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static bool set_environment(const struct lost_hook_event *event)
+static bool set_environment(const struct hook_event *event)
 {
     char fence[32];
 
     (void)snprintf(fence, sizeof(fence), "%" PRIu64, event->fence);
     return setenv("LOCKWIRE_NAME", event->name, 1) == 0 &&
            setenv("LOCKWIRE_LOST_REASON", event->reason, 1) == 0 &&
-           setenv("LOCKWIRE_LOST_STATE",
-                  event->state == LOST_HOOK_LOST ? "lost" : "at-risk", 1) == 0 &&
+           setenv("LOCKWIRE_LOST_STATE", event->hook == HOOK_LOST ? "lost" : "at-risk",
+                  1) == 0 &&
            (event->fence > 0 ? setenv("LOCKWIRE_FENCE", fence, 1)
                              : unsetenv("LOCKWIRE_FENCE")) == 0 &&
            unsetenv("LOCKWIRE_TOKEN") == 0; /* of another lockwire, around this one */
 }
 
-static _Noreturn void become_command(const char *command,
-                                     const struct lost_hook_event *event)
+static _Noreturn void become_command(const char *command, const struct hook_event *event)
 {
     int null = open("/dev/null", O_RDONLY);
 
@@ -51,7 +50,7 @@ static _Noreturn void become_command(const char *command,
 
 /* Returns the child, or -1 with errno set. Waits until the child has closed its end of
  * the pipe. */
-static pid_t start(const char *command, const struct lost_hook_event *event)
+static pid_t start(const char *command, const struct hook_event *event)
 {
     sigset_t all, before;
     int ends[2], error;
@@ -78,30 +77,31 @@ static pid_t start(const char *command, const struct lost_hook_event *event)
     return pid;
 }
 
-void lost_hook_run(struct lost_hook *hook, const struct lost_hook_event *event)
+void hooks_run(struct hooks *hooks, const struct hook_event *event)
 {
-    pid_t *pid = &hook->pids[event->state];
+    const char *command = hooks->commands[event->hook];
+    pid_t *pid = &hooks->pids[event->hook];
 
-    if (hook->command == NULL) {
+    if (command == NULL) {
         return;
     }
-    lost_hook_reap(hook);
+    hooks_reap(hooks);
     if (*pid > 0) {
         report("the --on-lost command of an earlier event is still running; it is not "
                "started again");
         return;
     }
-    *pid = start(hook->command, event);
+    *pid = start(command, event);
     if (*pid < 0) {
         report("cannot start the --on-lost command: %s", strerror(errno));
         *pid = 0;
     }
 }
 
-bool lost_hook_reaped(struct lost_hook *hook, pid_t pid, int status)
+bool hooks_reaped(struct hooks *hooks, pid_t pid, int status)
 {
-    for (int i = 0; i < LOST_HOOK_STATES; i++) {
-        if (pid != hook->pids[i]) {
+    for (int i = 0; i < HOOKS; i++) {
+        if (pid != hooks->pids[i]) {
             continue;
         }
         if (WIFSIGNALED(status)) {
@@ -110,22 +110,22 @@ bool lost_hook_reaped(struct lost_hook *hook, pid_t pid, int status)
             report("the --on-lost command exited with %d", WEXITSTATUS(status));
         }
         if (WIFSIGNALED(status) || WIFEXITED(status)) {
-            hook->pids[i] = 0;
+            hooks->pids[i] = 0;
         }
         return true;
     }
     return false;
 }
 
-void lost_hook_reap(struct lost_hook *hook)
+void hooks_reap(struct hooks *hooks)
 {
     int status;
 
-    for (int i = 0; i < LOST_HOOK_STATES; i++) {
-        pid_t pid = hook->pids[i];
+    for (int i = 0; i < HOOKS; i++) {
+        pid_t pid = hooks->pids[i];
 
         if (pid > 0 && waitpid(pid, &status, WNOHANG) == pid) {
-            (void)lost_hook_reaped(hook, pid, status);
+            (void)hooks_reaped(hooks, pid, status);
         }
     }
 }
