@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The messages to a client: hand-overs, standbys, and reports that a token was broken.
- * This file finds the claim that a message is for. It decides nothing about a lock
- * (machine.c), and does not know how messages arrive (redis/listener.c).
+/* The messages to a client: hand-overs, standbys, reports that a token was broken, and
+ * requests to release it. This file finds the claim that a message is for. It decides
+ * nothing about a lock (machine.c), and does not know how messages arrive
+ * (redis/listener.c).
  *
  * Usual course: a hand-over comes from the name's server, with the server's time. It is
  * judged by the last reply on that connection that is not later, which says how old the
@@ -133,6 +134,10 @@ void lw__claim_message(void *arg, const char *text, size_t length)
         }
     } else if (message.verify) { /* a hint, which is not believed without a renewal */
         holds->events->broken(claim);
+    } else if (message.yield) {
+        if (lw__machine_holds(claim->machine.phase)) { /* else the request is too late */
+            holds->events->asked(claim);
+        }
     } else if (!message.handed) {
         take_standby(claim, &message);
     } else if (is_of_our_server(claim->name, &message) && !asks_elsewhere(claim) &&

@@ -193,6 +193,8 @@ struct lw__claim_events {
     void (*renewed)(struct lw__claim *claim, bool sure);
     /* A message reports that the claim's token was broken. */
     void (*broken)(struct lw__claim *claim);
+    /* A message asks for the release of the claim's hold. */
+    void (*asked)(struct lw__claim *claim);
     /* No command of the token follows. Must free the claim, or keep it until the time of
      * a detached token has passed (lw__claim_linger). */
     void (*ended)(struct lw__claim *claim);

@@ -55,6 +55,7 @@ static void remapped(void *arg)
     struct lw_client *client = arg;
 
     lw__retry_remap_all(&client->holds);
+    lw__turns_subscribe(client, NULL);
     lw__list_remapped(client);
     lw__watch_look_again(client, NULL);
 }
@@ -82,6 +83,7 @@ static void node_up(void *arg, struct lw__node *node)
     struct lw_client *client = arg;
 
     lw__retry_all(&client->holds, node, true);
+    lw__turns_subscribe(client, node);
     lw__identity_verify(&client->identity);
     lw__watch_look_again(client, node);
 }
@@ -116,6 +118,11 @@ static void slot_unsubscribed(void *arg, struct lw__node *node, unsigned slot)
     lw__watch_look_again(client, node);
 }
 
+static void keep_slots(void *arg, struct lw__node *node)
+{
+    lw__turns_subscribe(arg, node);
+}
+
 /* `arg` is the client's holds. */
 static void key_changed(void *arg, const char *key)
 {
@@ -134,7 +141,8 @@ static int start_route(struct lw_client *client)
          .down = node_down,
          .bound = node_bound,
          .guard_changed = guard_changed,
-         .slot_unsubscribed = slot_unsubscribed}};
+         .slot_unsubscribed = slot_unsubscribed,
+         .keep_slots = keep_slots}};
     struct lw__route_options options;
     int status;
 

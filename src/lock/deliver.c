@@ -89,6 +89,7 @@ static void deliver_to_lock(struct lw_lock *lock, enum lw__notice_kind kind, int
         if (status == LW_OK) {
             count_granted(lock, now_us);
             lw__handle_delivered(lock);
+            lw__handle_resume_yield(lock);
         } else {
             count_ended(stats, status);
         }
@@ -114,8 +115,20 @@ static void deliver_risk(struct lw_lock *lock, int at_risk)
 {
     bool outer = lock->in_callback;
 
+    lw__handle_resume_yield(lock);
     lock->in_callback = true;
     lock->extras->at_risk(lock, at_risk, lw__handle_left_ms(lock), lock->arg);
+    lock->in_callback = outer;
+    lw__handle_unref(lock);
+}
+
+static void deliver_yield(struct lw_lock *lock)
+{
+    const struct lw_client_options *options = &lock->client->options;
+    bool outer = lock->in_callback;
+
+    lock->in_callback = true;
+    options->asked_to_yield(lock, options->arg);
     lock->in_callback = outer;
     lw__handle_unref(lock);
 }
@@ -130,7 +143,7 @@ static void deliver_renewed(struct lw__renew_call *call, int status)
     call_back(lock, callback, status, arg);
 }
 
-/* ---- lw_watch, lw_list, lw_inspect, lw_break ---- */
+/* ---- lw_watch, lw_list, lw_inspect, lw_break, lw_ask_to_yield ---- */
 
 static void deliver_watched(struct lw_watcher *watch, int status)
 {
@@ -182,8 +195,11 @@ static void deliver_inspected(struct lw__inspect_call *call, int status)
     } else if (call->inspected != NULL) {
         call->inspected(client, status, status == LW_OK ? &call->look.found : NULL,
                         call->why, call->arg);
-    } else {
+    } else if (call->broken != NULL) {
         call->broken(client, status, call->why, call->arg);
+    } else {
+        call->yielded(client, status, call->look.found.holder_total, call->reached,
+                      call->why, call->arg);
     }
     lw__inspect_free(call);
 }
@@ -224,6 +240,9 @@ static void deliver(struct lw_client *client, struct lw__notice *notice, int64_t
     switch (kind) {
     case LW__NOTICE_RISK:
         deliver_risk(LW__CONTAINER_OF(struct lw_lock, notice, notice), status);
+        break;
+    case LW__NOTICE_YIELD:
+        deliver_yield(LW__CONTAINER_OF(struct lw_lock, notice, notice));
         break;
     case LW__NOTICE_RENEWED:
         deliver_renewed(LW__CONTAINER_OF(struct lw__renew_call, notice, notice), status);

@@ -12,8 +12,9 @@
  * Early warning: a hold is at risk when so little of its lease is left that a renewal
  * must have failed. The timer fires at that time, too, and whenever the deadline moves
  * the time is computed again. If the deadline moves after the warning, `at_risk` is
- * called with 0. The handle's only notice has room for both: during a hold the only other
- * callback is `lost`, which replaces them.
+ * called with 0. The handle's only notice has room for both, and asked_to_yield follows
+ * them: yield_due is set while the notice is that of the grant or of a risk. `lost`
+ * replaces all of them.
  *
  * If memory for an error text is short, the handle has none. */
 #include "lock/lock_private.h"
@@ -306,12 +307,19 @@ static int64_t risk_time_us(const struct lw_lock *lock, int64_t deadline_us,
     return deadline_us - (span < half ? span : half);
 }
 
+static void cancel_risk(struct lw_lock *lock)
+{
+    lw__notify_cancel(lock->client, &lock->notice);
+    lw__handle_resume_yield(lock);
+}
+
 static void report_risk(struct lw_lock *lock, bool at_risk)
 {
     lock->warned = at_risk;
     if (lock->notice.kind == LW__NOTICE_RISK) { /* cancels the undelivered opposite */
-        lw__notify_cancel(lock->client, &lock->notice);
+        cancel_risk(lock);
     } else {
+        lock->yield_due = lock->yield_due || lock->notice.kind == LW__NOTICE_YIELD;
         lw__notify_lock(lock, LW__NOTICE_RISK, at_risk);
     }
 }
@@ -355,10 +363,10 @@ void lw__handle_arm_loss(struct lw_lock *lock)
 void lw__handle_repeat_risk(struct lw_lock *lock)
 {
     if (!lock->warned && lock->notice.kind == LW__NOTICE_RISK) {
-        lw__notify_cancel(lock->client,
-                          &lock->notice); /* the caller does not know of that risk */
+        cancel_risk(lock); /* the caller does not know of that risk */
     }
-    if (lock->warned && lock->notice.kind == LW__NOTICE_NONE) {
+    if (lock->warned &&
+        (lock->notice.kind == LW__NOTICE_NONE || lock->notice.kind == LW__NOTICE_YIELD)) {
         lock->warned = false;
         lw__handle_arm_loss(lock);
     }
@@ -371,6 +379,7 @@ void lw__handle_hold(struct lw__handles *handles, struct lw_lock *lock)
 
     lock->claim = claim;
     lock->granted = true;
+    lock->yield_due = false;
     lock->fence = first ? first + handles->passed_count : 0;
     lock->token_n = claim->n;
     lock->window_ms = claim->window_ms;
@@ -409,6 +418,23 @@ void lw__handle_delivered(struct lw_lock *lock)
         lw__extras_own(lock)->risk_deadline_us = 0;
         lw__handle_arm_loss(lock);
     }
+}
+
+void lw__handle_resume_yield(struct lw_lock *lock)
+{
+    if (lock->yield_due && lock->notice.kind == LW__NOTICE_NONE) {
+        lock->yield_due = false;
+        lw__notify_lock(lock, LW__NOTICE_YIELD, LW_OK);
+    }
+}
+
+void lw__handle_ask(struct lw_lock *lock)
+{
+    if (lock->client->options.asked_to_yield == NULL) {
+        return;
+    }
+    lock->yield_due = lock->notice.kind != LW__NOTICE_YIELD;
+    lw__handle_resume_yield(lock);
 }
 
 void lw__handle_lose(struct lw_lock *lock, int reason)

@@ -25,11 +25,12 @@ enum lw__notice_kind {
     LW__NOTICE_NONE,
     LW__NOTICE_DONE, /* of lw_acquire */
     LW__NOTICE_LOST,
-    LW__NOTICE_RISK, /* `at_risk`, with the status 1 or 0 */
+    LW__NOTICE_RISK,  /* `at_risk`, with the status 1 or 0 */
+    LW__NOTICE_YIELD, /* asked_to_yield */
     LW__NOTICE_RELEASED,
     LW__NOTICE_LATER, /* lw__lock_call_later */
     LW__NOTICE_RENEWED,
-    LW__NOTICE_INSPECTED, /* lw_inspect, lw_break, lw_watch */
+    LW__NOTICE_INSPECTED, /* lw_inspect, lw_break, lw_ask_to_yield, lw_watch */
     LW__NOTICE_LISTING,   /* lw_list has found a lock */
     LW__NOTICE_LISTED,    /* lw_list has ended */
     LW__NOTICE_LINK,
@@ -178,6 +179,7 @@ struct lw_lock {
     uint8_t state;    /* deliver.c, lock.c: enum lw_state, as the caller sees it */
     bool in_callback; /* deliver.c */
     bool warned;      /* handle.c: the argument of the last call of `at_risk` */
+    bool yield_due;   /* handle.c: LW__NOTICE_YIELD is queued after the present notice */
     uint8_t later;    /* lock.c: enum lw__later */
 };
 
@@ -347,6 +349,10 @@ void lw__ending_take_down(struct lw_client *client);
 /* Frees the client if the caller has freed it and no callback runs. */
 void lw__ending_unref(struct lw_client *client);
 
+/* With asked_to_yield, in a cluster: has messages about the names that handles hold at
+ * this node arrive; at all nodes if it is NULL. */
+void lw__turns_subscribe(struct lw_client *client, const struct lw__node *node);
+
 /* ---- renew_call.c ---- */
 
 /* Starts lw_renew. Returns 0 or LW_ENOMEM. */
@@ -387,6 +393,12 @@ void lw__handle_hold(struct lw__handles *handles, struct lw_lock *lock);
 void lw__handle_keep_until(struct lw__claim *claim, int64_t until_us);
 /* The grant was delivered. */
 void lw__handle_delivered(struct lw_lock *lock);
+/* Called when a message asks for the release of the hold: asked_to_yield is called after
+ * what is due before it. Without that option it has no effect. */
+void lw__handle_ask(struct lw_lock *lock);
+/* Called when a holder's notice may be free: queues the call of asked_to_yield, if that
+ * is due. */
+void lw__handle_resume_yield(struct lw_lock *lock);
 /* Sets the timer of a holder, after its deadline has moved or when a warning is due. */
 void lw__handle_arm_loss(struct lw_lock *lock);
 /* The hold has ended; `reason` as for `lost`. The caller ends the handle's lw_renew

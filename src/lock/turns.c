@@ -260,6 +260,29 @@ static void requeue_waiters(struct lw__handles *handles)
 
 /* ---- holding ---- */
 
+/* A client that never waits is otherwise subscribed to no slot of a cluster. */
+static void subscribe(const struct lw_lock *lock)
+{
+    if (lock->client->options.asked_to_yield != NULL) {
+        lw__node_subscribe(lock->name->node, lock->name->slot);
+    }
+}
+
+void lw__turns_subscribe(struct lw_client *client, const struct lw__node *node)
+{
+    struct lw_lock *lock;
+
+    if (client->options.asked_to_yield == NULL) {
+        return;
+    }
+    DL_FOREACH(client->locks, lock) {
+        if (lock->claim != NULL && lw__handles(lock->claim)->holder == lock &&
+            (node == NULL || lock->name->node == node)) {
+            subscribe(lock);
+        }
+    }
+}
+
 /* The first waiter becomes the holder. */
 static void begin_hold(struct lw__handles *handles)
 {
@@ -272,6 +295,7 @@ static void begin_hold(struct lw__handles *handles)
     handles->passed_count++;
     lock->queue_limit = 0;
     lw__renewal_plan(&handles->claim);
+    subscribe(lock);
 }
 
 /* The grant was lost before it was delivered: the handle becomes the first waiter. */
@@ -806,6 +830,16 @@ static void lost(struct lw__claim *claim)
     requeue_waiters(handles);
 }
 
+/* Between two handles of this client none is asked. */
+static void asked(struct lw__claim *claim)
+{
+    struct lw_lock *holder = lw__handles(claim)->holder;
+
+    if (holder != NULL) {
+        lw__handle_ask(holder);
+    }
+}
+
 /* The renewal that precedes a local hand-over has succeeded (`sure`) or failed. After a
  * failure the token is released. So it is if the handle for which the renewal was sent
  * has left: the renewed lease may be too short for the next handle. */
@@ -882,6 +916,7 @@ const struct lw__claim_events lw__turns_events = {
     .lost = lost,
     .renewed = renewed,
     .broken = lw__renewal_verify,
+    .asked = asked,
     .ended = ended,
 };
 

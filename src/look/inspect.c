@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* lw_inspect and lw_break: report the holders and waiters of a name, and force-release
- * its holders. The file owns the pending calls. It changes no handle: each holder, also
- * one of this client, learns of a break by a renewal, which a message asks it to send at
- * once.
+/* lw_inspect, lw_break and lw_ask_to_yield: report the holders and waiters of a name,
+ * force-release its holders, and ask them to release it. The file owns the pending calls.
+ * It changes no handle: each holder, also one of this client, learns of a break by a
+ * renewal, which a message asks it to send at once, and of a request by a message.
  *
  * lw_inspect parses the reply of inspect.lua (inspect_reply.c), requests the identities
  * of the clients in it (MGET), and calls back. lw_break begins with the same script, then
  * releases the holders that it found, each by its token, so that a later holder keeps the
- * lock. Nothing is retried: a call ends with a failed link or with an error. lw_break
- * then reports LW_EUNKNOWN if a holder may have been broken.
+ * lock. lw_ask_to_yield begins with it as well, then publishes a message for each holder,
+ * and counts those that a client received. Nothing is retried: a call ends with a failed
+ * link or with an error. lw_break then reports LW_EUNKNOWN if a holder may have been
+ * broken.
  *
  * While a slot of a cluster is migrating only commands on a single key are possible. The
  * holders can then still be reported and broken, but the waiters are not reported. */
@@ -29,7 +31,7 @@
 #include <string.h>
 #include <utlist.h>
 
-#define BROKEN_HOLDERS 1000 /* the most that one lw_break releases */
+#define MOST_HOLDERS 1000 /* that one lw_break releases, or one lw_ask_to_yield asks */
 
 static struct lw__inspect_call *call_of(struct lw__command *command)
 {
@@ -230,17 +232,22 @@ static void encode_break(struct lw__command *command, struct lw__buffer *out)
 
 static void break_next(struct lw__inspect_call *call);
 
-/* Encodes the hint to the client of a broken holder. It is published after the server has
- * confirmed the release. Without it the holder learns of the break at its next renewal.
- */
-static void encode_hint(struct lw__command *command, struct lw__buffer *out)
+/* Encodes a message to the client of a holder. */
+static void put_message(const struct lw__inspect_call *call, char letter,
+                        struct lw__buffer *out)
 {
-    struct lw__inspect_call *call = call_of(command);
     bool sharded = lw__route_is_cluster(call->client->route);
 
-    lw__encode_verify(out, call->client->holds.prefix,
-                      sharded ? (int)slot_of(call) : LW__NO_SLOT, call->name,
-                      call->look.entries[call->hinted].token);
+    lw__encode_message(out, letter, call->client->holds.prefix,
+                       sharded ? (int)slot_of(call) : LW__NO_SLOT, call->name,
+                       call->look.entries[call->hinted].token);
+}
+
+/* The hint to the client of a broken holder is published after the server has confirmed
+ * the release. Without it the holder learns of the break at its next renewal. */
+static void encode_hint(struct lw__command *command, struct lw__buffer *out)
+{
+    put_message(call_of(command), 'v', out);
 }
 
 static bool hint_replied(struct lw__command *command, const struct lw__reply *reply)
@@ -328,6 +335,18 @@ static bool is_selected(const struct lw__inspect_call *call,
            (*holder->token || holder->mode == LW_MUTEX);
 }
 
+/* Ends a call that found no holder, or none that was to be broken. */
+static void finish_not_held(struct lw__inspect_call *call)
+{
+    if (*call->look.found.foreign) {
+        finish(call, LW_ENOTHELD, "the key was not written by lockwire; left unchanged");
+    } else {
+        finish(call, LW_ENOTHELD,
+               call->token != NULL ? "the token does not hold the lock"
+                                   : "the lock is not held");
+    }
+}
+
 static void break_next(struct lw__inspect_call *call)
 {
     const struct lw_inspection *found = &call->look.found;
@@ -340,12 +359,57 @@ static void break_next(struct lw__inspect_call *call)
         send_or_finish(call, &break_type);
     } else if (call->any_broken) {
         finish(call, LW_OK, "");
-    } else if (*found->foreign) {
-        finish(call, LW_ENOTHELD, "the key was not written by lockwire; left unchanged");
     } else {
-        finish(call, LW_ENOTHELD,
-               call->token != NULL ? "the token does not hold the lock"
-                                   : "the lock is not held");
+        finish_not_held(call);
+    }
+}
+
+/* ---- asking to yield ---- */
+
+static void encode_request(struct lw__command *command, struct lw__buffer *out)
+{
+    put_message(call_of(command), 'y', out);
+}
+
+static void ask_next(struct lw__inspect_call *call);
+
+/* The reply is the number of connections that received the message. */
+static bool request_replied(struct lw__command *command, const struct lw__reply *reply)
+{
+    struct lw__inspect_call *call = call_of(command);
+
+    if (end_on_error(call, reply, false)) {
+        return true;
+    }
+    if (lw__reply_type(reply) != LW__REPLY_INTEGER) {
+        return false;
+    }
+    call->reached += lw__reply_integer(reply) > 0;
+    call->hinted++;
+    ask_next(call);
+    return true;
+}
+
+static const struct lw__command_type request_type = {encode_request, request_replied,
+                                                     .failed = failed};
+
+/* Sends the message for the next holder whose token is of lockwire, or ends the call. */
+static void ask_next(struct lw__inspect_call *call)
+{
+    const struct lw_inspection *found = &call->look.found;
+
+    while (call->hinted < found->holder_count &&
+           !lw__format_is_token(call->look.entries[call->hinted].token)) {
+        call->hinted++;
+    }
+    if (call->hinted < found->holder_count) {
+        if (!lw__node_send_early(node_of(call), &call->command, &request_type, true)) {
+            finish_unsent(call, node_of(call), lw__node_reason(node_of(call)));
+        }
+    } else if (found->holder_total > 0) {
+        finish(call, LW_OK, "");
+    } else {
+        finish_not_held(call);
     }
 }
 
@@ -354,6 +418,7 @@ static void break_next(struct lw__inspect_call *call)
 static void encode_inspect(struct lw__command *command, struct lw__buffer *out)
 {
     struct lw__inspect_call *call = call_of(command);
+    bool acts = call->broken != NULL || call->yielded != NULL;
     bool may_track = call->watch != NULL && !call->untracked && !call->one_key &&
                      !command->request.asking;
 
@@ -363,8 +428,8 @@ static void encode_inspect(struct lw__command *command, struct lw__buffer *out)
     }
     lw__encode_inspect(out, lw__command_evals(command), call->client->holds.prefix,
                        call->name, call->one_key,
-                       call->broken != NULL ? BROKEN_HOLDERS : LW__INSPECT_HOLDERS,
-                       call->broken != NULL ? 0 : LW__INSPECT_WAITERS);
+                       acts ? MOST_HOLDERS : LW__INSPECT_HOLDERS,
+                       acts ? 0 : LW__INSPECT_WAITERS);
 }
 
 static bool inspect_replied(struct lw__command *command, const struct lw__reply *reply)
@@ -391,6 +456,8 @@ static bool inspect_replied(struct lw__command *command, const struct lw__reply 
         finish(call, status, "");
     } else if (call->broken != NULL) {
         break_next(call);
+    } else if (call->yielded != NULL) {
+        ask_next(call);
     } else if (lw__route_is_cluster(call->client->route)) {
         request_next_identity(call);
     } else if (lw__inspect_reply_clients(&call->look, uuids) > 0) {
@@ -500,13 +567,20 @@ struct lw__inspect_call *lw__inspect_for(struct lw_client *client, const char *n
     return call;
 }
 
+/* The callback of a call: one of these is set. */
+struct callback {
+    lw_inspect_cb *inspected;
+    lw_break_cb *broken;
+    lw_yield_cb *yielded;
+};
+
 static int start_call(struct lw_client *client, const char *text, const char *token,
-                      lw_inspect_cb *inspected, lw_break_cb *broken, void *arg)
+                      struct callback done, void *arg)
 {
     struct lw__inspect_call *call;
     int status;
 
-    if (inspected == NULL && broken == NULL) {
+    if (done.inspected == NULL && done.broken == NULL && done.yielded == NULL) {
         lw__options_explain(client, "done is NULL");
         return LW_EINVAL;
     }
@@ -522,8 +596,9 @@ static int start_call(struct lw_client *client, const char *text, const char *to
         lw__options_explain(client, "%s", lw_strerror(LW_ENOMEM));
         return LW_ENOMEM;
     }
-    call->inspected = inspected;
-    call->broken = broken;
+    call->inspected = done.inspected;
+    call->broken = done.broken;
+    call->yielded = done.yielded;
     call->arg = arg;
     send_or_finish(call, &inspect_type);
     return 0;
@@ -531,13 +606,19 @@ static int start_call(struct lw_client *client, const char *text, const char *to
 
 int lw_inspect(struct lw_client *client, const char *name, lw_inspect_cb *done, void *arg)
 {
-    return start_call(client, name, NULL, done, NULL, arg);
+    return start_call(client, name, NULL, (struct callback){.inspected = done}, arg);
 }
 
 int lw_break(struct lw_client *client, const char *name, const char *token,
              lw_break_cb *done, void *arg)
 {
-    return start_call(client, name, token, NULL, done, arg);
+    return start_call(client, name, token, (struct callback){.broken = done}, arg);
+}
+
+int lw_ask_to_yield(struct lw_client *client, const char *name, lw_yield_cb *done,
+                    void *arg)
+{
+    return start_call(client, name, NULL, (struct callback){.yielded = done}, arg);
 }
 
 const struct lw_inspected *lw_inspection_holder(const struct lw_inspection *inspection,

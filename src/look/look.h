@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of lw_list, lw_inspect, lw_break and lw_watch: the structs that the files of
- * src/look share, then the functions that each file offers. */
+/* Calls of lw_list, lw_inspect, lw_break, lw_ask_to_yield and lw_watch: the structs that
+ * the files of src/look share, then the functions that each file offers. */
 #ifndef LW_LOOK_H
 #define LW_LOOK_H
 #include "lock/lock_private.h"
@@ -10,14 +10,16 @@
 
 struct lw__list;
 
-/* A call of lw_inspect or lw_break, or a look of lw_list or lw_watch at one name. */
+/* A call of lw_inspect, lw_break or lw_ask_to_yield, or a look of lw_list or lw_watch at
+ * one name. */
 struct lw__inspect_call {
     struct lw__command command;
     struct lw__notice notice;
     struct lw__inspect_call *next, *prev; /* of the client, except those of a watch */
     struct lw_client *client;
-    lw_inspect_cb *inspected; /* one of these four is set */
+    lw_inspect_cb *inspected; /* one of these five is set */
     lw_break_cb *broken;
+    lw_yield_cb *yielded;
     struct lw__list *list;
     struct lw_watcher *watch;
     void *arg;
@@ -26,7 +28,8 @@ struct lw__inspect_call {
     struct lw__inspect_reply look;
     size_t naming;   /* in a cluster: the client whose identity is requested */
     size_t breaking; /* the holder whose release is in flight */
-    size_t hinted;   /* the broken holder whose client is asked to verify its hold */
+    size_t hinted;   /* the holder whose client is sent a message */
+    size_t reached;  /* by lw_ask_to_yield: so many holders' clients got the message */
     bool one_key;    /* the slot is migrating: only the name's own key is read */
     bool any_broken;
     bool untracked; /* of a watch: without CLIENT CACHING, since that look failed */

@@ -577,6 +577,17 @@ static void lost(struct lw__claim *claim)
     }
 }
 
+/* The request for a vote is one for the lock: a client that asks cannot know all votes.
+ */
+static void asked(struct lw__claim *claim)
+{
+    const struct lw__vote *vote = vote_of(claim);
+
+    if (vote != NULL && lw__machine_holds(vote->votes->claim->machine.phase)) {
+        vote->votes->claim->holds->events->asked(vote->votes->claim);
+    }
+}
+
 /* The reply to a renewal that was sent before another one was wanted is not that one's.
  */
 static void renewed(struct lw__claim *claim, bool sure)
@@ -623,6 +634,7 @@ const struct lw__claim_events lw__quorum_ask_events = {
     .lost = lost,
     .renewed = renewed,
     .broken = lw__renewal_verify,
+    .asked = asked,
     .ended = ended,
 };
 

@@ -1114,8 +1114,17 @@ static void slot_unsubscribed(void *arg, struct lw__node *node, unsigned slot)
     cluster->events->node.slot_unsubscribed(cluster->arg, node, slot);
 }
 
+static void keep_slots(void *arg, struct lw__node *node)
+{
+    struct lw__cluster *cluster = arg;
+
+    if (cluster->events->node.keep_slots != NULL) {
+        cluster->events->node.keep_slots(cluster->arg, node);
+    }
+}
+
 static const struct lw__node_events node_events = {
-    up, down, bound, NULL, redirected, slot_unsettled, slot_unsubscribed};
+    up, down, bound, NULL, redirected, slot_unsettled, slot_unsubscribed, keep_slots};
 
 /* ---- its life ---- */
 

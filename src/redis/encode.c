@@ -389,8 +389,8 @@ void lw__encode_release_one_key(struct lw__buffer *out, bool eval, const char *n
     }
 }
 
-void lw__encode_verify(struct lw__buffer *out, const char *prefix, int slot,
-                       const char *name, const char *token)
+void lw__encode_message(struct lw__buffer *out, char letter, const char *prefix, int slot,
+                        const char *name, const char *token)
 {
     char uuid[LW__UUID_SIZE], channel[LW__CHANNEL_OF_OURS_SIZE];
     size_t token_length = strlen(token), name_length = strlen(name);
@@ -402,7 +402,8 @@ void lw__encode_verify(struct lw__buffer *out, const char *prefix, int slot,
     lw__resp_text(out, slot >= 0 ? "SPUBLISH" : "PUBLISH");
     lw__resp_text(out, channel);
     lw__resp_begin(out, 2 + token_length + 1 + name_length);
-    lw__buffer_put(out, "v ", 2);
+    lw__buffer_put(out, &letter, 1);
+    lw__buffer_put(out, " ", 1);
     lw__buffer_put(out, token, token_length);
     lw__buffer_put(out, " ", 1);
     lw__buffer_put(out, name, name_length);

@@ -129,10 +129,11 @@ void lw__encode_release_one_key(struct lw__buffer *out, bool eval, const char *n
                                 const char *token, bool rw);
 void lw__encode_rw_keepalive(struct lw__buffer *out, bool eval,
                              const struct lw__renew_args *args);
-/* Asks the client of a token that was broken to verify its hold. `slot` is the name's in
- * a cluster, else LW__NO_SLOT. The token must be a client's (lw__format_is_token). */
-void lw__encode_verify(struct lw__buffer *out, const char *prefix, int slot,
-                       const char *name, const char *token);
+/* Publishes `<letter> <token> <name>` on the channel of the token's client, which must be
+ * lockwire's (lw__format_is_token). `slot` is the name's in a cluster, else LW__NO_SLOT.
+ * The letter is one of those that struct lw__message lists without further arguments. */
+void lw__encode_message(struct lw__buffer *out, char letter, const char *prefix, int slot,
+                        const char *name, const char *token);
 
 /* `one_key`: reads the name's own key only, and no queues. */
 void lw__encode_inspect(struct lw__buffer *out, bool eval, const char *prefix,

@@ -434,7 +434,7 @@ bool lw__format_read_message(const char *text, size_t length, const char *uuid,
     uint64_t window;
 
     *ret = (struct lw__message){0};
-    if (strlen(text) != length || strchr("trsv", *at) == NULL || *at == '\0' ||
+    if (strlen(text) != length || strchr("trsvy", *at) == NULL || *at == '\0' ||
         *++at != ' ') {
         return false;
     }
@@ -444,13 +444,14 @@ bool lw__format_read_message(const char *text, size_t length, const char *uuid,
     }
     ret->handed = text[0] == 't' || text[0] == 'r';
     ret->verify = text[0] == 'v';
+    ret->yield = text[0] == 'y';
     ret->rw = text[0] == 'r';
     if (ret->handed) {
         if (!read_number(&at, ' ', LUA_MAX, &ret->fence) ||
             !read_server(&at, ret->server) || !read_time(&at, &ret->handed_us)) {
             return false;
         }
-    } else if (!ret->verify) {
+    } else if (!ret->verify && !ret->yield) {
         if (!read_number(&at, ' ', WINDOW_MAX, &window)) {
             return false;
         }

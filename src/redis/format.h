@@ -146,11 +146,13 @@ void lw__format_server(const char *run_id, char ret[LW__SERVER_SIZE]);
 void lw__format_numbers(const char *server, bool wide, char ret[LW__NUMBERS_SIZE]);
 
 /* A message on our channel: `t <token> <fence> <server> <s> <us> <name>` (a mutex was
- * handed over; `r`: a read-write lock), `s <token> <window ms> <name>` (stand by) or `v
- * <token> <name>` (verify the hold: it was broken). */
+ * handed over; `r`: a read-write lock), `s <token> <window ms> <name>` (stand by), `v
+ * <token> <name>` (verify the hold: it was broken) or `y <token> <name>` (a client asks
+ * for the release of the hold). */
 struct lw__message {
     bool handed; /* t or r */
-    bool verify; /* v; a message with neither is an s */
+    bool verify; /* v */
+    bool yield;  /* y; a message with none of these three is an s */
     bool rw;     /* r */
     struct lw__token token;
     uint64_t fence;

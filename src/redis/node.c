@@ -641,6 +641,17 @@ static void commands_lost(void *arg, const char *why)
     node->events->down(node->arg, node);
 }
 
+/* A slot whose channel was refused, or left by the server, is subscribed to again. */
+static void leave_idle_slots(struct lw__node *node, int64_t now_us)
+{
+    if (node->events->keep_slots != NULL) {
+        node->events->keep_slots(node->arg, node);
+    }
+    if (!lw__listener_leave(&node->listener, now_us - IDLE_US)) {
+        lw__listener_clear(&node->listener);
+    }
+}
+
 static void heartbeat(void *arg)
 {
     struct lw__node *node = arg;
@@ -648,9 +659,8 @@ static void heartbeat(void *arg)
 
     lw__timer_set(loop_of(node), &node->heartbeat,
                   now_us + (int64_t)node->options.config.request_timeout_ms * LW__MS);
-    if (node->options.clustered &&
-        !lw__listener_leave(&node->listener, now_us - IDLE_US)) {
-        lw__listener_clear(&node->listener);
+    if (node->options.clustered) {
+        leave_idle_slots(node, now_us);
     }
     lw__listener_heartbeat(&node->listener);
     if (!node->options.clustered) {

@@ -44,6 +44,10 @@ struct lw__node_events {
     void (*slot_unsettled)(void *arg, struct lw__node *node);
     /* The node publishes no messages for this slot any more, which is elsewhere. */
     void (*slot_unsubscribed)(void *arg, struct lw__node *node, unsigned slot);
+    /* At each heartbeat, before the node leaves the channels of slots that were not named
+     * for long: call lw__node_subscribe for those that are needed without a waiter. NULL
+     * if there are none. */
+    void (*keep_slots)(void *arg, struct lw__node *node);
 };
 
 struct lw__node_options {

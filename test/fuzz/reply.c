@@ -61,10 +61,10 @@ static void check_message(const struct lw__reply *reply)
     }
     CHECK(message.token.n > 0 && message.token.window_ms > 0);
     CHECK(message.name > text && message.name < text + length);
-    CHECK(message.handed + message.verify <= 1);
-    CHECK(message.handed   ? message.fence > 0 && message.handed_us > 0
-          : message.verify ? message.window_ms == 0
-                           : message.window_ms > 0);
+    CHECK(message.handed + message.verify + message.yield <= 1);
+    CHECK(message.handed                    ? message.fence > 0 && message.handed_us > 0
+          : message.verify || message.yield ? message.window_ms == 0
+                                            : message.window_ms > 0);
 }
 
 static void check_place(const struct lw__endpoint *place)

@@ -363,22 +363,24 @@ static void test_a_description_is_in_a_key_of_its_own_or_in_the_hash(void **stat
            SHA(RW_ADOPT));
 }
 
-static void test_the_hint_after_a_break(void **state)
+static void test_messages_to_a_holder(void **state)
 {
     static const char token[] = UUID ":7:2000-",
                       plain[] = "*3\r\n$7\r\nPUBLISH\r\n$47\r\nlockwire:2:" UUID
                                 "\r\n$50\r\nv " UUID ":7:2000- job\r\n",
-                      sharded[] = "*3\r\n$8\r\nSPUBLISH\r\n";
+                      sharded[] = "*3\r\n$8\r\nSPUBLISH\r\n",
+                      asked[] = "\r\n$50\r\ny " UUID ":7:2000- job\r\n";
     struct lw__buffer out = {0};
 
     (void)state;
-    lw__encode_verify(&out, "", LW__NO_SLOT, "job", token);
+    lw__encode_message(&out, 'v', "", LW__NO_SLOT, "job", token);
     assert_int_equal(out.length, sizeof(plain) - 1);
     assert_memory_equal(out.data, plain, sizeof(plain) - 1);
     lw__buffer_clear(&out);
-    lw__encode_verify(&out, "", 5, "job", token);
+    lw__encode_message(&out, 'y', "", 5, "job", token);
     assert_memory_equal(out.data, sharded, sizeof(sharded) - 1);
     assert_non_null(memmem(out.data, out.length, UUID ":{", strlen(UUID ":{")));
+    assert_non_null(memmem(out.data, out.length, asked, strlen(asked)));
     lw__buffer_clear(&out);
 }
 
@@ -667,7 +669,7 @@ int main(void)
         cmocka_unit_test(test_what_is_said_while_a_slot_moves),
         cmocka_unit_test(test_detaching_and_adopting),
         cmocka_unit_test(test_a_description_is_in_a_key_of_its_own_or_in_the_hash),
-        cmocka_unit_test(test_the_hint_after_a_break),
+        cmocka_unit_test(test_messages_to_a_holder),
         cmocka_unit_test(test_a_step_through_all_keys),
         cmocka_unit_test(test_each_key_begins_with_the_prefix),
         cmocka_unit_test(test_a_release_of_each_kind),

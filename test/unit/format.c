@@ -105,6 +105,21 @@ static void test_a_hint_to_verify(void **state)
     assert_false(is_message(""));
 }
 
+static void test_a_request_to_yield(void **state)
+{
+    (void)state;
+    assert_true(is_message("y " UUID ":7:2000- a job"));
+    assert_true(message.yield);
+    assert_false(message.verify);
+    assert_false(message.handed);
+    assert_true(message.token.n == 7);
+    assert_string_equal(message.name, "a job");
+    assert_true(is_message("v " UUID ":7:2000- a job"));
+    assert_false(message.yield);
+    assert_false(is_message("y " UUID ":7:2000- "));
+    assert_false(is_message("y " UUID " job"));
+}
+
 /* A message is refused if it is cut before the first byte of the name, or if no lock can
  * have the name. */
 static void test_messages_cut_at_every_byte(void **state)
@@ -262,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_messages_of_another_version),
         cmocka_unit_test(test_a_standby),
         cmocka_unit_test(test_a_hint_to_verify),
+        cmocka_unit_test(test_a_request_to_yield),
         cmocka_unit_test(test_messages_cut_at_every_byte),
         cmocka_unit_test(test_messages_with_each_field_wrong),
         cmocka_unit_test(test_messages_at_the_limits),
