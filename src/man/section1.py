@@ -55,6 +55,11 @@ A deployment whose reason everyone sees in *lockwire status deploy*:
 
 	lockwire run deploy --note "release 4.2" -- ./deploy.sh
 
+A night job that gives way to a deployment, and releases the lock when it has ended:
+
+	lockwire run nightly -- ./backup.sh &
+	lockwire yield nightly && lockwire run nightly -- ./deploy.sh
+
 What is wrong with a server, its configuration or an account:
 
 	lockwire doctor --redis redis://daemon@redis.example.com --password-file FILE

@@ -19,18 +19,32 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static const struct {
+    const char *option;
+    const char *state; /* LOCKWIRE_LOST_STATE, or NULL */
+} hook_texts[HOOKS] = {
+    [HOOK_AT_RISK] = {"--on-lost", "at-risk"},
+    [HOOK_LOST] = {"--on-lost", "lost"},
+    [HOOK_ASKED] = {"--on-yield", NULL},
+};
+
+/* Sets the variable. If `value` is NULL, removes it: another lockwire around this one may
+ * have set it. Returns true if that succeeded. */
+static bool set_variable(const char *variable, const char *value)
+{
+    return (value != NULL ? setenv(variable, value, 1) : unsetenv(variable)) == 0;
+}
+
 static bool set_environment(const struct hook_event *event)
 {
     char fence[32];
 
     (void)snprintf(fence, sizeof(fence), "%" PRIu64, event->fence);
-    return setenv("LOCKWIRE_NAME", event->name, 1) == 0 &&
-           setenv("LOCKWIRE_LOST_REASON", event->reason, 1) == 0 &&
-           setenv("LOCKWIRE_LOST_STATE", event->hook == HOOK_LOST ? "lost" : "at-risk",
-                  1) == 0 &&
-           (event->fence > 0 ? setenv("LOCKWIRE_FENCE", fence, 1)
-                             : unsetenv("LOCKWIRE_FENCE")) == 0 &&
-           unsetenv("LOCKWIRE_TOKEN") == 0; /* of another lockwire, around this one */
+    return set_variable("LOCKWIRE_NAME", event->name) &&
+           set_variable("LOCKWIRE_LOST_REASON", event->reason) &&
+           set_variable("LOCKWIRE_LOST_STATE", hook_texts[event->hook].state) &&
+           set_variable("LOCKWIRE_FENCE", event->fence > 0 ? fence : NULL) &&
+           set_variable("LOCKWIRE_TOKEN", NULL);
 }
 
 static _Noreturn void become_command(const char *command, const struct hook_event *event)
@@ -87,13 +101,15 @@ void hooks_run(struct hooks *hooks, const struct hook_event *event)
     }
     hooks_reap(hooks);
     if (*pid > 0) {
-        report("the --on-lost command of an earlier event is still running; it is not "
-               "started again");
+        report("the %s command of an earlier event is still running; it is not started "
+               "again",
+               hook_texts[event->hook].option);
         return;
     }
     *pid = start(command, event);
     if (*pid < 0) {
-        report("cannot start the --on-lost command: %s", strerror(errno));
+        report("cannot start the %s command: %s", hook_texts[event->hook].option,
+               strerror(errno));
         *pid = 0;
     }
 }
@@ -105,9 +121,11 @@ bool hooks_reaped(struct hooks *hooks, pid_t pid, int status)
             continue;
         }
         if (WIFSIGNALED(status)) {
-            report("the --on-lost command was terminated by signal %d", WTERMSIG(status));
+            report("the %s command was terminated by signal %d", hook_texts[i].option,
+                   WTERMSIG(status));
         } else if (WIFEXITED(status) && WEXITSTATUS(status) != 0) {
-            report("the --on-lost command exited with %d", WEXITSTATUS(status));
+            report("the %s command exited with %d", hook_texts[i].option,
+                   WEXITSTATUS(status));
         }
         if (WIFSIGNALED(status) || WIFEXITED(status)) {
             hooks->pids[i] = 0;

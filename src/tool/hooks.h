@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The commands of --on-lost, which run when a lock is at risk or lost. Independent of
- * locks, and of the job: they are never waited for.
+/* The commands of --on-lost and --on-yield, which run when a lock is at risk or lost, and
+ * when its holder is asked to release it. Independent of locks, and of the job: they are
+ * never waited for.
  *
  * hooks_run starts one, in a session of its own. hooks_reap is called for each SIGCHLD,
  * hooks_reaped if another waitpid has reaped a child. When lockwire exits, a command that
@@ -11,7 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum hook { HOOK_AT_RISK, HOOK_LOST, HOOKS };
+enum hook { HOOK_AT_RISK, HOOK_LOST, HOOK_ASKED, HOOKS };
 
 struct hooks {
     const char *commands[HOOKS]; /* for /bin/sh -c; or NULL */
@@ -19,9 +20,9 @@ struct hooks {
 };
 
 struct hook_event {
-    enum hook hook;     /* LOCKWIRE_LOST_STATE: "at-risk" or "lost" */
-    const char *name;   /* LOCKWIRE_NAME */
-    const char *reason; /* LOCKWIRE_LOST_REASON */
+    enum hook hook;   /* LOCKWIRE_LOST_STATE: "at-risk" or "lost"; HOOK_ASKED: removed */
+    const char *name; /* LOCKWIRE_NAME */
+    const char *reason; /* LOCKWIRE_LOST_REASON; NULL: the variable is removed */
     uint64_t fence;     /* LOCKWIRE_FENCE; 0: the variable is removed */
 };
 

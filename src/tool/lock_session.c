@@ -18,8 +18,13 @@
  * margin is the script's. With --keep-running run waits for the end of the command. The
  * command of --on-lost (hooks.h) is started at a loss and at each early warning.
  *
+ * A request of `lockwire yield` is reported, and `asked` is called; with --on-yield its
+ * command is started instead. run and lead send their command SIGTERM, and set it no
+ * limit. When it has ended run exits as otherwise, and lead releases the lock and queues
+ * again. hold releases and exits.
+ *
  * A signal while the lock is held goes to the command; with hold it is like the end of
- * the input. After a loss it ends lead as well. */
+ * the input. After a loss or a request it ends lead as well. */
 #include "lock_session_private.h"
 
 #include "job.h"
@@ -222,6 +227,7 @@ static void handle_loss(struct session *session, int reason)
     (void)snprintf(text, sizeof(text), "%s%s%s", why, *more ? ": " : "", more);
     report("the lock '%s' was lost: %s", name, text);
     session->lost = true;
+    session->asked = false;
     session->lost_code = reason == LW_ELOST ? exit_code_for(reason, error, EXIT_BUSY)
                                             : EXIT_LOST;
     session->events->lost(session); /* first: SIGTERM does not wait for a fork */
@@ -305,7 +311,7 @@ static void begin_hold(struct session *session)
 {
     wait_status_end(&session->wait_status);
     session->stage = SESSION_HELD;
-    session->lost = false;
+    session->lost = session->asked = false;
     session->fence = lw_lock_fence(session_lock(session));
     session->events->held(session);
 }
@@ -468,6 +474,34 @@ static void session_restart(struct session *session)
     wait_status_begin(&session->wait_status, session->client);
 }
 
+/* ---- requests to release the lock ---- */
+
+/* Called by the library for each request. After a loss lead may hold the lock again while
+ * the command of the former hold is being ended. */
+static void on_asked(struct lw_lock *lock, void *arg)
+{
+    struct session *session = arg;
+    const char *name = lw_lock_name(lock);
+    bool first = !session->asked;
+
+    if (session->stage != SESSION_HELD) {
+        return;
+    }
+    session->asked = true;
+    if (session->lost) {
+        report("asked to release '%s'; the command is already being ended", name);
+    } else if (session->hooks.commands[HOOK_ASKED] != NULL) {
+        struct hook_event event = {HOOK_ASKED, name, NULL, lw_lock_fence(lock)};
+
+        report("asked to release '%s'", name);
+        hooks_run(&session->hooks, &event);
+    } else if (first) {
+        session->events->asked(session, name);
+    } else {
+        report("asked again to release '%s'", name);
+    }
+}
+
 /* ---- the start ---- */
 
 static int acquire_all(struct session *session, const struct lw_acquire_options *acquire)
@@ -514,6 +548,24 @@ static int acquire(struct session *session)
     }
     return lw_acquire(session->client, options->name, &acquire, on_acquired, session,
                       &session->lock);
+}
+
+/* lead: nothing is left of the job, whose end was asked for. Releases the lock, and waits
+ * behind all that wait for it now. */
+static void session_requeue(struct session *session)
+{
+    int error;
+
+    lw_keep_free(session->keep);
+    session->keep = NULL;
+    session->stage = SESSION_WAITING;
+    error = acquire(session);
+    if (error != 0) {
+        report("%s", *session->error ? session->error : lw_strerror(error));
+        session_end(session, EXIT_SYSTEM);
+        return;
+    }
+    wait_status_begin(&session->wait_status, session->client);
 }
 
 /* Returns true for a signal of lead that does not mean its end: while there is no
@@ -643,6 +695,7 @@ static int start(struct session *session, const char *client_name)
     client.client_name = client_name;
     client.link = on_link;
     client.log = on_log;
+    client.asked_to_yield = session->events->asked != NULL ? on_asked : NULL;
     client.arg = session;
     client.errbuf = session->error;
     client.errbuf_size = sizeof(session->error);
@@ -669,6 +722,7 @@ int session_run(struct session *session, const char *client_name)
     session->code = EXIT_SYSTEM; /* unless session_end is called */
     session->hooks.commands[HOOK_AT_RISK] = session->options->on_lost;
     session->hooks.commands[HOOK_LOST] = session->options->on_lost;
+    session->hooks.commands[HOOK_ASKED] = session->options->on_yield;
     session->base = event_base_new();
     if (session->base == NULL || signals_watch(session->base, on_signal, session) < 0 ||
         wait_status_open(&session->wait_status, session->base, session->options,
@@ -707,7 +761,7 @@ struct run {
     struct session session;
     struct embedded *server; /* or NULL */
     struct job job;
-    int stop_code; /* lead: of a signal after a loss; else 0 */
+    int stop_code; /* lead: of a signal after a loss or a request; else 0 */
 };
 
 #define FOREVER_MS INT32_MAX /* each order to the watchdog counts from then again */
@@ -731,27 +785,40 @@ static bool run_on_other_child(pid_t pid, int status, void *arg)
     return hooks_reaped(&run->session.hooks, pid, status);
 }
 
+/* Returns true if lead goes on at the end of the command. */
+static bool run_goes_on(const struct run *run)
+{
+    const struct session *session = &run->session;
+
+    return session->options->subcommand == LEAD && run->stop_code == 0 &&
+           (session->lost || session->asked);
+}
+
 static void run_on_end(int code, void *arg)
 {
     struct run *run = arg;
+    struct session *session = &run->session;
 
-    if (run->job.ending && !run->session.lost && run_left_ms(run) <= 0) {
+    if (run->job.ending && !session->lost && run_left_ms(run) <= 0) {
         report("the lock '%s' was lost while lockwire was stopped",
-               run->session.options->name);
-        run->session.lost = true;
-        run->session.lost_code = EXIT_LOST;
-        run_hook(&run->session, HOOK_LOST, run->session.options->name,
-                 "lockwire was stopped");
+               session->options->name);
+        session->lost = true;
+        session->lost_code = EXIT_LOST;
+        run_hook(session, HOOK_LOST, session->options->name, "lockwire was stopped");
     }
-    if (!run->session.lost || run->session.options->subcommand == RUN) {
-        session_release(&run->session, code);
-    } else if (run->stop_code != 0) {
-        session_end(&run->session, run->stop_code);
-    } else {
+    if (run_goes_on(run)) {
         job_free(&run->job);
         run->job = (struct job){
             .grace_timer = NULL}; /* for job_free, if there is no other job */
-        session_restart(&run->session);
+        if (session->asked) {
+            session_requeue(session);
+        } else {
+            session_restart(session);
+        }
+    } else if (session->lost && session->options->subcommand == LEAD) {
+        session_end(session, run->stop_code);
+    } else {
+        session_release(session, code);
     }
 }
 
@@ -765,6 +832,14 @@ static void run_on_lost(struct session *session)
     } else {
         job_end(&run->job);
     }
+}
+
+static void run_on_asked(struct session *session, const char *name)
+{
+    struct run *run = session->arg;
+
+    report("asked to release '%s': %s gets SIGTERM", name, session->options->command[0]);
+    job_signal(&run->job, SIGTERM, false);
 }
 
 static void run_on_held(struct session *session)
@@ -798,8 +873,8 @@ static void run_on_signal(struct session *session, int number, bool from_termina
 {
     struct run *run = session->arg;
 
-    if (session->lost && number != SIGCHLD && number != SIGTSTP && number != SIGTTIN &&
-        !session_is_for_command(session, number, from_terminal)) {
+    if ((session->lost || session->asked) && number != SIGCHLD && number != SIGTSTP &&
+        number != SIGTTIN && !session_is_for_command(session, number, from_terminal)) {
         run->stop_code = EXIT_SIGNAL + number;
     }
     job_signal(&run->job, number, from_terminal);
@@ -808,7 +883,7 @@ static void run_on_signal(struct session *session, int number, bool from_termina
 int run(const struct options *options, struct embedded *server)
 {
     static const struct session_events events = {NULL, run_on_held, run_on_lost,
-                                                 run_on_signal};
+                                                 run_on_asked, run_on_signal};
     struct run run = {.session = {.options = options, .events = &events},
                       .server = server};
     bool interrupted;

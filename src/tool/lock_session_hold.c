@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* hold: holds a lock until the standard input ends, for a script. It prints the fencing
- * token in `held`, and releases at the end of the input or on a signal. A loss ends it at
- * once. The session is lock_session.c's. */
+ * token in `held`, and releases at the end of the input, on a signal, or when it is asked
+ * to. A loss ends it at once. The session is lock_session.c's. */
 #include "lock_session_private.h"
 #include "options.h"
 #include "report.h"
@@ -145,6 +145,12 @@ static void hold_on_lost(struct session *session)
     session_abandon(session, session->lost_code);
 }
 
+static void hold_on_asked(struct session *session, const char *name)
+{
+    report("asked to release '%s'", name);
+    session_release(session, EXIT_SUCCESS);
+}
+
 static void hold_on_signal(struct session *session, int number, bool from_terminal)
 {
     (void)from_terminal;
@@ -155,8 +161,8 @@ static void hold_on_signal(struct session *session, int number, bool from_termin
 
 int hold(const struct options *options)
 {
-    static const struct session_events events = {hold_on_begin, hold_on_held,
-                                                 hold_on_lost, hold_on_signal};
+    static const struct session_events events = {
+        hold_on_begin, hold_on_held, hold_on_lost, hold_on_asked, hold_on_signal};
     struct hold hold = {.session = {.options = options, .events = &events},
                         .input = STDIN_FILENO};
     int code;

@@ -23,6 +23,10 @@ struct session_events {
     void (*held)(struct session *session);
     /* The lock is lost, which has been reported. */
     void (*lost)(struct session *session);
+    /* A client asks that the lock be released. `name` is its name, with --and that of one
+     * of them. Called for the first request during a hold, not after a loss, and not with
+     * --on-yield. NULL: requests are ignored. */
+    void (*asked)(struct session *session, const char *name);
     /* A signal in stage HELD, also after a loss. */
     void (*signal)(struct session *session, int number, bool from_terminal);
 };
@@ -39,12 +43,13 @@ struct session {
     struct lw_all *all;   /* run with --and; else NULL */
     struct lw_keep *keep; /* lead; else NULL */
     struct wait_status wait_status;
-    struct hooks hooks;         /* --on-lost */
+    struct hooks hooks;         /* --on-lost, --on-yield */
     uint64_t fence;             /* of the present hold, or the last one */
     int64_t nowait_deadline_ms; /* with --wait 0 */
     enum session_stage stage;
-    int code;  /* the exit code */
-    bool lost; /* since the lock was last acquired */
+    int code;   /* the exit code */
+    bool lost;  /* since the lock was last acquired */
+    bool asked; /* to release the lock, since it was last acquired or lost */
     int lost_code;
     bool link_up;
     bool connected;                    /* at least once; a later failure is an outage */

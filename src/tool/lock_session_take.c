@@ -111,7 +111,7 @@ static void take_on_signal(struct session *session, int number, bool from_termin
 
 int take(const struct options *options)
 {
-    static const struct session_events events = {NULL, take_on_held, take_on_lost,
+    static const struct session_events events = {NULL, take_on_held, take_on_lost, NULL,
                                                  take_on_signal};
     struct take take = {.session = {.options = options, .events = &events}};
     int code;

@@ -34,8 +34,9 @@ static bool open_standard_descriptors(void)
 static int dispatch(const struct options *options, struct embedded *server)
 {
     static int (*const functions[SUBCOMMANDS])(const struct options *options) = {
-        [HOLD] = hold,   [TAKE] = take, [RELEASE] = release,  [STATUS] = status,
-        [WATCH] = watch, [LIST] = list, [BREAK] = break_lock, [DOCTOR] = doctor};
+        [HOLD] = hold,        [TAKE] = take,        [RELEASE] = release,
+        [STATUS] = status,    [WATCH] = watch,      [LIST] = list,
+        [YIELD] = yield_lock, [BREAK] = break_lock, [DOCTOR] = doctor};
 
     return functions[options->subcommand] != NULL
                ? functions[options->subcommand](options)

@@ -483,8 +483,8 @@ static int check_url(struct options *options)
     return result;
 }
 
-/* A subcommand that asks a single server. (status, list and break ask each server of a
- * quorum.) */
+/* A subcommand that asks a single server. (status, list, yield and break ask each server
+ * of a quorum.) */
 static bool needs_single(enum subcommand subcommand)
 {
     return subcommand == WATCH || subcommand == RELEASE;
@@ -676,6 +676,9 @@ static int check_holding(struct options *options)
     if (options->on_lost != NULL && *options->on_lost == '\0') {
         return refuse(options->subcommand, "--on-lost is empty");
     }
+    if (options->on_yield != NULL && *options->on_yield == '\0') {
+        return refuse(options->subcommand, "--on-yield is empty");
+    }
     if (check_more_names(options) != CONTINUE || check_guard(options) != CONTINUE ||
         check_at_least(options) != CONTINUE || check_token(options) != CONTINUE) {
         return EXIT_USAGE;
@@ -771,6 +774,7 @@ static const struct spec {
     {"grace", 'g', HOLDERS, PARSED(parse_grace)},
     {"max-hold", 'm', HOLDERS, PARSED(parse_max_hold)},
     {"on-lost", 'O', HOLDERS, TEXT(on_lost)},
+    {"on-yield", 'Y', HOLDERS, TEXT(on_yield)},
     {"keep-running", 'k', IN(RUN), FLAG(keep_running)},
     {"keep-trying", 'y', IN(LEAD), FLAG(keep_trying)},
     {"exclusive", 'x', TAKERS, CALL(parse_exclusive)},
@@ -781,7 +785,7 @@ static const struct spec {
     {"re", 'r', HOLDERS, TEXT(url)},
     {"red", 'r', HOLDERS, TEXT(url)},
     {"redi", 'r', HOLDERS, TEXT(url)},
-    /* those of --nonblock, --and, --grace, --max-hold, --owner, --key and
+    /* those of --nonblock, --and, --grace, --max-hold, --owner, --on-lost, --key and
      * --conflict-exit-code, likewise */
     {"n", 'n', WAITERS, CALL(parse_nonblock)},
     {"no", 'n', WAITERS, CALL(parse_nonblock)},
@@ -792,6 +796,8 @@ static const struct spec {
     {"max", 'm', HOLDERS, PARSED(parse_max_hold)},
     {"max-", 'm', HOLDERS, PARSED(parse_max_hold)},
     {"o", 'o', HOLDERS, TEXT(owner)},
+    {"on", 'O', HOLDERS, TEXT(on_lost)},
+    {"on-", 'O', HOLDERS, TEXT(on_lost)},
     {"k", 'K', IN(RUN) | IN(LEAD), TEXT(tls_key)},
     {"ke", 'K', IN(RUN) | IN(LEAD), TEXT(tls_key)},
     {"co", 'E', WAITERS, PARSED(parse_busy_code)},

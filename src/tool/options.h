@@ -22,6 +22,7 @@ enum subcommand {
     STATUS,
     WATCH,
     LIST,
+    YIELD,
     BREAK,
     DOCTOR,
     SUBCOMMANDS
@@ -55,7 +56,7 @@ struct options {
     bool embedded; /* main starts a server */
     bool quorum;   /* the URL lists the servers of a quorum */
     /* How long to try to connect at first; 0: without limit. If it was not given, status,
-     * list, break and release try once. */
+     * list, yield, break and release try once. */
     int64_t connect_ms;
     bool connect_given;
     int64_t guard_ms;  /* of --guard or the URL; 0: neither; LW_GUARD_NONE */
@@ -76,6 +77,7 @@ struct options {
     int busy_code;        /* the exit code if the lock is busy */
     uint32_t max_waiting; /* 0: no limit */
     const char *on_lost;  /* a command, or NULL */
+    const char *on_yield; /* run, lead, hold: likewise */
     const char *note;     /* or NULL */
     bool no_identity;
     bool verbose, quiet;

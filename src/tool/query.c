@@ -73,6 +73,7 @@ static void report_query(const struct query *query, int error, bool link_up,
     bool list = query->options->subcommand == LIST;
 
     report_failure(list                                    ? "list the locks"
+                   : query->options->subcommand == YIELD   ? "ask the holder of"
                    : query->options->subcommand == BREAK   ? "break"
                    : query->options->subcommand == RELEASE ? "release"
                                                            : "inspect",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The common part of status, list, break, release, doctor and watch: a client with an
- * event loop of its own, a question when the link is up, an exit code. Independent of the
- * question.
+/* The common part of status, list, yield, break, release, doctor and watch: a client with
+ * an event loop of its own, a question when the link is up, an exit code. Independent of
+ * the question.
  *
  * query() calls `up`, whose callback calls query_end; query() returns the exit code. A
  * first connection that the server refuses ends it, and so does one that is not made

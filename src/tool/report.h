@@ -46,13 +46,14 @@ bool report_is_no_connection(const char *message);
 bool report_is_no_grant(const char *message);
 
 enum exit_code {
-    EXIT_NOT_HELD = 1, /* status, break: not held; break: not by that token */
+    EXIT_NOT_HELD = 1, /* status, yield, break: not held; break: not by that token */
     /* The numbers of these are in the table of outcomes. */
     EXIT_USAGE = LW__EXIT_INVALID,     /* EX_USAGE: bad options or names */
     EXIT_NO_SERVER = LW__EXIT_NOT_NOW, /* EX_UNAVAILABLE: no server can do it now */
     EXIT_LOST = LW__EXIT_LOST,         /* EX_SOFTWARE: lost while COMMAND ran */
     EXIT_SYSTEM = LW__EXIT_SYSTEM,     /* EX_OSERR: cannot fork, out of memory ... */
-    EXIT_BUSY = LW__EXIT_BUSY,     /* EX_TEMPFAIL: held by another client until the end */
+    /* EX_TEMPFAIL: held by another client until the end; yield: which was not reached */
+    EXIT_BUSY = LW__EXIT_BUSY,
     EXIT_REFUSED = LW__EXIT_NEVER, /* EX_NOPERM: the server refuses */
     EXIT_CANNOT_EXECUTE = 126,
     EXIT_NOT_FOUND = 127,

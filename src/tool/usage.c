@@ -13,9 +13,9 @@
 #include <string.h>
 
 const char *const usage_names[SUBCOMMANDS] = {
-    [RUN] = "run",   [LEAD] = "lead",       [HOLD] = "hold",   [STATUS] = "status",
-    [TAKE] = "take", [RELEASE] = "release", [BREAK] = "break", [WATCH] = "watch",
-    [LIST] = "list", [DOCTOR] = "doctor"};
+    [RUN] = "run",     [LEAD] = "lead",       [HOLD] = "hold",    [STATUS] = "status",
+    [TAKE] = "take",   [RELEASE] = "release", [BREAK] = "break",  [WATCH] = "watch",
+    [YIELD] = "yield", [LIST] = "list",       [DOCTOR] = "doctor"};
 
 static const char *const synopses[SUBCOMMANDS] = {
     [RUN] = "lockwire run NAME [OPTION...] -- COMMAND [ARG...]",
@@ -26,6 +26,7 @@ static const char *const synopses[SUBCOMMANDS] = {
     [STATUS] = "lockwire status NAME [--json] [--wide] [OPTION...]",
     [WATCH] = "lockwire watch NAME [--interval TIME] [--json] [OPTION...]",
     [LIST] = "lockwire list [PATTERN] [--json] [--wide] [OPTION...]",
+    [YIELD] = "lockwire yield NAME [OPTION...]",
     [BREAK] = "lockwire break NAME [--token TOKEN] [--foreign] [OPTION...]",
     [DOCTOR] = "lockwire doctor [NAME] [--json] [OPTION...]",
 };
@@ -43,6 +44,7 @@ static const char about[] =
     "  status     show the holders and the waiters of a lock\n"
     "  watch      follow the holders and the waiters of a lock\n"
     "  list       list the held locks\n"
+    "  yield      ask the holder of a lock to release it\n"
     "  break      force-release a lock whose holder is stuck\n"
     "  doctor     check that a server, its configuration and an account are fit for\n"
     "             locks\n"
@@ -70,7 +72,8 @@ static const char hold_intro[] =
     "writes a line with the fencing token (with --redisson: -) to the standard\n"
     "output. When the standard input ends, or on a signal, it releases the lock and\n"
     "exits with 0. If the lock is lost, it reports that and exits at once with 70:\n"
-    "the script must stop its work under the lock, see --grace.\n"
+    "the script must stop its work under the lock, see --grace. `lockwire yield` is\n"
+    "like the end of the input, see --on-yield.\n"
     "\n"
     "For example, in bash:\n"
     "\n"
@@ -197,11 +200,29 @@ static const char list_intro[] =
     "The table is as wide as the terminal, else 80 columns; long cells are cut in the\n"
     "middle.\n";
 
+static const char yield_intro[] =
+    "Asks the holder of the lock NAME to release it, all holders if there are\n"
+    "several. `lockwire run` and `lead` send their COMMAND SIGTERM, and release the\n"
+    "lock when it has ended. `lockwire hold` releases it and exits. With --on-yield\n"
+    "they run a command instead. A program is called back (asked_to_yield in\n"
+    "lockwire.h), or ignores the request. Nothing is released by force.\n"
+    "\n"
+    "The exit code 0 means that the request has reached a holder. It may take its\n"
+    "time, or ignore the request: `lockwire watch NAME` shows what it does. If only\n"
+    "some of the holders were reached, that is reported. A client cannot be reached\n"
+    "if it is gone, has detached the lock (`lockwire take`), or may not subscribe to\n"
+    "its channel: then only `lockwire break` or the end of the lease is left.\n"
+    "\n"
+    "With redis-quorum:// the client with the most votes is asked by one server\n"
+    "after another, until one has reached it. It is not asked unless a majority\n"
+    "replies (exit code 69).\n";
+
 static const char break_intro[] =
     "Force-releases the lock NAME and hands it to the first waiter. Use it if a\n"
-    "holder is stuck. The holder's client is sent a message to verify its hold. If\n"
-    "the message is lost, the holder relies on the lock until its next renewal. In\n"
-    "the meantime, only a resource that checks fencing tokens is safe.\n"
+    "holder is stuck, and does not react to `lockwire yield`. The holder's client is\n"
+    "sent a message to verify its hold. If the message is lost, the holder relies on\n"
+    "the lock until its next renewal. In the meantime, only a resource that checks\n"
+    "fencing tokens is safe.\n"
     "\n"
     "With redis-quorum:// the votes of one client are broken at each server: those of\n"
     "the client with the most votes, or of the one with the --token. The lock is\n"
@@ -294,6 +315,16 @@ static const char holding[] =
 static const char on_lost[] =
     "  --on-lost CMD  if the lock is lost, or at risk because a renewal is late: run\n"
     "                 CMD by /bin/sh; see \"If the lock is lost\"\n";
+
+static const char on_yield[] =
+    "  --on-yield CMD\n"
+    "                 if `lockwire yield` asks for the lock: run CMD by /bin/sh, in\n"
+    "                 place of SIGTERM to COMMAND; see \"If the lock is asked for\"\n";
+
+static const char on_yield_in_hold[] =
+    "  --on-yield CMD\n"
+    "                 if `lockwire yield` asks for the lock: run CMD by /bin/sh, in\n"
+    "                 place of releasing the lock; see \"If the lock is asked for\"\n";
 
 static const char keep_running[] =
     "  --keep-running\n"
@@ -495,6 +526,13 @@ static const char watch_codes[] =
 static const char list_codes[] = "Exit codes:\n"
                                  "  The exit code is 0, even if no lock is held, or:\n";
 
+static const char yield_codes[] =
+    "Exit codes:\n"
+    "  The exit code is 0 if the request has reached a holder, or:\n"
+    "    1  not held by lockwire            71  system error (memory ...)\n"
+    "   64  usage error                     75  held, but no holder was reached\n"
+    "   69  no server can do it now         77  refused by the server\n";
+
 static const char break_codes[] =
     "Exit codes:\n"
     "  The exit code is 0 if the lock was released, or:\n"
@@ -551,6 +589,38 @@ static const char if_lost_in_run[] = LOST
     "  reacts to CMD, or if a resource checks the fencing token. The exit code is\n"
     "  70 (or 69, 77) as without it. COMMAND is still ended if lockwire is killed.\n";
 
+#define ON_YIELD                                                                         \
+    "  With --on-yield CMD runs in place of that, for each request: as CMD of\n"         \
+    "  --on-lost does, but with LOCKWIRE_NAME and LOCKWIRE_FENCE only.\n"
+
+#define ON_YIELD_JOB                                                                     \
+    "\n" ON_YIELD                                                                        \
+    "  lockwire forwards a signal that CMD sends to its parent, so that COMMAND gets\n"  \
+    "  SIGUSR1 with:\n"                                                                  \
+    "\n"                                                                                 \
+    "    --on-yield 'kill -USR1 $PPID'\n"
+
+#define ASKED                                                                            \
+    "If the lock is asked for:\n"                                                        \
+    "  `lockwire yield NAME` asks the holder of a lock to release it. A request while\n" \
+    "  lockwire waits for the lock has no effect; each other one is reported.\n"
+
+#define ASKED_JOB                                                                        \
+    ASKED                                                                                \
+    "  COMMAND gets SIGTERM, once, and no SIGKILL follows: it may finish its work\n"     \
+    "  first, or go on. The lock is released when no process of it is left."
+
+static const char if_asked_in_run[] = ASKED_JOB " The exit\n"
+                                                "  code is COMMAND's.\n" ON_YIELD_JOB;
+
+static const char if_asked_in_lead[] = ASKED_JOB
+    " Then\n"
+    "  lockwire waits for it again, behind all others that wait.\n" ON_YIELD_JOB "\n"
+    "  If COMMAND ends after a request, lockwire waits again with --on-yield, too.\n";
+
+static const char if_asked_in_hold[] = ASKED "  It is like the end of the input.\n"
+                                             "\n" ON_YIELD;
+
 #define URL_ENVIRONMENT                                                                  \
     "Environment:\n"                                                                     \
     "  LOCKWIRE_URL is used if --redis is not given. "
@@ -575,16 +645,17 @@ static const char several_environment[] =
     "  the fencing tokens of the further locks, in the order given.\n";
 
 /* clang-format off */
-static const char *const sections[SUBCOMMANDS + 1][22] = {
+static const char *const sections[SUBCOMMANDS + 1][25] = {
     [RUN] = {run_intro, waiting, verbose, holding, at_least, token_option, job_options,
-             on_lost, keep_running, describing, kind, several, server, times, run_codes, now_codes,
-             refused_later, processes, if_lost_in_run, job_environment,
+             on_lost, on_yield, keep_running, describing, kind, several, server, times,
+             run_codes, now_codes, refused_later, processes, if_lost_in_run, if_asked_in_run, job_environment,
              several_environment},
-    [LEAD] = {lead_intro, lead_waiting, verbose, holding, at_least, job_options, on_lost,
+    [LEAD] = {lead_intro, lead_waiting, verbose, holding, at_least, job_options, on_lost, on_yield,
               describing, kind, server, times, lead_codes, now_codes, processes, if_lost,
-              job_environment},
-    [HOLD] = {hold_intro, waiting, verbose, holding, hold_grace, on_lost, describing, kind,
-              server, times, hold_codes, now_codes, refused_later, if_lost, taking_environment},
+              if_asked_in_lead, job_environment},
+    [HOLD] = {hold_intro, waiting, verbose, holding, hold_grace, on_lost, on_yield_in_hold,
+              describing, kind, server, times, hold_codes, now_codes, refused_later, if_lost,
+              if_asked_in_hold, taking_environment},
     [TAKE] = {take_intro, take_output, waiting_to_take, verbose, taking, token_option,
               describing_to_take, kind_to_take, server, times, take_codes, now_codes, taking_environment},
     [RELEASE] = {release_intro, server, release_codes, server_codes, now_codes,
@@ -594,6 +665,7 @@ static const char *const sections[SUBCOMMANDS + 1][22] = {
     [WATCH] = {watch_intro, watch_output, server, times, watch_codes, server_codes, now_codes,
                environment},
     [LIST] = {list_intro, list_output, server, list_codes, server_codes, now_codes, environment},
+    [YIELD] = {yield_intro, server, yield_codes, now_codes, environment},
     [BREAK] = {break_intro, break_options, server, break_codes, server_codes, now_codes,
                environment},
     [DOCTOR] = {doctor_intro, doctor_output, server, doctor_codes, server_codes, now_codes,
@@ -653,11 +725,12 @@ static const struct {
     {RUNNERS, "Exit codes: COMMAND's own, or "},
     {ALL & ~RUNNERS, "Exit codes: 0, or "},
     {IN(STATUS), "1 free, "},
-    {IN(BREAK), "1 not held, "},
+    {IN(YIELD) | IN(BREAK), "1 not held, "},
     {ALL, "64 usage error, 69 no server can do it now,\n"},
     {HOLDERS, "70 the lock was lost, "},
     {IN(TAKE) | IN(RELEASE), "70 TOKEN does not hold, "},
     {WAITERS, "75 busy or timed out, "},
+    {IN(YIELD), "75 not reached, "},
     {ALL, "77 refused by the server\n"},
 };
 /* clang-format on */

@@ -25,7 +25,7 @@ HELP = {
     "LOST": r"the lock was lost|lost before the release|--token does not hold, or"
             r"|TOKEN does not hold the lock",
     "SYSTEM": r"system error",
-    "BUSY": r"lock busy, or wait timed out",
+    "BUSY": r"lock busy, or wait timed out|held, but no holder was reached",
     "NEVER": r"refused by the server",
 }
 ALWAYS = ("INVALID", "NOT_NOW", "SYSTEM", "NEVER")

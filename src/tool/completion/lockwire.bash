@@ -47,7 +47,7 @@ _lockwire() {
         COMPREPLY=($(compgen -f -- "$word"))
     elif [[ $word == -* ]] && ! grep -q -- "^$before [A-Z]" <<<"$options"; then
         COMPREPLY=($(compgen -W "$(cut -d ' ' -f 1 <<<"$options")" -- "$word"))
-    elif [[ -z $named && $subcommand =~ ^(status|watch|break|release)$ ]]; then
+    elif [[ -z $named && $subcommand =~ ^(status|watch|yield|break|release)$ ]]; then
         word=${COMP_LINE:0:COMP_POINT} word=${word##*[[:space:]]} # bash splits it at each colon
         mapfile -t COMPREPLY < <(_lockwire_names "$command" "$COMP_LINE" | while IFS= read -r i; do
             [[ $i != "$word"* ]] || printf '%q\n' "${i#"${word%"${word##*:}"}"}"

@@ -71,7 +71,7 @@ function __lockwire_complete
         __lockwire_options | string replace -r ' .*' ''
     else if test (count (__lockwire_arguments)) = 1 -a -n "$runs"
         complete -C "$word"
-    else if test (count (__lockwire_arguments)) = 0; and contains $words[2] status watch break release
+    else if test (count (__lockwire_arguments)) = 0; and contains $words[2] status watch yield break release
         __lockwire_names
     end
 end
