@@ -53,7 +53,7 @@ static int ask_by_each(struct ballot *ballot, const struct options *options,
         }
         last = vote;
     }
-    report("cannot ask the holder of '%s': at %s %s", ballot->name, last->at->host,
+    report("cannot ask the holder of '%s': at %s: %s", ballot->name, last->at->host,
            last->why);
     return last->code;
 }

@@ -126,7 +126,7 @@ class CauseTest(ToolTest):
             self.assertEqual(got, code, f"{url} {wait}: {err}")
             self.assertIn(said, err)
             self.assertEqual(err.count("\n"), lines, err)
-        for words in (("status", "x"), ("list",), ("break", "x"), ("watch", "x")):
+        for words in (("status", "x"), ("list",), ("yield", "x"), ("break", "x"), ("watch", "x")):
             got, err = self.end(*words, "--redis", url)
             self.assertEqual(got, code, f"{url} {words}: {err}")
             self.assertIn(said, err)
@@ -464,7 +464,7 @@ class Cluster(CauseTest):
         url = f"redis-cluster://127.0.0.1:{alive[0]}"
         token = "00000000-0000-4000-8000-000000000000:1:2000-"
         for words in (("run", "x", "--wait", "0"), ("run", "x", "--wait", "2s"), ("take", "x", "-n"),
-                      ("status", "x"), ("list",), ("break", "x"), ("release", "x", token),
+                      ("status", "x"), ("list",), ("yield", "x"), ("break", "x"), ("release", "x", token),
                       ("watch", "x")):
             command = ("--", "true") if words[0] == "run" else ()
             code, err = self.end(*words, "--redis", url, *command)

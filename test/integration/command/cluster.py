@@ -151,6 +151,19 @@ class Moving(ClusterTest):
         watch.send_signal(signal.SIGTERM)
         self.assertEqual(watch.wait(LIMIT), 0)
 
+    def test_asked_for_where_it_is(self):
+        """Its holder never waited, so that it has no other reason to subscribe to the slot."""
+        first = self.holder("first", "--on-yield", "echo >> asked")
+        self.wait_for_file("first", first)
+        until(lambda: self.end_of(self.spawn(COMMAND, "yield", "job"))[0] == 0, "it is reached")
+        self.wait_for_file("asked")
+        self.cluster.move(self.slot, self.other())
+        until(lambda: self.end_of(self.spawn(COMMAND, "yield", "job"))[0] == 0,
+              "it is reached at the other node")
+        self.end_command()
+        code, _, err = self.end_of(first)
+        self.assertEqual((code, err.count("asked to release 'job'")), (5, 2))
+
     def test_looked_at_and_broken_while_it_moves(self):
         """A request for one key is answered by whichever node has the key."""
         first = self.holder("first", "--wait", "0")

@@ -30,6 +30,7 @@ ALL = {
     "take": ("take", "x"),
     "status": ("status", "y"),
     "list": ("list",),
+    "yield": ("yield", "x"),
     "break": ("break", "x"),
     "release": ("release", "x", TOKEN),
     "watch": ("watch", "x"),
@@ -201,7 +202,7 @@ class Nowhere(ConnectingTest):
         elsewhere."""
         url = f"redis://127.0.0.1:{free_port()}"
         started = {name: self.start(words, url) for name, words in ALL.items()}
-        for name in ("status", "list", "break", "release"):
+        for name in ("status", "list", "yield", "break", "release"):
             code, _, err = self.end_of(started[name])
             self.assertEqual(code, 69, err)
             self.assertNotIn("was tried for", err)

@@ -74,7 +74,7 @@ class OneServer(GuardText):
         url = self.url("15s")
         socket = f"{self.server.url}?guard=15s&db=0", f"{self.server.url}?db=0&guard=15s"
         for where in ((url,), (socket[0],), (socket[1],), (self.server.url, "--guard", "15s")):
-            for code, *words in ((0, "list"), (1, "break", "job"), (70, "release", "job", TOKEN)):
+            for code, *words in ((0, "list"), (1, "yield", "job"), (1, "break", "job"), (70, "release", "job", TOKEN)):
                 self.ask(code, *words, "--redis", *where)
             self.ask(69, "status", "job", "--redis", *where)
             watch = self.spawn(COMMAND, "watch", "job", "--json", "--redis", *where)
@@ -112,6 +112,7 @@ class Quorum(GuardText):
     def test_an_invalid_command_connects_to_no_server(self):
         run = ("--", "true")
         for words in (("watch", "job"), ("release", "job", TOKEN), ("break", "lockwire:job"),
+                      ("yield", "lockwire:job"),
                       ("take", "job"), ("run", "job", "--exclusive", *run),
                       ("run", "job", "--guard", "none", *run), ("run", "lockwire:job", *run),
                       ("run", "job", "--lease", "40s", *run), ("status", "lockwire:job")):
@@ -121,7 +122,7 @@ class Quorum(GuardText):
         self.assertEqual([0, 0, 0], [server("DBSIZE") for server in self.servers])
 
     def test_a_command_that_acquires_nothing_writes_no_record(self):
-        for words in (("status", "job"), ("list",), ("break", "job")):
+        for words in (("status", "job"), ("list",), ("yield", "job"), ("break", "job")):
             self.end_of(self.spawn(COMMAND, *words))
         self.assertEqual([None] * 3, [server("GET", RECORD) for server in self.servers])
 

@@ -20,7 +20,7 @@ from watched import Sentinel
 
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../src/base/outcome.h")
 WAITS = "waits"
-FREE = 1  # of status: the lock is free; of break: nothing to break
+FREE = 1  # of status: the lock is free; of yield and break: no holder
 STRANGE_TOKEN = "00000000-0000-4000-8000-000000000000:1:2000-"
 
 
@@ -48,6 +48,7 @@ USE = {
     "watch": ("watch", "y"),
     "list": ("list",),
     "release": ("release", "v", "TOKEN"),
+    "yield": ("yield", "y"),
     "break": ("break", "w"),
     "doctor": ("doctor", "x"),
 }
@@ -109,8 +110,9 @@ class OutcomeTest(ToolTest):
 
 
 class NotNow(OutcomeTest):
-    """A server that cannot do it at the moment. Reading may be possible."""
-    READS = {"status": 0, "list": 0}
+    """A server that cannot do it at the moment. Reading may be possible, and publishing: no client
+    is reached there, because the locks have been detached."""
+    READS = {"status": 0, "list": 0, "yield": CODES["BUSY"]}
 
     def test_no_connection(self):
         self.not_now(f"redis://127.0.0.1:{free_port()}")
@@ -184,7 +186,7 @@ class NotNow(OutcomeTest):
         token = self.held(server)
         expected = {name: CODES["NOT_NOW"] for name in ACQUIRE}
         self.check_all(server.url, {**expected, "lead": WAITS, "status": 0, "list": 0,
-                                    "watch": WAITS, "release": 0, "break": 0,
+                                    "watch": WAITS, "release": 0, "yield": CODES["BUSY"], "break": 0,
                                     "doctor": CODES["NOT_NOW"]}, token, ("--guard", "45s"))
 
 
@@ -222,7 +224,8 @@ class Other(OutcomeTest):
         self.held(server, "v", "w", "x", "y")
         busy = {name: CODES["BUSY"] for name in ACQUIRE}
         self.check_all(server.url, {**busy, "lead": WAITS, "status": 0, "list": 0, "watch": WAITS,
-                                    "release": CODES["LOST"], "break": 0}, STRANGE_TOKEN)
+                                    "release": CODES["LOST"], "yield": CODES["BUSY"], "break": 0},
+                       STRANGE_TOKEN)
 
     def test_a_key_of_another_kind(self):
         """It may be another library's lock, which ends: it counts as held."""
@@ -231,12 +234,14 @@ class Other(OutcomeTest):
             server("HSET", name, "field", "value")
         busy = {name: CODES["BUSY"] for name in ACQUIRE}
         self.check_all(server.url, {**busy, "lead": WAITS, "status": 0, "list": 0, "watch": WAITS,
-                                    "release": CODES["LOST"], "break": FREE}, STRANGE_TOKEN)
+                                    "release": CODES["LOST"], "yield": FREE, "break": FREE},
+                       STRANGE_TOKEN)
 
     def test_a_lock_that_is_free(self):
         server = self.redis()
         self.check_all(server.url, {"run": 0, "status": FREE, "list": 0, "doctor": 0,
-                                    "watch": WAITS, "release": CODES["LOST"], "break": FREE},
+                                    "watch": WAITS, "release": CODES["LOST"], "yield": FREE,
+                                    "break": FREE},
                        STRANGE_TOKEN)
 
     def test_an_invalid_name(self):

@@ -79,6 +79,9 @@ class Tenants(PrefixTest):
         self.run_command(0, "release", "x", token, *with_prefix)
         self.assertEqual(self.ask("EXISTS", "team:x"), 0)
         holder = self.hold("x", *with_prefix)
+        self.run_command(0, "yield", "x", *with_prefix)
+        self.assertIn("asked to release 'x'", self.end_of(holder)[2])
+        holder = self.hold("x", *with_prefix)
         self.run_command(0, "break", "x", *with_prefix)
         self.assertNotEqual(self.end_of(holder)[0], 0)  # it learns of that
 

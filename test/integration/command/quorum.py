@@ -128,6 +128,40 @@ class QuorumTest(ToolTest):
         self.assertNotIn("2 of 3", out)
         self.assertEqual(out.count("are not listed"), 2, out)
 
+    def test_yield_is_one_request(self):
+        process, _ = self.hold("--on-yield", "echo >> asked")
+        until(lambda: self.held() == 3, "every server grants the lock")
+        self.assertEqual(self.ask(0, "yield", "job"), "")
+        self.servers[0].kill()
+        self.assertEqual(self.ask(0, "yield", "job"), "")
+        until(lambda: len(self.wait_for_file("asked")) >= 2, "it is asked twice")
+        process.terminate()
+        self.assertEqual(self.end_of(process)[2].count("asked to release 'job'\n"), 2)
+
+    def test_yield_asks_a_majority_s_client_alone(self):
+        process, _ = self.hold()
+        until(lambda: self.held() == 3, "every server grants the lock")
+        self.servers[0]("SET", "job", OTHER, "PX", 600000)
+        self.assertEqual(self.ask(0, "yield", "job"), "")
+        self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
+        self.vote(OTHER, TOKEN, None)
+        self.assertIn("cannot ask the holder of 'job': the lock is not held", self.ask(1, "yield", "job"))
+        self.vote(TOKEN, TOKEN, None)
+        self.assertRegex(self.ask(75, "yield", "job"),
+                         f"cannot ask the holder of 'job': at {self.hosts[1]}: not reached; ")
+        self.vote(None, None, None)
+        self.assertIn("the lock is not held", self.ask(1, "yield", "job"))
+        self.vote("theirs", "theirs", None)
+        self.assertIn("cannot ask the holder of 'job': ", self.ask(1, "yield", "job"))
+
+    def test_yield_needs_a_majority(self):
+        self.vote(TOKEN, TOKEN, TOKEN)
+        self.servers[0].kill()
+        self.servers[1].kill()
+        out = self.ask(69, "yield", "job")
+        self.assertRegex(out, f"no reply for 'job' from {self.hosts[0]}: .*Connection refused")
+        self.assertIn("cannot ask the holder of 'job': 1 of 3 servers replied, which is no majority", out)
+
     def test_break_releases_at_every_server(self):
         process, _ = self.hold("--lease", "33s")
         until(lambda: self.held() == 3, "every server grants the lock")

@@ -195,7 +195,7 @@ class Writing(RefusalTest):
         said = ("unknown command EVALSHA, which waiting, releasing and fencing tokens need (a "
                 "proxy, another kind of server, or a renamed command?)\n")
         for words in (("run", "job", "--wait", "0", "--", "true"), ("list",), ("status", "job"),
-                      ("break", "job")):
+                      ("yield", "job"), ("break", "job")):
             self.assertIn(f"refused by the server: {said}", self.ask(77, *words))
 
     def test_a_refusal_that_passed_is_not_told(self):

@@ -155,6 +155,17 @@ class Status(SentinelTest):
         until(lambda: self.place(self.watched.replica_port)
               in self.end_of(self.spawn(COMMAND, "status", "job"))[1], "the other one is shown")
 
+    def test_yield_reaches_the_holder_also_after_a_failover(self):
+        process = self.holder()
+        self.watched.fail_over()
+        def asked():
+            code, _, err = self.end_of(self.spawn(COMMAND, "yield", "job"))
+            self.assertIn(code, (0, 1, 69, 75), err)
+            return code == 0
+        until(asked, "it is reached at the new master")
+        self.end_command()
+        self.assertIn("asked to release 'job'", self.end_of(process)[2])
+
     def test_break_finds_it_as_well(self):
         self.holder()
         self.ask(0, "break", "job")

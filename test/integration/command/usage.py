@@ -14,7 +14,7 @@ from support import COMMAND, ToolTest
 NOWHERE = ("--redis", "unix:///nonexistent/socket")
 
 
-SUBCOMMANDS = ("run", "lead", "hold", "take", "release", "status", "watch", "list", "break", "doctor")
+SUBCOMMANDS = ("run", "lead", "hold", "take", "release", "status", "watch", "list", "yield", "break", "doctor")
 
 # What is typed, and the first line of the reply. Where something else can be typed, it says what.
 BEGIN = ("the URL must begin with redis://, redis-sentinel://, redis-cluster:// or redis-quorum:// "
@@ -37,6 +37,8 @@ WRONG = (
     ("lead --lease 3s -- ls -l", 'lead: the lock\'s NAME is missing before "--"'),
     ("lead make", "lead: the COMMAND to run is missing; the NAME is 'make'"),
     ("status x y", "status: unexpected argument 'y' after NAME"),
+    ("yield x y", "yield: unexpected argument 'y' after NAME"),
+    ("yield x --json", "yield: unknown option --json (`lockwire yield --help` has a list)"),
     ("list a b", "list: unexpected argument 'b' after PATTERN"),
     ("run lockwire:x true", 'the name begins with "lockwire:", which is reserved'),
     # options
@@ -205,8 +207,8 @@ class Usage(ToolTest):
         self.assertIn("The default is\n  redis://localhost.", self.check(0, "status", "--help"))
 
     def test_an_empty_variable_is_no_server(self):
-        for subcommand in ("run", "lead", "hold", "take", "release", "status", "watch", "list", "break",
-                           "doctor"):
+        for subcommand in ("run", "lead", "hold", "take", "release", "status", "watch", "list", "yield",
+                           "break", "doctor"):
             words = {"release": ("y",), "run": ("true",), "lead": ("true",)}.get(subcommand, ())
             said = self.check(64, subcommand, "x", *words, env={"LOCKWIRE_URL": ""})
             self.assertIn(f"{subcommand}: LOCKWIRE_URL is empty: ", said)
@@ -256,7 +258,7 @@ class Usage(ToolTest):
         for conflict in ("--co", "--con", "--conf"):
             self.assertIn("--conflict-exit-code 'x'", self.check(64, "run", "x", conflict, "x"))
         for words in (("--conn", "1h"), ("--ma", "1h"), ("--max", "1h"), ("--max-", "1h"), ("--max-h", "1h"),
-                      ("--max-w", "3"), ("--ow", "anna", "-x"), ("--on", "true")):
+                      ("--max-w", "3"), ("--ow", "anna", "-x"), ("--on", "true"), ("--on-", "true"), ("--on-y", "true")):
             self.check(69, "run", "x", *NOWHERE, "-n", *words, "--", "true")
         self.assertIn("--and: 'x' is given twice\n",
                       self.check(64, "run", "x", *NOWHERE, "--a", "x", "--", "true"))
@@ -283,10 +285,16 @@ class Usage(ToolTest):
         self.assertIn("status: unknown option --max-waiting (`lockwire status --help`",
                       self.check(64, "status", "x", "--max-waiting", "1"))
 
-    def test_on_lost_and_keep_running(self):
+    def test_on_lost_on_yield_and_keep_running(self):
         for subcommand, more in (("run", ("--", "true")), ("lead", ("--", "true")), ("hold", ())):
-            self.assertIn("--on-lost is empty\n",
-                          self.check(64, subcommand, "x", *NOWHERE, "--on-lost", "", *more))
+            for option in ("--on-lost", "--on-yield"):
+                self.assertIn(f"{option} is empty\n",
+                              self.check(64, subcommand, "x", *NOWHERE, option, "", *more))
+            for option in ("--on", "--on-"):
+                self.assertIn("--on-lost is empty\n",
+                              self.check(64, subcommand, "x", *NOWHERE, option, "", *more))
+        self.assertIn("take: unknown option --on-yield (",
+                      self.check(64, "take", "x", *NOWHERE, "--on-yield", "true"))
         for subcommand, more in (("lead", ("--", "true")), ("hold", ())):
             self.assertIn(f"{subcommand}: unknown option --keep-running (",
                           self.check(64, subcommand, "x", *NOWHERE, "--keep-running", *more))
@@ -320,7 +328,7 @@ class Usage(ToolTest):
             self.assertIn(f"--permits '{text}'", said)
 
     def test_the_others_take_a_name_and_nothing_more(self):
-        for subcommand in ("status", "break", "watch"):
+        for subcommand in ("status", "yield", "break", "watch"):
             self.assertIn("NAME is missing", self.check(64, subcommand))
             self.assertIn("'more'", self.check(64, subcommand, *NOWHERE, "x", "more"))
             self.assertIn("--wait", self.check(64, subcommand, "x", "--wait", "0"))
@@ -347,7 +355,7 @@ class Usage(ToolTest):
     def test_what_sentinels_are_logged_in_to_with_needs_sentinels(self):
         for option in ("--sentinel-user", "--sentinel-password-file"):
             for url in ("redis://h", "rediss://h", "unix:///h", "embedded:"):
-                for subcommand in ("run", "status", "break", "watch"):
+                for subcommand in ("run", "status", "yield", "break", "watch"):
                     said = self.check(64, subcommand, "x", option, "y", "--redis", url,
                                       *(("true",) if subcommand == "run" else ()))
                     self.assertIn(f"{option} needs a URL that begins with redis-sentinel:// or "
@@ -385,7 +393,7 @@ class Usage(ToolTest):
     def test_help(self):
         self.assertIn("run", self.check(0, "--help"))
         holding = ("--lease", "--grace", "--max-hold", "-x, -e, --exclusive", "-s, --shared",
-                   "--redisson", "--owner", "--permits", "--verbose", "--max-waiting", "--on-lost",
+                   "--redisson", "--owner", "--permits", "--verbose", "--max-waiting", "--on-lost", "--on-yield",
                    "LOCKWIRE_LOST_REASON", "LOCKWIRE_LOST_STATE")
         waiting = ("-w, --wait", "-n, --nonblock", "-E, --conflict-exit-code")
         for subcommand, words in (("run", holding + waiting), ("lead", holding),
@@ -393,6 +401,7 @@ class Usage(ToolTest):
                                   ("take", waiting + ("--max-waiting", "--token", "--json", "70")),
                                   ("release", ("TOKEN", "@FILE", "70", "77")),
                                   ("status", ("--json", "--wide", "    1  the lock is free", "69", "77")),
+                                  ("yield", (" 1 ", "69", "75", "77")),
                                   ("break", ("--token", "--foreign", " 1 ", "69", "77")),
                                   ("watch", ("--interval", "--json", "69", "77", "SIGINT"))):
             said = self.check(0, subcommand, "--help")
@@ -414,18 +423,19 @@ class Usage(ToolTest):
     def test_help_is_grouped(self):
         lock = ["Waiting", "Holding", "Description", "Kind of lock"]
         end = ["Exit codes", "Environment"]
-        job = ["Exit codes", "Processes and signals", "If the lock is lost", "Environment"]
+        asked = ["If the lock is lost", "If the lock is asked for", "Environment"]
+        job = ["Exit codes", "Processes and signals"] + asked
         for words, headings in (
                 ((), ["Subcommands", "Options"]),
                 (("run",), lock + ["Several locks", "Server", "Times"] + job),
                 (("lead",), lock + ["Server", "Times"] + job),
-                (("hold",), lock + ["Server", "Times", "Exit codes", "If the lock is lost",
-                                    "Environment"]),
+                (("hold",), lock + ["Server", "Times", "Exit codes"] + asked),
                 (("take",), ["Output"] + lock + ["Server", "Times"] + end),
                 (("release",), ["Server"] + end),
                 (("status",), ["Output", "Server"] + end),
                 (("watch",), ["Output", "Server", "Times"] + end),
                 (("list",), ["Output", "Server"] + end),
+                (("yield",), ["Server"] + end),
                 (("break",), ["Which holder", "Server"] + end)):
             said = self.check(0, *words, "--help")
             self.assertEqual(re.findall(r"\n\n([A-Z][A-Za-z ]+):\n  \S", said), headings)
