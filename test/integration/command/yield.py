@@ -148,13 +148,19 @@ class OnYield(Asking, LostTest):
 
 
 class Lead(Asking, LeadTest):
+    def again(self, process, count):
+        """As worked(), for a process that goes on."""
+        until(lambda: len(self.works()) >= count or process.poll() is not None, f"{count} were started")
+        self.assertIsNone(process.poll())
+        return self.works()
+
     def test_it_leads_again_if_no_other_waits(self):
         process = self.lead()
         for count in (1, 2, 3):
-            _, _, pid = self.worked(count)[-1]
+            _, _, pid = self.again(process, count)[-1]
             self.ask()
             until(lambda: not alive(pid), "the command ends")
-        self.worked(4)
+        self.again(process, 4)
         process.terminate()
         code, _, err = self.end_of(process)
         self.assertEqual(code, 128 + signal.SIGTERM)
@@ -193,7 +199,7 @@ class Lead(Asking, LeadTest):
         process = self.lead("--on-yield", "kill -USR1 $PPID", script=f'trap "exit 0" USR1; {LOOP}')
         self.worked(1)
         self.ask()
-        self.worked(2)
+        self.again(process, 2)
         process.terminate()
         self.assertEqual(self.end_of(process)[0], 128 + signal.SIGTERM)
         self.check()
