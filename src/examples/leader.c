@@ -10,9 +10,9 @@
  * with the fencing token. While the lock is at risk, no new job begins. lost() drops the
  * job at hand at once; the library requests the lock again, and calls gained() again.
  *
- * SIGTERM: the job at hand is finished; then the client is closed, which releases the
- * lock, so that the next process leads at once. After a kill, it leads when the lease has
- * expired.
+ * SIGTERM, or a request for the lock (`lockwire yield NAME`): the job at hand is
+ * finished; then the client is closed, which releases the lock, so that the next process
+ * leads at once. After a kill, it leads when the lease has expired.
  */
 #include <event2/event.h>
 #include <inttypes.h>
@@ -132,6 +132,25 @@ static void stop(struct leader *leader)
     (void)lw_client_close(leader->client, closed, event_get_base(leader->next));
 }
 
+static void finish_and_stop(struct leader *leader)
+{
+    leader->stopping = 1;
+    (void)event_del(leader->next);
+    if (!event_pending(leader->done, EV_TIMEOUT, NULL)) {
+        stop(leader);
+    }
+}
+
+static void asked(struct lw_lock *lock, void *arg)
+{
+    struct leader *leader = arg;
+
+    (void)lock;
+    if (!leader->stopping) {
+        finish_and_stop(leader);
+    }
+}
+
 static void terminated(evutil_socket_t fd, short what, void *arg)
 {
     struct leader *leader = arg;
@@ -141,11 +160,7 @@ static void terminated(evutil_socket_t fd, short what, void *arg)
         event_base_loopbreak(event_get_base(leader->next));
         return;
     }
-    leader->stopping = 1;
-    (void)event_del(leader->next);
-    if (!event_pending(leader->done, EV_TIMEOUT, NULL)) {
-        stop(leader);
-    }
+    finish_and_stop(leader);
 }
 
 /* Failures of the link, and refusals: an operator needs to see them. */
@@ -170,6 +185,8 @@ static int start(struct leader *leader, struct event_base *base, const char *nam
     }
     options.client_name = "leader";
     options.log = log_line;
+    options.asked_to_yield = asked;
+    options.arg = leader;
     options.errbuf = leader->why;
     options.errbuf_size = sizeof(leader->why);
     hold.lease_ms = 2000; /* after the leader is killed, no process leads for so long */

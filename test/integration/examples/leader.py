@@ -68,6 +68,19 @@ class Leader(ExampleTest):
         self.assertEqual(out, f"leading with fence {begun[1]}\n")
         self.assertEqual(self.server("EXISTS", "boss"), 0)
 
+    def test_a_request_for_the_lock_is_like_a_stop(self):
+        """The message is that of `lockwire yield`."""
+        leader = self.start(*self.arguments(), "1000")
+        begun = re.fullmatch(r"begun with fence (\d+)\n", self.line_of(leader.stdout))
+        token = self.server("GET", "boss")
+        reached = [self.server("PUBLISH", channel, f"y {token} boss")
+                   for channel in self.server("PUBSUB", "CHANNELS")]
+        self.assertEqual(reached, [1])
+        code, out, err = self.end_of(leader)
+        self.assertEqual((code, err), (0, ""))
+        self.assertEqual(out, f"leading with fence {begun[1]}\n")
+        self.assertEqual(self.server("EXISTS", "boss"), 0)
+
     def test_a_lost_lock_drops_the_job_at_hand(self):
         leader = self.start(*self.arguments(), "3600000")
         self.assertIn("begun", self.line_of(leader.stdout))
