@@ -154,6 +154,22 @@ static void on_broken(struct lw_client *client, int status, const char *why, voi
     on_inspected(client, status, NULL, why, arg);
 }
 
+static void on_yielded(struct lw_client *client, int status, size_t holders,
+                       size_t reached, const char *why, void *arg)
+{
+    (void)holders, (void)reached;
+    on_inspected(client, status, NULL, why, arg);
+}
+
+/* A holder that is asked keeps its lock. */
+static void on_asked(struct lw_lock *lock, void *arg)
+{
+    (void)arg;
+    if (lw_lock_state(lock) != LW_HELD) {
+        stage_complain("asked to yield in state %d", (int)lw_lock_state(lock));
+    }
+}
+
 static int on_found(struct lw_client *client, const struct lw_inspection *found,
                     const struct lw_listing *listing, void *arg)
 {
@@ -561,9 +577,10 @@ void step_look_and_break(int index, const char *name)
     /* Unlike a lock, an inquiry waits for no link; without memory there may never be
      * one. */
     AWAIT(client == NULL || life.up[index] || now_ms() > patience);
-    for (int i = 0; client != NULL && i < 3; i++) {
+    for (int i = 0; client != NULL && i < 4; i++) {
         int status = i == 0   ? lw_inspect(client, name, on_inspected, NULL)
                      : i == 1 ? lw_list(client, "*", on_found, on_listed, NULL)
+                     : i == 2 ? lw_ask_to_yield(client, name, on_yielded, NULL)
                               : lw_break(client, name, NULL, on_broken, NULL);
         called(status);
         life.inquiries += status == LW_OK;
@@ -637,6 +654,7 @@ void step_connect_client(int i, const char *url)
     options.close_timeout_ms = (uint32_t)step_wait_ms;
     options.claim_ms = 200;
     options.link = on_link;
+    options.asked_to_yield = on_asked;
     options.arg = &life.up[i];
     options.credentials = i == 1 ? on_credentials : NULL;
     called(lw_client_new(life.base, url, &options, &life.clients[i]));

@@ -181,6 +181,30 @@ void on_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms, void *arg)
     }
 }
 
+void on_asked(struct lw_lock *lock, void *arg)
+{
+    struct hold *hold = holds;
+
+    while (hold != NULL && hold->lock != lock) {
+        hold = hold->next;
+    }
+    if (hold == NULL) {
+        stage_complain("rule 3: asked_to_yield with a handle that is not there");
+        return;
+    }
+    if (!is_fair(hold, lock, "asked_to_yield")) {
+        return;
+    }
+    if (arg != hold->peer || lw_lock_state(lock) != LW_HELD) {
+        stage_complain("%s is asked in state %d", hold->label, (int)lw_lock_state(lock));
+    }
+    hold->asked++;
+    stage_note("%s asked", hold->label);
+    if (hold->then != NULL) {
+        hold->then(hold, AT_ASKED);
+    }
+}
+
 /* ---- the calls ---- */
 
 static int try_request(struct hold *hold, const char *name, const char *token,

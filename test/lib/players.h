@@ -8,7 +8,8 @@
  *
  * The trace's words: "A granted", "A EBUSY" (any other end of lw_acquire), "A lost
  * ELOST", "A released OK", "A renewed OK"; with .at_risk = on_risk "A at risk", "A safe";
- * "a closed"; with peer->shows_link "a up", "a down".
+ * with .asked_to_yield = on_asked "A asked"; "a closed"; with peer->shows_link "a up", "a
+ * down".
  *
  * Usual course:
  *     struct peer *a = peer_start("a", NULL);
@@ -42,7 +43,7 @@ struct peer {
     void (*on_closed)(struct peer *peer);
 };
 
-enum moment { AT_RESULT, AT_LOST, AT_RELEASED, AT_RENEWED, AT_RISK };
+enum moment { AT_RESULT, AT_LOST, AT_RELEASED, AT_RENEWED, AT_RISK, AT_ASKED };
 
 struct hold {
     struct hold *next;
@@ -55,6 +56,7 @@ struct hold {
     int renewed;    /* status of the last one */
     bool at_risk;   /* the last state that at_risk reported */
     int warnings;   /* how often at_risk reported a risk */
+    int asked;      /* calls of asked_to_yield */
     int64_t at_risk_ms, remaining_at_risk; /* of the last call */
     enum lw_mode mode;
     bool no_fence;
@@ -127,6 +129,9 @@ void players_leave(void);
 
 /* For an acquisition's `at_risk`. */
 void on_risk(struct lw_lock *lock, int at_risk, int64_t remaining_ms, void *arg);
+
+/* For a client's `asked_to_yield`. */
+void on_asked(struct lw_lock *lock, void *arg);
 
 /* LW_ACQUIRE_OPTIONS with a few fields: asking(.wait_ms = -1, .lease_ms = 1000). */
 #define asking(...)                                                                      \

@@ -232,8 +232,20 @@ static void on_map_unavailable(void *arg, unsigned map, const char *why)
     (void)arg, (void)map, (void)why;
 }
 
-const struct lw__route_events scene_route_events = {
-    on_link,
-    on_remapped,
-    on_map_unavailable,
-    {.up = on_up, .down = on_down, .bound = on_bound, .slot_unsubscribed = on_dropped}};
+static void on_keep_slots(void *arg, struct lw__node *node)
+{
+    struct scene *scene = arg;
+
+    if (scene->keeps != NULL && at(scene, scene->keeps) == node) {
+        lw__node_subscribe(node, lw__route_slot(scene->route, scene->keeps));
+    }
+}
+
+const struct lw__route_events scene_route_events = {on_link,
+                                                    on_remapped,
+                                                    on_map_unavailable,
+                                                    {.up = on_up,
+                                                     .down = on_down,
+                                                     .bound = on_bound,
+                                                     .slot_unsubscribed = on_dropped,
+                                                     .keep_slots = on_keep_slots}};

@@ -85,6 +85,7 @@ struct scene {
     struct fake n[NODES];
     struct asked asked[COMMANDS];
     const char *follow; /* each `led` in the trace names this key's node; or NULL */
+    const char *keeps;  /* keep_slots subscribes to this key's slot; or NULL */
     bool tells_seeds;   /* the trace includes SEED commands */
 };
 

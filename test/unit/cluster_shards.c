@@ -229,6 +229,36 @@ static void test_the_connection_goes_with_the_last_of_them(void **state)
     await(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; ");
 }
 
+static void test_what_is_kept_stays_without_a_waiter(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_to_x(scene);
+    scene->keeps = "x";
+    for (int i = 0; i < 3; i++) {
+        jump(scene, 61);
+        UNTIL(scene, came(scene, "N3 < SSUBSCRIBE 16287; ")); /* the heartbeat */
+        pass(scene);
+        assert_true(is_bound(scene, "x"));
+    }
+    assert_int_equal(connections_to(&scene->n[2]), 2);
+}
+
+/* For a moment the node has reported that the slot is elsewhere. */
+static void test_what_is_kept_is_had_again_if_the_node_drops_it(void **state)
+{
+    struct scene *scene = *state;
+
+    listen_to_x(scene);
+    scene->keeps = "x";
+    drop_channel(&scene->n[2], SLOT_X);
+    UNTIL(scene, came(scene, "N3 dropped 16287; "));
+    assert_false(is_bound(scene, "x"));
+    jump(scene, 61);
+    UNTIL(scene, came(scene, "N3 < SSUBSCRIBE 16287; N3 bound: x; "));
+    assert_true(is_bound(scene, "x"));
+}
+
 /* The reply to the earlier unsubscription comes first. */
 static void test_what_is_wanted_while_it_is_dropped_is_had_again(void **state)
 {
@@ -418,6 +448,8 @@ int main(void)
         TEST(test_another_server_is_not_believed),
         TEST(test_what_nobody_wants_for_a_minute_is_dropped),
         TEST(test_the_connection_goes_with_the_last_of_them),
+        TEST(test_what_is_kept_stays_without_a_waiter),
+        TEST(test_what_is_kept_is_had_again_if_the_node_drops_it),
         TEST(test_what_is_wanted_while_it_is_dropped_is_had_again),
         TEST(test_a_drop_is_no_answer_to_what_was_asked),
         TEST(test_drops_may_cross_our_own),

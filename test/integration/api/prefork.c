@@ -32,7 +32,8 @@ struct parent {
     struct lw_watcher *watch;
     pid_t pid;
     int granted, downs, renewed, lost, closed, watched, others;
-    int64_t still_ms; /* how long its loop stood still while it had children */
+    int asked, yielded; /* asked_to_yield; holders that lw_ask_to_yield has reached */
+    int64_t still_ms;   /* how long its loop stood still while it had children */
     char errbuf[256];
 };
 
@@ -135,6 +136,22 @@ static void on_broken(struct lw_client *client, int status, const char *why, voi
     count(&((struct parent *)arg)->others);
 }
 
+static void on_yielded(struct lw_client *client, int status, size_t holders,
+                       size_t reached, const char *why, void *arg)
+{
+    struct parent *parent = arg;
+
+    (void)client, (void)why;
+    count(status == LW_OK && holders == 1 && reached == 1 ? &parent->yielded
+                                                          : &parent->others);
+}
+
+static void on_asked(struct lw_lock *lock, void *arg)
+{
+    (void)lock;
+    count(&((struct parent *)arg)->asked);
+}
+
 static int on_found(struct lw_client *client, const struct lw_inspection *found,
                     const struct lw_listing *listing, void *arg)
 {
@@ -178,6 +195,7 @@ static void parent_open(struct parent *parent)
     called = entries = other_entries = 0;
     client.link = on_link;
     client.log = on_log;
+    client.asked_to_yield = on_asked;
     client.arg = parent;
     client.errbuf = parent->errbuf;
     client.errbuf_size = sizeof(parent->errbuf);
@@ -223,11 +241,16 @@ static void parent_open(struct parent *parent)
     parent->others = 0; /* the links that came up */
 }
 
-/* Sends renewals, whose replies are not read before the fork. */
+/* Sends renewals, and asks the holder of each lock to yield: no reply or message is read
+ * before the fork. */
 static void parent_asks(struct parent *parent)
 {
     for (int i = 0; i < CLIENTS; i++) {
+        const char *name = lw_lock_name(parent->waiting[i]);
+
         assert_int_equal(lw_renew(parent->held[i], 0, on_renewed, parent), 0);
+        assert_int_equal(lw_ask_to_yield(parent->clients[i], name, on_yielded, parent),
+                         0);
     }
     (void)event_base_loop(parent->base, EVLOOP_NONBLOCK);
 }
@@ -271,6 +294,7 @@ static void parent_holds_on(struct parent *parent)
     run_ms(parent->base, LEASE_MS + LEASE_MS / 4);
     AWAIT(parent, parent->watched > watched);
     AWAIT(parent, parent->renewed == CLIENTS);
+    AWAIT(parent, parent->asked == CLIENTS && parent->yielded == CLIENTS);
     for (int i = 0; i < CLIENTS; i++) {
         assert_int_equal(lw_lock_state(parent->held[i]), LW_HELD);
         assert_true(lw_lock_remaining_ms(parent->held[i]) > 0);
@@ -366,6 +390,7 @@ static int refuses(struct parent *parent)
             lw_acquire_all(client, names, 2, NULL, on_all, on_all_lost, parent, &all));
         CHECK_REFUSED(lw_inspect(client, "x", on_inspected, parent));
         CHECK_REFUSED(lw_break(client, "x", NULL, on_broken, parent));
+        CHECK_REFUSED(lw_ask_to_yield(client, "x", on_yielded, parent));
         CHECK_REFUSED(lw_watch(client, "x", NULL, on_changed, parent, &watch));
         CHECK_REFUSED(lw_list(client, "*", on_found, on_listed, parent));
         CHECK(lw_client_close(client, on_closed, parent) == LW_ECLOSED);

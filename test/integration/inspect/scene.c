@@ -137,12 +137,33 @@ static void on_broken(struct lw_client *client, int status, const char *why, voi
     }
 }
 
+static void on_yielded(struct lw_client *client, int status, size_t holders,
+                       size_t reached, const char *why, void *arg)
+{
+    if (!is_fair(client, status, "yielded") || arg != &look) {
+        return;
+    }
+    if (look.yielded != PENDING || reached > holders) {
+        stage_complain("rule 2: yielded twice, or %zu of %zu reached", reached, holders);
+    }
+    look.yielded = status;
+    look.asked = holders;
+    look.reached = reached;
+    (void)snprintf(look.why, sizeof(look.why), "%s", why);
+    if (look.then != NULL) {
+        look.then(look.peer);
+    }
+}
+
 static void prepare(struct peer *peer)
 {
     void (*then)(struct peer *) = look.then;
 
-    look =
-        (struct look){.peer = peer, .status = PENDING, .broken = PENDING, .then = then};
+    look = (struct look){.peer = peer,
+                         .status = PENDING,
+                         .broken = PENDING,
+                         .yielded = PENDING,
+                         .then = then};
 }
 
 void call_inspect(struct peer *peer, const char *name)
@@ -164,6 +185,17 @@ void call_break(struct peer *peer, const char *name, const char *token)
     in_call = false;
     if (result != LW_OK) {
         stage_complain("lw_break: %s: %s", status_name(result), peer->error);
+    }
+}
+
+void call_yield(struct peer *peer, const char *name)
+{
+    prepare(peer);
+    in_call = true;
+    int result = lw_ask_to_yield(peer->client, name, on_yielded, &look);
+    in_call = false;
+    if (result != LW_OK) {
+        stage_complain("lw_ask_to_yield: %s: %s", status_name(result), peer->error);
     }
 }
 
@@ -209,6 +241,13 @@ void break_refused(struct peer *peer, const char *name, int error, const char *t
     prepare(peer);
     peer->error[0] = '\0';
     refused(peer, lw_break(peer->client, name, NULL, on_broken, &look), error, text);
+}
+
+void yield_refused(struct peer *peer, const char *name, int error, const char *text)
+{
+    prepare(peer);
+    peer->error[0] = '\0';
+    refused(peer, lw_ask_to_yield(peer->client, name, on_yielded, &look), error, text);
 }
 
 void look_at(struct peer *peer, const char *name)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* lw_inspect and lw_break for tests: the result as a readable line, and a check that the
- * callbacks keep the rules (none inside a call, exactly one, none after lw_client_free).
+/* lw_inspect, lw_break and lw_ask_to_yield for tests: the result as a readable line, and
+ * a check that the callbacks keep the rules (none inside a call, exactly one, none after
+ * lw_client_free).
  *
  * Usual course: look_at(a, "x"); FOUND("held by m - test-a; 1 m - test-b"). */
 #ifndef TEST_INSPECT_SCENE_H
@@ -19,7 +20,8 @@ struct entry {
 
 struct look {
     struct peer *peer;
-    int status, broken; /* PENDING, or the callback's status */
+    int status, broken, yielded; /* PENDING, or the callback's status */
+    size_t asked, reached;       /* lw_ask_to_yield's holders, and those it reached */
     char why[256], foreign[64], server[512], role[16];
     struct entry holders[MOST], waiters[MOST];
     size_t holder_count, waiter_count, holder_total, waiter_total;
@@ -36,8 +38,11 @@ void three_clients(void);
 /* The calls, which must be accepted; the trace will have "inspected OK", "broken OK". */
 void call_inspect(struct peer *peer, const char *name);
 void call_break(struct peer *peer, const char *name, const char *token);
+/* Calls lw_ask_to_yield, which must accept; the trace will have "yielded OK". */
+void call_yield(struct peer *peer, const char *name);
 void inspect_refused(struct peer *peer, const char *name, int error, const char *text);
 void break_refused(struct peer *peer, const char *name, int error, const char *text);
+void yield_refused(struct peer *peer, const char *name, int error, const char *text);
 /* Calls call_inspect, and waits for LW_OK. */
 void look_at(struct peer *peer, const char *name);
 /* Calls call_break, and waits for its callback, which must have this status. */

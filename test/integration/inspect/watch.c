@@ -7,10 +7,12 @@
  * Usual course: begin_watch(c, "x", PUSHED_MS); a client acquires and releases x; the
  * trace has "seen held by ..." and "seen free". With PUSHED_MS a poll follows after 27 s
  * at the earliest, and a look at a reported change within a second. */
+#include "fake_redis.h"
 #include "inspect/scene.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define PUSHED_MS 5000
 #define POLL_MS 27000
@@ -193,6 +195,45 @@ static void an_account_that_may_not_look_is_refused_until_it_may(void **state)
     EXPECT("seen free");
     end_watch();
     peer_free(c);
+}
+
+static bool is_tracked;
+static int tracked_looks;
+
+/* Refuses each look that follows CLIENT CACHING. */
+static const char *answer(struct fake_redis *fake, int argc, char **argv)
+{
+    bool was_tracked = is_tracked;
+
+    (void)fake;
+    is_tracked = argc == 3 && strcasecmp(argv[0], "CLIENT") == 0 &&
+                 strcasecmp(argv[1], "CACHING") == 0;
+    if (!was_tracked || strncasecmp(argv[0], "EVAL", 4) != 0) {
+        return FAKE_REAL;
+    }
+    tracked_looks++;
+    return "-ERR not with CLIENT CACHING\r\n";
+}
+
+/* A redirection is followed only if it is the reply to a command that is alone. */
+static void a_look_that_is_refused_is_repeated_without_tracking(void **state)
+{
+    struct fake_redis *fake = fake_start(answer);
+
+    (void)state;
+    look.then = NULL;
+    is_tracked = false;
+    tracked_looks = 0;
+    c = peer_start_at("c", fake->url, NULL);
+    begin_watch(c, "x", POLLED_MS);
+    EXPECT("seen free");
+    UNTIL(tracked_looks > 1);
+    redis_ok("SET x other PX 60000");
+    EXPECT("seen held by m - -");
+    redis_ok("DEL x");
+    EXPECT("seen free");
+    assert_true(tracked_looks > 3);
+    end_watch();
 }
 
 /* ---- outages ---- */
@@ -388,6 +429,7 @@ int main(void)
         STAGE_TEST(a_hot_lock_costs_a_bounded_number_of_looks),
         STAGE_TEST(an_account_without_a_command_polls),
         STAGE_TEST(an_account_that_may_not_look_is_refused_until_it_may),
+        STAGE_TEST(a_look_that_is_refused_is_repeated_without_tracking),
         STAGE_TEST(an_outage_is_reported_once_and_its_end),
         STAGE_TEST(a_lost_connection_of_either_kind_is_made_again),
         STAGE_TEST(a_watch_of_a_server_that_is_down_begins_with_that),

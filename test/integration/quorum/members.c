@@ -142,6 +142,45 @@ static void broken(struct lw_client *client, int status, const char *why, void *
     (void)client, (void)status, (void)why, (void)arg;
 }
 
+static void yielded(struct lw_client *client, int status, size_t holders, size_t reached,
+                    const char *why, void *arg)
+{
+    (void)client, (void)why;
+    if (arg != NULL) {
+        *(int *)arg = status == LW_OK && holders == 1 ? (int)reached : -1;
+    }
+}
+
+/* A client that asks does not know the quorum: it asks a server, or each of them. */
+static void a_holder_is_asked_at_any_of_its_servers(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", client_of(.backoff_max_ms = 100, .asked_to_yield = on_asked));
+    UNTIL(a->up && peer_stats(a).subscription_up == 1);
+    A = quorum_take(a, "A", "x");
+    UNTIL(quorum_count("x") == 3);
+    for (int i = 0; i < 3; i++) {
+        struct peer *b = peer_start_at("b", quorum_server[i].url,
+                                       client_of(.guard_ms = LW_GUARD_NONE));
+
+        UNTIL(b->up);
+        for (int reached = 0; reached != 1;) {
+            reached = PENDING;
+            assert_int_equal(lw_ask_to_yield(b->client, "x", yielded, &reached), 0);
+            UNTIL(reached != PENDING);
+        }
+        UNTIL(A->asked == i + 1);
+        peer_free(b);
+    }
+    stage_clear_trace();
+    release_hold(A);
+    EXPECT("A released OK");
+}
+
 static void a_quorum_has_mutexes_alone(void **state)
 {
     static const char *const names[] = {"x", "y"};
@@ -169,6 +208,7 @@ static void a_quorum_has_mutexes_alone(void **state)
     assert_string_equal(a->error,
                         "not supported by a quorum; ask each server by its own URL");
     assert_int_equal(lw_break(a->client, "x", NULL, broken, NULL), LW_EINVAL);
+    assert_int_equal(lw_ask_to_yield(a->client, "x", yielded, NULL), LW_EINVAL);
     assert_int_equal(lw_list(a->client, NULL, found_one, found_none, NULL), LW_EINVAL);
     assert_int_equal(lw_watch(a->client, "x", NULL, changed, NULL, &watch), LW_EINVAL);
 }
@@ -252,6 +292,7 @@ int main(void)
         STAGE_TEST(replicas_and_their_masters_have_no_vote),
         STAGE_TEST(a_node_of_a_cluster_has_no_vote),
         STAGE_TEST(a_quorum_has_mutexes_alone),
+        STAGE_TEST(a_holder_is_asked_at_any_of_its_servers),
         STAGE_TEST(leases_fit_the_guard),
         STAGE_TEST(clients_with_the_old_and_the_new_list_exclude_each_other),
         STAGE_TEST(a_bad_list_is_explained),

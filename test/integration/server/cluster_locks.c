@@ -261,6 +261,87 @@ static void a_broken_holder_that_queued_is_told(void **state)
     free_hold(B);
 }
 
+/* Asks until the holder is reached: its subscription follows the grant or the move. */
+static void ask_until_reached(struct peer *peer, struct hold *hold)
+{
+    int asked = hold->asked;
+
+    do {
+        call_yield(peer, lw_lock_name(hold->lock));
+        UNTIL(look.yielded != PENDING);
+        assert_true(look.yielded == LW_OK || look.yielded == LW_ECONN);
+    } while (look.reached == 0);
+    assert_int_equal(look.asked, 1);
+    UNTIL(hold->asked == asked + 1);
+    stage_clear_trace();
+}
+
+static void a_holder_that_never_waited_is_asked_at_each_master(void **state)
+{
+    struct peer *one, *other;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    cluster_need_places();
+    one = client_that_is_asked("a");
+    other = client("b");
+    for (int node = 0; node < 3; node++) {
+        struct hold *A = hold_of(one, "A", name_at(node, 0), &kinds[node], 0);
+
+        ask_until_reached(other, A);
+        assert_held(A);
+        end(A);
+    }
+}
+
+/* Without asked_to_yield a client that only holds has no subscription. */
+static void a_holder_that_ignores_requests_is_not_subscribed(void **state)
+{
+    struct peer *one;
+    struct hold *A;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    one = client("a");
+    A = hold_of(one, "A", "x", &kinds[0], 0);
+    stage_run_for(200);
+    call_yield(client("b"), "x");
+    EXPECT("yielded OK");
+    assert_int_equal(look.asked, 1);
+    assert_int_equal(look.reached, 0);
+    end(A);
+}
+
+/* Also while the slot is on its way, when the name's own key alone can be read. */
+static void a_holder_is_asked_wherever_its_slot_moves(void **state)
+{
+    struct peer *one, *other;
+    struct hold *A;
+    int slot, home;
+
+    (void)state;
+    cluster_set(3, 0, "");
+    cluster_need_places();
+    one = client_that_is_asked("a");
+    other = client("b");
+    slot = cluster_slot("x");
+    home = cluster_owner(slot);
+    A = hold_of(one, "A", "x", &kinds[0], 0);
+    ask_until_reached(other, A);
+    for (int i = 1; i < 3; i++) {
+        int to = (home + i) % 3;
+
+        cluster_begin(slot, to);
+        ask_until_reached(other, A);
+        cluster_carry(slot, to, -1);
+        ask_until_reached(other, A);
+        cluster_end(slot, to);
+        ask_until_reached(other, A);
+        assert_held(A);
+    }
+    end(A);
+}
+
 /* Each change is seen long before the next poll, also after the slot has moved. */
 static void a_watch_follows_a_slot_that_moves(void **state)
 {
@@ -937,6 +1018,9 @@ int main(void)
         STAGE_TEST(numbers_rise_although_the_last_ones_are_lost),
         STAGE_TEST(it_is_looked_at_and_broken),
         STAGE_TEST(a_broken_holder_that_queued_is_told),
+        STAGE_TEST(a_holder_that_never_waited_is_asked_at_each_master),
+        STAGE_TEST(a_holder_that_ignores_requests_is_not_subscribed),
+        STAGE_TEST(a_holder_is_asked_wherever_its_slot_moves),
         STAGE_TEST(a_watch_follows_a_slot_that_moves),
         STAGE_TEST(sets_of_many_slots),
         STAGE_TEST(a_silent_node_does_not_keep_the_others_of_a_set),

@@ -12,15 +12,25 @@ const struct kind kinds[KINDS] = {
     {"a permit", LW_SHARED, LW_SHARED, 1},
 };
 
-struct peer *client(const char *label)
+static struct peer *start(const char *label, lw_asked_cb *asked)
 {
-    struct peer *peer =
-        peer_start_at(label, cluster_url(),
-                      client_of(.local_turns = 1, .backoff_max_ms = 200,
-                                .request_timeout_ms = 2000, .connect_timeout_ms = 2000));
+    struct peer *peer = peer_start_at(
+        label, cluster_url(),
+        client_of(.local_turns = 1, .backoff_max_ms = 200, .request_timeout_ms = 2000,
+                  .connect_timeout_ms = 2000, .asked_to_yield = asked));
 
     UNTIL(peer->up);
     return peer;
+}
+
+struct peer *client(const char *label)
+{
+    return start(label, NULL);
+}
+
+struct peer *client_that_is_asked(const char *label)
+{
+    return start(label, on_asked);
 }
 
 const char *name_at(int node, int number)

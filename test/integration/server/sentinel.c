@@ -111,7 +111,8 @@ static struct peer *start(const char *label)
     struct peer *peer =
         peer_start_at(label, sentinel.url,
                       client_of(.local_turns = 1, .connect_timeout_ms = 2000,
-                                .request_timeout_ms = 2000, .backoff_min_ms = 10));
+                                .request_timeout_ms = 2000, .backoff_min_ms = 10,
+                                .asked_to_yield = on_asked));
 
     UNTIL(peer->up);
     return peer;
@@ -255,6 +256,44 @@ static void a_watch_goes_on_at_the_new_master(void **state)
     EXPECT("A released OK");
     UNTIL(strcmp(seen, "free") == 0);
     lw_watcher_free(of);
+}
+
+static void on_yielded(struct lw_client *client, int status, size_t holders,
+                       size_t reached, const char *why, void *arg)
+{
+    (void)client, (void)why;
+    *(int *)arg = status == LW_OK && holders == 1 ? (int)reached : -1;
+}
+
+/* The subscription to the new master may be up later than the link. */
+static void ask_until_reached(const struct peer *peer, const struct hold *hold)
+{
+    int asked = hold->asked, reached;
+
+    do {
+        reached = PENDING;
+        assert_int_equal(lw_ask_to_yield(peer->client, "x", on_yielded, &reached), 0);
+        UNTIL(reached != PENDING);
+    } while (reached != 1);
+    UNTIL(hold->asked == asked + 1);
+    stage_clear_trace();
+}
+
+static void a_holder_is_asked_at_the_new_master(void **state)
+{
+    (void)state;
+    watch();
+
+    struct peer *a = start("a"), *b = start("b");
+    struct hold *A = acquire_and_wait(a, "A", "x");
+
+    ask_until_reached(b, A);
+    replicate();
+    server_kill(&stage.server);
+    UNTIL(is_at_the_replica(a) && is_at_the_replica(b));
+    ask_until_reached(b, A);
+    release_hold(A);
+    EXPECT("A released OK");
 }
 
 /* In each mode a lock is detached at one master and adopted at the next one. */
@@ -759,6 +798,7 @@ int main(void)
         STAGE_TEST(a_switch_begins_the_master_s_time_anew),
         STAGE_TEST(a_failover_by_order_is_followed_by_both_links),
         STAGE_TEST(a_watch_goes_on_at_the_new_master),
+        STAGE_TEST(a_holder_is_asked_at_the_new_master),
         STAGE_TEST(a_detached_lock_is_adopted_at_the_new_master),
         STAGE_TEST(who_leads_a_failover_leads_nobody_to_the_old_master),
         STAGE_TEST(an_account_at_the_sentinel_is_enough),

@@ -75,6 +75,30 @@ static void a_watch_is_told_of_changes(void **state)
     lw_watcher_free(watch);
 }
 
+static void on_yielded(struct lw_client *client, int status, size_t holders,
+                       size_t reached, const char *why, void *arg)
+{
+    (void)client, (void)why;
+    *(int *)arg = status == LW_OK && holders == 1 ? (int)reached : -1;
+}
+
+static void a_holder_is_asked_to_yield(void **state)
+{
+    int port = tls_listen("server", false), reached = PENDING;
+    struct peer *a = tls_start("a", port, client_of(.asked_to_yield = on_asked));
+
+    (void)state;
+    peer_wait_ready(a);
+    struct hold *A = acquire_and_wait(a, "A", "x");
+    EXPECT("A granted");
+    assert_int_equal(lw_ask_to_yield(a->client, "x", on_yielded, &reached), 0);
+    EXPECT("A asked");
+    UNTIL(reached != PENDING);
+    assert_int_equal(reached, 1);
+    release_hold(A);
+    EXPECT("A released OK");
+}
+
 static void both_connections_are_secured(void **state)
 {
     struct relay *relay = relay_start(tls_listen("server", false));
@@ -479,6 +503,7 @@ int main(void)
         STAGE_TEST(a_lock_is_handed_over_from_client_to_client),
         STAGE_TEST(what_is_lost_is_told),
         STAGE_TEST(a_watch_is_told_of_changes),
+        STAGE_TEST(a_holder_is_asked_to_yield),
         STAGE_TEST(both_connections_are_secured),
         STAGE_TEST(a_connection_that_is_lost_is_made_again),
         STAGE_TEST(a_thousand_locks_at_once),
