@@ -83,8 +83,8 @@ static void node_up(void *arg, struct lw__node *node)
     struct lw_client *client = arg;
 
     lw__retry_all(&client->holds, node, true);
-    lw__turns_subscribe(client, node);
     lw__identity_verify(&client->identity);
+    lw__turns_subscribe(client, node);
     lw__watch_look_again(client, node);
 }
 

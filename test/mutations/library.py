@@ -145,6 +145,92 @@ WATCHES_MUTATIONS = [
       '            watch->again = watch->again_soon = true;\n            plan(watch);'))),
 ]
 
+WATCHES_REFUSED_MUTATIONS = [
+    ('watch: a tracked look that is refused is not repeated',
+     ('src/look/inspect.c', 'if (retry_untracked(call, reply) || retry_one_key(call, reply) ||',
+      'if (retry_one_key(call, reply) ||'),
+     ('src/look/inspect.c', 'static bool retry_untracked(', '__attribute__((unused)) static bool retry_untracked(')),
+]
+WATCH_MESSAGES = 'test/unit/unit_watch_messages'
+WATCH_MESSAGES_MUTATIONS = [
+    ('watch: the queue of a name is not its own',
+     ('src/look/watch.c', '(length > size && memcmp(key + length - size - 1, name, size) == 0);',
+      'false;')),
+    ('watch: the key of a longer name is that of the name',
+     ('src/look/watch.c', 'memcmp(key + length - size, name, size) == 0) ||',
+      'strstr(key, name) != NULL) ||')),
+    ('watch: a flush wakes no watch',
+     ('src/look/watch.c', 'if (key == NULL || is_of(', 'if (key != NULL && is_of(')),
+    ('watch: a further report delays the look',
+     ('src/look/watch.c', 'if (lw__timer_is_set(&watch->timer) &&', 'if (false &&')),
+]
+
+YIELDS = 'test/integration/inspect/inspect_yield'
+YIELDS_MUTATIONS = [
+    ('each_reader*', ('yield: the first holder alone is asked',
+     ('src/look/inspect.c', 'call->hinted++;\n    ask_next(call);',
+      'call->hinted = call->look.found.holder_count;\n    ask_next(call);'))),
+    ('all_of_many*', ('yield: so many holders are asked as an inspection reports',
+     ('src/look/inspect.c', 'acts ? MOST_HOLDERS : LW__INSPECT_HOLDERS,',
+      'call->broken != NULL ? MOST_HOLDERS : LW__INSPECT_HOLDERS,'))),
+    ('a_client_that_is_gone*', ('yield: a holder whose client is gone counts as reached',
+     ('src/look/inspect.c', 'call->reached += lw__reply_integer(reply) > 0;',
+      'call->reached += lw__reply_integer(reply) >= 0;'))),
+    ('odd_replies*', ('yield: a holder is reached once for each connection',
+     ('src/look/inspect.c', 'call->reached += lw__reply_integer(reply) > 0;',
+      'call->reached += (size_t)lw__reply_integer(reply);'))),
+    ('another_library*', ('yield: a token of another library is asked',
+     ('src/look/inspect.c', 'while (call->hinted < found->holder_count &&\n'
+      '           !lw__format_is_token(call->look.entries[call->hinted].token)) {',
+      'while (call->hinted < found->holder_count &&\n'
+      '           strlen(call->look.entries[call->hinted].token) < 8) {'))),
+    ('an_account_that_may_not_publish*', ('yield: a refused message is no error',
+     ('src/look/inspect.c', 'if (end_on_error(call, reply, false)) {\n        return true;\n    }\n'
+      '    if (lw__reply_type(reply) != LW__REPLY_INTEGER) {',
+      'if (lw__reply_type(reply) != LW__REPLY_INTEGER &&\n'
+      '        lw__reply_type(reply) != LW__REPLY_ERROR) {'))),
+    ('a_lock_that_is_free*', ('yield: a free lock was asked for',
+     ('src/look/inspect.c', '} else if (found->holder_total > 0) {', '} else if (call != NULL) {'))),
+    ('requests_for_other*', ('yield: a request is for the name, whatever its token',
+     ('src/hold/claim_message.c', 'DL_SEARCH_SCALAR(name->claims, claim, n, m->token.n);',
+      'DL_SEARCH_SCALAR(name->claims, claim, n, m->token.n);\n'
+      '        claim = claim == NULL && m->yield ? name->claims : claim;'))),
+]
+YIELD_ORDER = 'test/unit/unit_yield_order'
+YIELD_ORDER_MUTATIONS = [
+    ('yield: a warning drops the request',
+     ('src/lock/handle.c', 'lock->yield_due = lock->yield_due || lock->notice.kind == LW__NOTICE_YIELD;\n', '')),
+    ('yield: a warning that is canceled drops the request',
+     ('src/lock/handle.c', 'lw__notify_cancel(lock->client, &lock->notice);\n    lw__handle_resume_yield(lock);',
+      'lw__notify_cancel(lock->client, &lock->notice);')),
+    ('yield: a request drops the warning',
+     ('src/lock/handle.c', 'if (lock->yield_due && lock->notice.kind == LW__NOTICE_NONE) {',
+      'if (lock->yield_due) {')),
+    ('yield: a request is for the next grant, too',
+     ('src/lock/handle.c', '    lock->yield_due = false;\n    lock->fence', '    lock->fence')),
+    ('yield: a request before the grant is delivered is lost',
+     ('src/lock/deliver.c', 'lw__handle_delivered(lock);\n            lw__handle_resume_yield(lock);',
+      'lw__handle_delivered(lock);')),
+    ('yield: a request after a warning is lost',
+     ('src/lock/deliver.c', '    lw__handle_resume_yield(lock);\n    lock->in_callback', '    lock->in_callback')),
+    ('yield: a request while one is due is another one',
+     ('src/lock/handle.c', 'lock->yield_due = lock->notice.kind != LW__NOTICE_YIELD;',
+      'lock->yield_due = true;')),
+]
+SHARDS_UNIT = 'test/unit/unit_cluster_shards'
+SHARDS_UNIT_MUTATIONS = [
+    ('a slot that is kept is left after a minute',
+     ('src/redis/cluster.c', 'if (cluster->events->node.keep_slots != NULL) {', 'if (false) {')),
+]
+CLUSTER_YIELDS = 'test/integration/server/cluster_locks'
+CLUSTER_YIELDS_MUTATIONS = [
+    ('a_holder_that_never*', ('yield: a holder of a cluster is subscribed only if it waits',
+     ('src/lock/turns.c', '    lw__renewal_plan(&handles->claim);\n    subscribe(lock);',
+      '    lw__renewal_plan(&handles->claim);'))),
+    ('a_holder_that_ignores*', ('yield: each holder of a cluster is subscribed',
+     ('src/lock/turns.c', 'if (lock->client->options.asked_to_yield != NULL) {', 'if (true) {'))),
+]
+
 ERRORS = 'test/integration/server/server_errors'
 ERRORS_MUTATIONS = [
     ('missing replicas are logged on each connection',
@@ -822,6 +908,12 @@ STANDBY_MUTATIONS = [
 
 MUTATIONS = [ # lists.py explains the groups
     *(([mutation], WATCHES, (test,)) for test, mutation in WATCHES_MUTATIONS),
+    (WATCHES_REFUSED_MUTATIONS, WATCHES, ('a_look_that_is_refused*',)),
+    (WATCH_MESSAGES_MUTATIONS, WATCH_MESSAGES, ()),
+    *(([mutation], YIELDS, (test,)) for test, mutation in YIELDS_MUTATIONS),
+    (YIELD_ORDER_MUTATIONS, YIELD_ORDER, ()),
+    (SHARDS_UNIT_MUTATIONS, SHARDS_UNIT, ()),
+    *(([mutation], CLUSTER_YIELDS, (test,)) for test, mutation in CLUSTER_YIELDS_MUTATIONS),
     (STANDBY_MUTATIONS, 'test/integration/api/statistics', ('waits_without*',)),
     (URL_UNIT_MUTATIONS, 'test/unit/unit_url', ()),
     (MERGE_GUARD_MUTATIONS, 'test/integration/api/bad_client', ('client_guard',)),
