@@ -196,6 +196,12 @@ YIELDS_MUTATIONS = [
       'DL_SEARCH_SCALAR(name->claims, claim, n, m->token.n);\n'
       '        claim = claim == NULL && m->yield ? name->claims : claim;'))),
 ]
+HOLDS_UNIT = 'test/unit/unit_holds'
+HOLDS_UNIT_MUTATIONS = [
+    ('yield: a waiter is asked',
+     ('src/hold/claim_message.c', 'if (lw__machine_holds(claim->machine.phase)) { /* else',
+      'if (claim != NULL) { /* else')),
+]
 YIELD_ORDER = 'test/unit/unit_yield_order'
 YIELD_ORDER_MUTATIONS = [
     ('yield: a warning drops the request',
@@ -911,6 +917,7 @@ MUTATIONS = [ # lists.py explains the groups
     (WATCHES_REFUSED_MUTATIONS, WATCHES, ('a_look_that_is_refused*',)),
     (WATCH_MESSAGES_MUTATIONS, WATCH_MESSAGES, ()),
     *(([mutation], YIELDS, (test,)) for test, mutation in YIELDS_MUTATIONS),
+    (HOLDS_UNIT_MUTATIONS, HOLDS_UNIT, ()),
     (YIELD_ORDER_MUTATIONS, YIELD_ORDER, ()),
     (SHARDS_UNIT_MUTATIONS, SHARDS_UNIT, ()),
     *(([mutation], CLUSTER_YIELDS, (test,)) for test, mutation in CLUSTER_YIELDS_MUTATIONS),

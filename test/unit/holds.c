@@ -104,6 +104,12 @@ static void renewed(struct lw__claim *held, bool sure)
     lw__renewal_plan(held);
 }
 
+static void asked(struct lw__claim *held)
+{
+    assert_ptr_equal(held, claim);
+    note_event("asked");
+}
+
 static void ended(struct lw__claim *asker)
 {
     note_event("ended");
@@ -124,6 +130,7 @@ static const struct lw__claim_events owner = {
     .released = released,
     .lost = lost,
     .renewed = renewed,
+    .asked = asked,
     .ended = ended,
 };
 
@@ -345,6 +352,44 @@ static void test_a_hand_over_to_an_unknown_token_is_released(void **state)
     assert_non_null(claim); /* which still waits */
 }
 
+/* A message asks for the release of what claim number `n` holds. */
+static void ask_for(uint64_t n, const char *name)
+{
+    struct lw__token token = {holds.uuid, n, 1000};
+    char words[LW__TOKEN_SIZE], text[256];
+    int length = (int)lw__format_token(&token, words);
+
+    length = snprintf(text, sizeof(text), "y %.*s %s", length, words, name);
+    lw__claim_message(&holds, text, (size_t)length);
+}
+
+static void test_a_request_to_yield_reaches_a_hold_alone(void **state)
+{
+    struct scene *scene = *state;
+    struct lw__input input = {.event = LW__EV_LOST_LOCALLY};
+
+    queue(scene);
+    ask_for(claim->n, "x");
+    assert_string_equal(events, "");
+    hand_over(scene, claim->n, "x");
+    await_events(scene, "granted by a message; ");
+    ask_for(claim->n, "x");
+    await_events(scene, "asked; ");
+    ask_for(claim->n + 1, "x");
+    ask_for(claim->n, "y");
+    assert_string_equal(events, "");
+    says(&scene->n[2], "EVALSHA x", "*1\r\n:1");
+    await_events(scene, "renewed; ");
+    ask_for(claim->n, "x");
+    ask_for(claim->n, "x");
+    await_events(scene, "asked; asked; ");
+    lw__renewal_forget(claim);
+    input.lost_locally.at_us = claim->machine.deadline_us;
+    lw__claim_step(claim, &input);
+    ask_for(claim->n, "x");
+    assert_string_equal(events, "");
+}
+
 static void test_a_request_follows_MOVED_to_another_node(void **state)
 {
     struct scene *scene = *state;
@@ -382,6 +427,7 @@ int main(void)
         TEST(a_claim_that_its_owner_gives_up_is_released_at_its_deadline),
         TEST(a_hand_over_message_grants),
         TEST(a_hand_over_to_an_unknown_token_is_released),
+        TEST(a_request_to_yield_reaches_a_hold_alone),
         TEST(a_request_follows_MOVED_to_another_node),
         TEST(an_error_is_reported_with_its_text),
     };
