@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 /* Returns at how many servers the vote was broken. */
 static unsigned break_each(struct ballot *ballot, const struct options *options,

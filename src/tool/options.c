@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* See options.h. Options may stand before and after NAME. The command begins after "--"
  * or with the first word after NAME, and its own options are left alone. */
-#include "options.h"
+#include "options_private.h"
 
 #include "base/check.h"
 #include "base/duration.h"

@@ -28,13 +28,8 @@ enum subcommand {
     SUBCOMMANDS
 };
 
-/* Sets of subcommands. */
+/* A subcommand in a set of them. */
 #define IN(subcommand) (1U << (subcommand))
-#define ALL (IN(SUBCOMMANDS) - 1)
-#define RUNNERS (IN(RUN) | IN(LEAD))
-#define HOLDERS (RUNNERS | IN(HOLD))
-#define TAKERS (HOLDERS | IN(TAKE))
-#define WAITERS (IN(RUN) | IN(HOLD) | IN(TAKE))
 
 #define MAX_MORE_NAMES 15 /* --and */
 #define MAX_MAPS 256      /* --map */

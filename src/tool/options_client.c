@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* See options.h. The client that the options describe: its server, credentials and guard,
  * and the limit of its first connection. */
-#include "options.h"
+#include "options_private.h"
 
 #include "base/check.h"
 #include "base/escape.h"

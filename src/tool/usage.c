@@ -8,7 +8,7 @@
  *  - A line of exit codes has one or two columns, each a code and its meaning.
  *  - A line indented by four blanks is an example; other lines are prose.
  * The text of -h is the first paragraph of the introduction, and lines of a table. */
-#include "options.h"
+#include "options_private.h"
 
 #include <string.h>
 

@@ -15,6 +15,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* Ends the query with this code, and reports why the holder was not asked; of a quorum's
  * server that is left to yield_quorum.c. */

@@ -11,6 +11,7 @@
 #include "yield.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 
 /* Reports the servers that did not reply, and that they are too many. Returns the exit
  * code of the first of them. */
