@@ -45,8 +45,8 @@ struct lw__node_events {
     /* The node publishes no messages for this slot any more, which is elsewhere. */
     void (*slot_unsubscribed)(void *arg, struct lw__node *node, unsigned slot);
     /* At each heartbeat, before the node leaves the channels of slots that were not named
-     * for long: call lw__node_subscribe for those that are needed without a waiter. NULL
-     * if there are none. */
+     * for long: call lw__node_subscribe for those that are needed without a waiter. May
+     * be NULL. */
     void (*keep_slots)(void *arg, struct lw__node *node);
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When asked_to_yield is called, beside the other callbacks of a hold, with which it
+ * When asked_to_yield is called, next to the other callbacks of a hold, with which it
  * shares the handle's only notice: after `done` and `at_risk`, never after `lost` or a
  * release, once for requests that no callback has separated.
  *

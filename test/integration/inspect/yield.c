@@ -605,7 +605,7 @@ static void closing_ends_a_call_and_freeing_drops_it(void **state)
     stage_expect_nothing(100);
 }
 
-/* What was asked before a release or a loss is not delivered after it. */
+/* A request from before a release or a loss is not delivered after it. */
 static void a_hold_that_has_ended_is_not_asked(void **state)
 {
     char token[128];
