@@ -44,8 +44,9 @@ static void on_asked(struct lw_client *client, int status, size_t holders, size_
         query_fail(query, status, why);
     } else if (reached == 0) {
         end_unasked(query, EXIT_BUSY,
-                    "not reached; its client is gone, has detached the lock, or may not "
-                    "subscribe (`lockwire break` releases the lock by force)");
+                    "not reached; its client is gone, is another library's, has "
+                    "detached the lock, or may not subscribe (`lockwire break` releases "
+                    "the lock by force)");
     } else {
         if (reached < holders && !query->silent) {
             report("%zu of %zu holders of '%s' were reached", reached, holders,
