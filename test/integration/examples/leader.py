@@ -74,7 +74,7 @@ class Leader(ExampleTest):
         begun = re.fullmatch(r"begun with fence (\d+)\n", self.line_of(leader.stdout))
         token = self.server("GET", "boss")
         reached = [self.server("PUBLISH", channel, f"y {token} boss")
-                   for channel in self.server("PUBSUB", "CHANNELS") if token[:36] in channel]
+                   for channel in self.server("PUBSUB", "CHANNELS") if channel.endswith(token[:36])]
         self.assertEqual(reached, [1])
         code, out, err = self.end_of(leader)
         self.assertEqual((code, err), (0, ""))
