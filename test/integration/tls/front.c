@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The server of front.h. Usual course: accepts, and connects to the stage's unix socket.
- * on_asked decrypts what has come (secure.h) and passes it on, on_answered puts the
+ * on_request decrypts what has come (secure.h) and passes it on, on_answered puts the
  * replies into records, and flush writes those. */
 #include "tls/front.h"
 #include "secure.h"
@@ -165,7 +165,7 @@ static void shaken(struct guest *guest)
     }
 }
 
-static void on_asked(struct bufferevent *client, void *arg)
+static void on_request(struct bufferevent *client, void *arg)
 {
     struct guest *guest = arg;
     char bytes[16384];
@@ -236,7 +236,7 @@ static void on_connection(evutil_socket_t listening, short what, void *arg)
     }
     guest->client = bufferevent_socket_new(stage.base, fd, BEV_OPT_CLOSE_ON_FREE);
     guest->server = bufferevent_socket_new(stage.base, -1, BEV_OPT_CLOSE_ON_FREE);
-    bufferevent_setcb(guest->client, on_asked, on_drained, on_end, guest);
+    bufferevent_setcb(guest->client, on_request, on_drained, on_end, guest);
     bufferevent_setcb(guest->server, on_answered, NULL, on_end, guest);
     bufferevent_enable(guest->client, EV_READ | EV_WRITE);
     bufferevent_enable(guest->server, EV_READ | EV_WRITE);
