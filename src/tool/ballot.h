@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The votes for a lock at each server of a quorum, as far as they are known, and which
- * client has the most of them. Independent of what is done with them.
+ * client has the most of them. Independent of break and yield.
  *
  * ballot_look asks each server by its own URL, and reports nothing about those that do
  * not reply. ballot_clear follows in any case. */
