@@ -168,10 +168,10 @@ static void a_holder_is_asked_at_any_of_its_servers(void **state)
                                        client_of(.guard_ms = LW_GUARD_NONE));
 
         UNTIL(b->up);
-        for (int reached = 0; reached != 1;) {
-            reached = PENDING;
-            assert_int_equal(lw_ask_to_yield(b->client, "x", yielded, &reached), 0);
-            UNTIL(reached != PENDING);
+        for (int reached[1] = {0}; reached[0] != 1;) {
+            reached[0] = PENDING;
+            assert_int_equal(lw_ask_to_yield(b->client, "x", yielded, reached), 0);
+            UNTIL(reached[0] != PENDING);
         }
         UNTIL(A->asked == i + 1);
         peer_free(b);

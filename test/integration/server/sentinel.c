@@ -268,13 +268,13 @@ static void on_yielded(struct lw_client *client, int status, size_t holders,
 /* The subscription to the new master may be up later than the link. */
 static void ask_until_reached(const struct peer *peer, const struct hold *hold)
 {
-    int asked = hold->asked, reached;
+    int asked = hold->asked, reached[1];
 
     do {
-        reached = PENDING;
-        assert_int_equal(lw_ask_to_yield(peer->client, "x", on_yielded, &reached), 0);
-        UNTIL(reached != PENDING);
-    } while (reached != 1);
+        reached[0] = PENDING;
+        assert_int_equal(lw_ask_to_yield(peer->client, "x", on_yielded, reached), 0);
+        UNTIL(reached[0] != PENDING);
+    } while (reached[0] != 1);
     UNTIL(hold->asked == asked + 1);
     stage_clear_trace();
 }
