@@ -66,11 +66,11 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* As after a look that has just ended, with a long time until the next one. */
+/* As an interval after a look, with a long time until the next one. */
 static void idle(struct lw_watcher *watch)
 {
     watch->again = watch->again_soon = watch->looking = false;
-    watch->looked_us = lw__now_us();
+    watch->looked_us = lw__now_us() - (int64_t)INTERVAL_MS * LW__MS;
     lw__timer_set(client->loop, &watch->timer, watch->looked_us + IDLE_US);
 }
 

@@ -159,6 +159,8 @@ static void test_requests_before_the_call_are_one(void **state)
     lw__handle_ask(lock);
     assert_string_equal(delivered(), "asked; ");
     assert_string_equal(delivered(), "");
+    be_at_risk();
+    assert_string_equal(delivered(), "at risk; ");
     lw__handle_ask(lock);
     assert_string_equal(delivered(), "asked; ");
 }

@@ -8,6 +8,7 @@
  * OK". */
 #include "fake_redis.h"
 #include "inspect/scene.h"
+#include "monitor.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -365,10 +366,13 @@ static void another_library_s_string_is_held_and_not_reached(void **state)
 {
     (void)state;
     scene();
-    redis_ok("SET x 3f2b8a52:96d5 PX 60000");
+    redis_ok("SET x 3f2b8a52:96d5-11 PX 60000");
+    monitor_start();
     call_yield(c, "x");
     EXPECT("yielded OK");
     assert_reached(0, 1);
+    assert_int_equal(monitor_count("publish"), 0);
+    monitor_stop();
     redis_ok("DEL x");
 }
 

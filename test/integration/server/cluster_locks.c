@@ -261,15 +261,20 @@ static void a_broken_holder_that_queued_is_told(void **state)
     free_hold(B);
 }
 
-/* Asks until the holder is reached: its subscription follows the grant or the move. */
+#define HEARTBEAT_MS 30000
+
+/* Asks until the holder is reached: its subscription follows the grant or the move, long
+ * before the first heartbeat. */
 static void ask_until_reached(struct peer *peer, struct hold *hold)
 {
+    int64_t begun_ms = now_ms();
     int asked = hold->asked;
 
     do {
         call_yield(peer, lw_lock_name(hold->lock));
         UNTIL(look.yielded != PENDING);
         assert_true(look.yielded == LW_OK || look.yielded == LW_ECONN);
+        assert_true(now_ms() - begun_ms < HEARTBEAT_MS / 2);
     } while (look.reached == 0);
     assert_int_equal(look.asked, 1);
     UNTIL(hold->asked == asked + 1);
@@ -292,7 +297,7 @@ static void a_holder_that_never_waited_is_asked_at_each_master(void **state)
     (void)state;
     cluster_set(3, 0, "");
     cluster_need_places();
-    one = client_that_is_asked("a");
+    one = client_that_is_asked("a", HEARTBEAT_MS);
     other = client("b");
     for (int node = 0; node < 3; node++) {
         struct hold *A = try(one, name_at(node, 0), kinds[node].holder);
@@ -331,7 +336,7 @@ static void a_holder_is_asked_wherever_its_slot_moves(void **state)
     (void)state;
     cluster_set(3, 0, "");
     cluster_need_places();
-    one = client_that_is_asked("a");
+    one = client_that_is_asked("a", HEARTBEAT_MS);
     other = client("b");
     slot = cluster_slot("x");
     home = cluster_owner(slot);

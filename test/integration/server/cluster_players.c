@@ -12,12 +12,13 @@ const struct kind kinds[KINDS] = {
     {"a permit", LW_SHARED, LW_SHARED, 1},
 };
 
-static struct peer *start(const char *label, lw_asked_cb *asked)
+static struct peer *start(const char *label, lw_asked_cb *asked, uint32_t timeout_ms)
 {
-    struct peer *peer = peer_start_at(
-        label, cluster_url(),
-        client_of(.local_turns = 1, .backoff_max_ms = 200, .request_timeout_ms = 2000,
-                  .connect_timeout_ms = 2000, .asked_to_yield = asked));
+    struct peer *peer =
+        peer_start_at(label, cluster_url(),
+                      client_of(.local_turns = 1, .backoff_max_ms = 200,
+                                .request_timeout_ms = timeout_ms,
+                                .connect_timeout_ms = 2000, .asked_to_yield = asked));
 
     UNTIL(peer->up);
     return peer;
@@ -25,12 +26,12 @@ static struct peer *start(const char *label, lw_asked_cb *asked)
 
 struct peer *client(const char *label)
 {
-    return start(label, NULL);
+    return start(label, NULL, 2000);
 }
 
-struct peer *client_that_is_asked(const char *label)
+struct peer *client_that_is_asked(const char *label, uint32_t request_timeout_ms)
 {
-    return start(label, on_asked);
+    return start(label, on_asked, request_timeout_ms);
 }
 
 const char *name_at(int node, int number)

@@ -23,7 +23,7 @@ extern const struct kind kinds[KINDS];
 /* Starts a client of the whole cluster, and waits until it knows the slots. The second
  * one has asked_to_yield: on_asked. */
 struct peer *client(const char *label);
-struct peer *client_that_is_asked(const char *label);
+struct peer *client_that_is_asked(const char *label, uint32_t request_timeout_ms);
 /* Returns the number-th name whose slot this node owns; valid until the call after the
  * next four. */
 const char *name_at(int node, int number);
