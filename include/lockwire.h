@@ -928,7 +928,7 @@ LW_PUBLIC int lw_break(struct lw_client *client, const char *name, const char *t
 /* The result of lw_ask_to_yield. `holders` is how many there are, and `reached` how many
  * of them the request has reached; it is valid whatever the status is:
  *   LW_OK        each holder that can be reached was sent the request
- *   LW_ENOTHELD  the lock is free or foreign
+ *   LW_ENOTHELD  the lock is free, or `foreign` (lw_inspection)
  *   LW_ECONN, LW_EREDIS, LW_ENOMEM, LW_ECLOSED  as for lw_inspect */
 typedef void lw_yield_cb(struct lw_client *client, int status, size_t holders,
                          size_t reached, const char *why, void *arg);

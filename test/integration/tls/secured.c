@@ -84,17 +84,17 @@ static void on_yielded(struct lw_client *client, int status, size_t holders,
 
 static void a_holder_is_asked_to_yield(void **state)
 {
-    int port = tls_listen("server", false), reached = PENDING;
+    int port = tls_listen("server", false), reached[] = {PENDING};
     struct peer *a = tls_start("a", port, client_of(.asked_to_yield = on_asked));
 
     (void)state;
     peer_wait_ready(a);
     struct hold *A = acquire_and_wait(a, "A", "x");
     EXPECT("A granted");
-    assert_int_equal(lw_ask_to_yield(a->client, "x", on_yielded, &reached), 0);
+    assert_int_equal(lw_ask_to_yield(a->client, "x", on_yielded, reached), 0);
     EXPECT("A asked");
-    UNTIL(reached != PENDING);
-    assert_int_equal(reached, 1);
+    UNTIL(reached[0] != PENDING);
+    assert_int_equal(reached[0], 1);
     release_hold(A);
     EXPECT("A released OK");
 }
