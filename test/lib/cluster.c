@@ -732,13 +732,18 @@ static bool has_shards(void)
     return yes;
 }
 
-void cluster_need_places(void)
+bool cluster_has_places(void)
 {
     redisReply *reply = server_command(cluster_server(0), "COMMAND INFO SPUBLISH");
     bool has = reply->element[0]->type == REDIS_REPLY_ARRAY;
 
     freeReplyObject(reply);
-    if (!has) {
+    return has;
+}
+
+void cluster_need_places(void)
+{
+    if (!cluster_has_places()) {
         (void)fprintf(stderr, "%s: skipped, this server has no sharded pub/sub\n",
                       stage.test);
         skip();

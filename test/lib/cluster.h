@@ -52,6 +52,8 @@ void cluster_set_told(int masters, int replicas, const char *args,
 /* Skips the test before Redis 7.0, which has no sharded channels, so that no waiter has a
  * place in a queue. */
 void cluster_need_places(void);
+/* Returns false there. */
+bool cluster_has_places(void);
 
 int cluster_count(void);
 struct server *cluster_server(int node);

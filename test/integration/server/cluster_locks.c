@@ -308,7 +308,8 @@ static void a_holder_that_never_waited_is_asked_at_each_master(void **state)
     }
 }
 
-/* Without asked_to_yield a client that only holds has no subscription. */
+/* Without asked_to_yield a client that only holds has no subscription. A server without
+ * sharded channels refuses the message. */
 static void a_holder_that_ignores_requests_is_not_subscribed(void **state)
 {
     struct peer *one;
@@ -320,7 +321,7 @@ static void a_holder_that_ignores_requests_is_not_subscribed(void **state)
     A = try(one, "x", LW_MUTEX);
     stage_run_for(200);
     call_yield(client("b"), "x");
-    EXPECT("yielded OK");
+    EXPECT(cluster_has_places() ? "yielded OK" : "yielded EREDIS");
     assert_int_equal(look.asked, 1);
     assert_int_equal(look.reached, 0);
     end(A);
