@@ -333,6 +333,10 @@ void lw__turns_cancel_wait(struct lw_lock *lock);
 void lw__turns_timer(void *arg);
 /* A link ended: handles that try once no longer wait for its node. */
 void lw__turns_link_down(struct lw_client *client, const struct lw__node *node);
+/* Called by client.c when names may lead elsewhere, when a node is up, and at a node's
+ * heartbeat. With asked_to_yield, in a cluster: has messages about the names that handles
+ * hold at this node arrive; at all nodes if it is NULL. */
+void lw__turns_subscribe(struct lw_client *client, const struct lw__node *node);
 
 /* ---- ending.c ---- */
 
@@ -348,10 +352,6 @@ void lw__ending_free_claims(struct lw__holds *holds);
 void lw__ending_take_down(struct lw_client *client);
 /* Frees the client if the caller has freed it and no callback runs. */
 void lw__ending_unref(struct lw_client *client);
-
-/* With asked_to_yield, in a cluster: has messages about the names that handles hold at
- * this node arrive; at all nodes if it is NULL. */
-void lw__turns_subscribe(struct lw_client *client, const struct lw__node *node);
 
 /* ---- renew_call.c ---- */
 
