@@ -218,7 +218,7 @@ def main():
         return
     if os.getsid(0) == os.getpid(): # as a test: what computes leaves the processors to what waits
         with contextlib.suppress(OSError):
-            pathlib.Path('/proc/self/autogroup').write_text('19')
+            pathlib.Path('/proc/self/autogroup').write_text('10')
     if options.check:
         sys.exit(0 if lists.check(options.source) else 1)
     words = options.only or ['']

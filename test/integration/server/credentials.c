@@ -292,7 +292,10 @@ static void the_client_may_be_freed_there(void **state)
 static void close_it(struct peer *peer, struct lw_credentials *ret)
 {
     (void)ret;
-    peer_close(peer);
+    if (answer.calls ==
+        1) { /* the subscription may ask as well while the client is drained */
+        peer_close(peer);
+    }
 }
 
 static void the_client_may_be_closed_there(void **state)
@@ -304,7 +307,7 @@ static void the_client_may_be_closed_there(void **state)
     struct peer *a = start("a");
     acquire_hold(a, "A", "x", -1);
     EXPECT("A ECLOSED; a closed");
-    assert_int_equal(answer.calls, 1);
+    assert_in_range(answer.calls, 1, 2);
 }
 
 /* Ends the connection before the callback returns. */
