@@ -137,8 +137,9 @@ class Keys:
                                        else FOLDER), self.hashes[path]) for path in paths)
 
     def plain(self, text):
-        """Returns the text without the place of the tree, which is another one in each run."""
-        return text.replace(str(self.tree.tree.parent), '')
+        """Returns the text without the places of the tree, which is another one in each run, and
+        of the sources, which another clone has elsewhere."""
+        return text.replace(str(self.tree.tree.parent), '').replace(str(self.tree.source), '')
 
     def in_tree(self, names):
         """Returns those of the names, as the build folder has them, that are in the sources."""

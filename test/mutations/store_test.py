@@ -31,7 +31,7 @@ rule c_COMPILER
  command = cc $ARGS -c $in
 
 build test/unit/unit_machine.p/machine.c.o: c_COMPILER ../tree/test/unit/machine.c || src/scripts.h
- ARGS = -Itest/unit -I../tree/test/lib -O1
+ ARGS = -Itest/unit -I../tree/test/lib -ISOURCE/build/deps/hiredis/include -O1
 
 build test/unit/libscene.a: LINKER ../tree/src/slot.c
 build test/unit/unit_machine: c_LINKER test/unit/unit_machine.p/machine.c.o | src/library.a $
@@ -52,12 +52,12 @@ class Small(Tree):
     """What meson would have written for the files above."""
 
     def __init__(self, place):
-        self.source = self.tree = place / 'tree'
+        self.source, self.tree = pathlib.Path('/clones') / place.name, place / 'tree'
         self.build = place / 'build'
         take = str(self.build / '../tree/test/command/take.py')
         for path, text in {
                 **{self.tree / name: text for name, text in FILES.items()},
-                self.build / 'build.ninja': STATEMENTS,
+                self.build / 'build.ninja': STATEMENTS.replace('SOURCE', str(self.source)),
                 self.build / 'meson-info/intro-dependencies.json':
                     json.dumps([{'name': 'hiredis', 'version': '1.2.0'}]),
                 self.build / 'meson-info/intro-tests.json': json.dumps([

@@ -8,19 +8,17 @@ TLS_MEMORY_MUTATIONS = [
      ('src/redis/tls.c', 'cause == LW__TLS_NO_MEMORY || tls->lacks_memory ||',
       'cause == LW__TLS_NO_MEMORY ||')),
 ]
-TLS_FILES_MUTATIONS = [
-    ('tls: a file is blamed for lack of memory',
-     ('src/redis/tls_files.c', '== LW__TLS_NO_MEMORY) {\n        return lw__tls_no',
-      '== 1) {\n        return lw__tls_no')),
-    ('tls: a connection without memory for its state is used',
-     ('src/redis/tls.c', 'tls->ssl == NULL || !expect_name(', '!expect_name(')),
-]
 TLS_CLIENTS_MUTATIONS = [
     ('tls: a link that cannot be connected leaves its TLS behind',
      ('src/redis/link.c', '    lw__tls_free(link->tls);\n    forget_channels(link);',
       '    forget_channels(link);')),
 ]
-TLS_SAMPLED_MUTATIONS = [
+TLS_OPENING_MUTATIONS = [
+    ('tls: a file is blamed for lack of memory',
+     ('src/redis/tls_files.c', '== LW__TLS_NO_MEMORY) {\n        return lw__tls_no',
+      '== 1) {\n        return lw__tls_no')),
+    ('tls: a connection without memory for its state is used',
+     ('src/redis/tls.c', 'tls->ssl == NULL || !expect_name(', '!expect_name(')),
     ('tls: authorities that were read without memory are blamed on the server',
      ('src/redis/tls.c', '            tls->lacks_memory = lw__tls_cause() == LW__TLS_NO_MEMORY;',
       '            (void)lw__tls_cause();')),
@@ -58,9 +56,8 @@ FOUND = subprocess.run(['pkg-config', '--atleast-version=1.1', 'hiredis_ssl'], c
 TLS = FOUND.returncode == 0
 MUTATIONS = [
     (TLS_MEMORY_MUTATIONS, 'memory_tls_handshake_one', ()),
-    (TLS_FILES_MUTATIONS, 'memory_tls_files_one', ()),
     (TLS_CLIENTS_MUTATIONS, 'memory_tls_clients_one', ()),
-    (TLS_SAMPLED_MUTATIONS, 'memory_tls_sampled_one', ()),
+    (TLS_OPENING_MUTATIONS, 'memory_tls_opening_one', ()),
     *(([mutation], 'tls_refused', (test,)) for test, mutation in TLS_REFUSED_MUTATIONS),
     (TLS_TIME_MUTATIONS, 'tls_refused', ('not_yet_valid',)),
     (TLS_SECRETS_MUTATIONS, 'tls_secrets', ('nothing_of_the_keys*',)),
