@@ -229,14 +229,15 @@ static int life_of_link(const char *url, bool opening)
     return alone.answers;
 }
 
-/* The files and the objects: what is left out there must not be blamed on the server. */
+/* Allocations for the files and for OpenSSL's objects. OpenSSL may leave out an authority
+ * without a word: the failed handshake must not be blamed on the server then. */
 static int life_opening(const char *url, int64_t wait_ms)
 {
     (void)wait_ms;
     return life_of_link(url, true);
 }
 
-/* From the connect on. */
+/* Allocations from the connect on. */
 static int life_handshake(const char *url, int64_t wait_ms)
 {
     (void)wait_ms;
