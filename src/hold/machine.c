@@ -471,7 +471,8 @@ static struct lw__output on_released(struct lw__machine *m, const struct lw__inp
         return release(m, in->now_us);
     }
     out = finish_release(m, presumed_released(m) ? LW_OK : LW_ENOTHELD);
-    if (out.release_status == LW_OK && in->released.holds_left > 0) {
+    /* a detach whose time has expired is sent as a release */
+    if (out.release_status == LW_OK && in->released.holds_left > 0 && !m->detaches) {
         out.release_status = LW_STILLHELD;
     }
     return out;

@@ -360,6 +360,9 @@ RELEASE_UNIT_MUTATIONS = [
      ('src/hold', ': m->unconfirmed || in_flight ? LW_EUNKNOWN', ': m->ticket < 0 ? LW_EUNKNOWN')),
     ('a release without a reply counts as one that was answered',
      ('src/hold', ': m->unconfirmed || in_flight ? LW_EUNKNOWN', ': in_flight ? LW_EUNKNOWN')),
+    ('a detach whose time has expired tells what else its owner holds',
+     ('src/hold', 'in->released.holds_left > 0 && !m->detaches) {',
+      'in->released.holds_left > 0) {')),
     ('what the guard does not allow now is refused for good',
      ('src/hold', ': in->unknown.for_now ? LW_ECONN', ': in->now_us < 0 ? LW_ECONN')),
 ]

@@ -64,6 +64,16 @@ static void test_a_token_that_should_stay_and_is_gone(void **state)
                            "2001 released released -> RELEASED OK, END, ended\n");
 }
 
+/* Once its time has expired it is sent as a release, which counts the owner's holds. */
+static void test_a_detach_of_an_owner_with_further_holds(void **state)
+{
+    (void)state;
+    trace_check(TRACE_HELD "900 release detaches -> release, releasing\n"
+                           "901 unknown unlinked -> release_due due=10900\n"
+                           "2000 retry_now -> release, releasing\n"
+                           "2001 released released holds=2 -> RELEASED OK, END, ended\n");
+}
+
 /* An attempt without a reply may have adopted the lock. */
 static void test_an_adoption_fails(void **state)
 {
@@ -158,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_sent_again_and_not_ours),
         cmocka_unit_test(test_first_sent_before_D_and_after),
         cmocka_unit_test(test_a_token_that_should_stay_and_is_gone),
+        cmocka_unit_test(test_a_detach_of_an_owner_with_further_holds),
         cmocka_unit_test(test_an_adoption_fails),
         cmocka_unit_test(test_an_unknown_ask_is_no_unknown_release),
         cmocka_unit_test(test_a_release_ends_with_its_lease),
