@@ -20,7 +20,8 @@ export CCACHE_NOHASHDIR=1 CCACHE_BASEDIR="${CCACHE_BASEDIR-$PWD}"
 set_up() { # plain|sanitized: configures build/plain or build/sanitized, if that is not done yet
     case $1 in
     plain) set -- build/plain --buildtype=debugoptimized ;;
-    # What is compiled costs more than what runs, except for the simulator (test/sim/meson.build).
+    # To compile the tests costs more than to run them, except for the simulator, which is optimized
+    # (test/sim/meson.build). -g1 has the lines that the sanitizers report.
     sanitized) set -- build/sanitized -Db_sanitize=address,undefined -Ddebug=false \
         -Doptimization=0 -Dc_args=-g1 ;;
     esac
