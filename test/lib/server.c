@@ -316,11 +316,14 @@ static redisReply *ask(struct server *server, const char *format, va_list argume
 static redisReply *demand(struct server *server, const char *format, va_list arguments)
 {
     redisReply *reply = ask(server, format, arguments);
+    char text[256];
 
-    if (reply->type == REDIS_REPLY_ERROR) {
-        stage_fail("%s: %s", format, reply->str);
+    if (reply->type != REDIS_REPLY_ERROR) {
+        return reply;
     }
-    return reply;
+    (void)snprintf(text, sizeof(text), "%s", reply->str);
+    freeReplyObject(reply);
+    stage_fail("%s: %s", format, text);
 }
 
 redisReply *server_command(struct server *server, const char *format, ...)
@@ -390,11 +393,12 @@ long long redis_int(const char *format, ...)
     va_start(arguments, format);
     redisReply *reply = demand(&stage.server, format, arguments);
     va_end(arguments);
-    if (reply->type != REDIS_REPLY_INTEGER) {
-        stage_fail("%s: no integer", format);
-    }
+    bool any = reply->type == REDIS_REPLY_INTEGER;
     long long number = reply->integer;
     freeReplyObject(reply);
+    if (!any) {
+        stage_fail("%s: no integer", format);
+    }
     return number;
 }
 

@@ -183,11 +183,12 @@ static void test_other_traffic_does_not_hide_a_dead_request(void **state)
     enum { MORE = 1000 };
     static struct ask pair, more[MORE];
     struct scene *scene = *state;
-    int sent = 0;
+    int sent = 1;
 
     scene->request_timeout_ms = 100;
     scene_open(scene);
     scene_send(scene, &pair, 0, 2);
+    scene_send(scene, &more[0], 1, 1);
     serve(scene, ":1\r\n"); /* a reply, but not the last one */
     while (strstr(scene->trace, "failed0") == NULL) {
         if (sent < MORE && lw__now_us() > pair.request.sent_us + sent * 1000) {
