@@ -114,6 +114,23 @@ static void take_standby(struct lw__claim *claim, const struct lw__message *mess
     lw__claim_stand_by(claim, message->window_ms * LW__MS);
 }
 
+void lw__claim_message_yield(struct lw__claim *claim)
+{
+    if (lw__machine_holds(claim->machine.phase)) {
+        claim->holds->events->asked(claim);
+    } else { /* if it neither holds nor asks, the request is too late */
+        claim->yields = lw__machine_asks(claim->machine.phase);
+    }
+}
+
+bool lw__claim_message_kept(struct lw__claim *claim)
+{
+    bool yields = claim->yields;
+
+    claim->yields = false;
+    return yields;
+}
+
 void lw__claim_message(void *arg, const char *text, size_t length)
 {
     struct lw__holds *holds = arg;
@@ -135,9 +152,7 @@ void lw__claim_message(void *arg, const char *text, size_t length)
     } else if (message.verify) { /* a hint, which is not believed without a renewal */
         holds->events->broken(claim);
     } else if (message.yield) {
-        if (lw__machine_holds(claim->machine.phase)) { /* else the request is too late */
-            holds->events->asked(claim);
-        }
+        lw__claim_message_yield(claim);
     } else if (!message.handed) {
         take_standby(claim, &message);
     } else if (is_of_our_server(claim->name, &message) && !asks_elsewhere(claim) &&

@@ -273,6 +273,7 @@ struct lw__claim {
     enum lw__fast_release fast_release : 2; /* release.c: how the fast one was sent */
     bool short_release_sent : 1; /* release.c: it is sent in full from now on */
     bool verify : 1; /* renewal.c: a message reports that its token was broken */
+    bool yields : 1; /* claim_message.c: its release was asked for before the grant */
     uint8_t linger_rounds : 2; /* claim.c: how often lw__claim_linger has kept it */
 
     /* lw__machine_asks(phase) says which part is valid; claim.c clears it when that
@@ -398,6 +399,11 @@ extern const char lw__renewal_not_extended[];
 
 /* A message on the client's channel. `arg` is its holds. */
 void lw__claim_message(void *arg, const char *text, size_t length);
+/* A message asks for the release of the hold. It may come before the reply by which the
+ * grant becomes known, on another connection: then it is kept until the grant. */
+void lw__claim_message_yield(struct lw__claim *claim);
+/* After a grant: returns true if such a request was kept, and forgets it. */
+bool lw__claim_message_kept(struct lw__claim *claim);
 
 /* ---- claim_migrating.c ---- */
 

@@ -292,6 +292,9 @@ static void begin_hold(struct lw__handles *handles)
     handles->holder = lock;
     handles->next_renewal = LW__NEXT_NONE;
     lw__handle_hold(handles, lock);
+    if (lw__claim_message_kept(&handles->claim)) {
+        lw__handle_ask(lock);
+    }
     handles->passed_count++;
     lock->queue_limit = 0;
     lw__renewal_plan(&handles->claim);

@@ -475,6 +475,9 @@ static void granted(struct lw__claim *claim)
         !renew(vote, vote->votes->wanted.lease_us)) {
         lw__renewal_plan(claim);
     }
+    if (lw__claim_message_kept(claim)) {
+        lw__claim_message_yield(vote->votes->claim);
+    }
     lw__votes_changed(vote->votes);
 }
 
@@ -583,8 +586,8 @@ static void asked(struct lw__claim *claim)
 {
     const struct lw__vote *vote = vote_of(claim);
 
-    if (vote != NULL && lw__machine_holds(vote->votes->claim->machine.phase)) {
-        vote->votes->claim->holds->events->asked(vote->votes->claim);
+    if (vote != NULL) {
+        lw__claim_message_yield(vote->votes->claim);
     }
 }
 

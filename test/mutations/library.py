@@ -174,6 +174,9 @@ WATCH_MESSAGES_MUTATIONS = [
 
 YIELDS = 'test/integration/inspect/inspect_yield'
 YIELDS_MUTATIONS = [
+    ('a_request_before*', ('yield: a request before the reply that grants is ignored',
+     ('src/hold/claim_message.c', 'claim->yields = lw__machine_asks(claim->machine.phase);',
+      'claim->yields = false;'))),
     ('each_reader*', ('yield: the first holder alone is asked',
      ('src/look/inspect.c', 'call->hinted++;\n    ask_next(call);',
       'call->hinted = call->look.found.holder_count;\n    ask_next(call);'))),
@@ -206,8 +209,8 @@ YIELDS_MUTATIONS = [
 HOLDS_UNIT = 'test/unit/unit_holds'
 HOLDS_UNIT_MUTATIONS = [
     ('yield: a waiter is asked',
-     ('src/hold/claim_message.c', 'if (lw__machine_holds(claim->machine.phase)) { /* else',
-      'if (claim != NULL) { /* else')),
+     ('src/hold/claim_message.c', '    if (lw__machine_holds(claim->machine.phase)) {\n        claim->holds',
+      '    if (claim != NULL) {\n        claim->holds')),
 ]
 YIELD_ORDER = 'test/unit/unit_yield_order'
 YIELD_ORDER_MUTATIONS = [
@@ -744,6 +747,9 @@ RAISE_SCRIPT_MUTATIONS = [
 ]
 MEMBERS = 'test/integration/quorum/quorum_members'
 MEMBERS_MUTATIONS = [
+    ('a_request_before*', ('yield: a request before the vote is known is ignored',
+     ('src/quorum/ask.c', '    if (lw__claim_message_kept(claim)) {\n'
+      '        lw__claim_message_yield(vote->votes->claim);\n    }\n', ''))),
     ('one_server*', ('one server has two votes',
      ('src/quorum', 'strcmp(lw__node_server(lw__member_node(other)), server) == 0', 'member == NULL'))),
     ('replicas*', ('a master with replicas has a vote',

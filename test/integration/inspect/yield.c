@@ -9,6 +9,7 @@
 #include "fake_redis.h"
 #include "inspect/scene.h"
 #include "monitor.h"
+#include "proxy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,6 +85,31 @@ static void the_waiter_gets_the_lock_and_is_not_asked(void **state)
     EXPECT_SET("A asked; yielded OK; A released OK; B granted");
     call_yield(c, "x");
     EXPECT_SET("B asked; yielded OK");
+}
+
+/* The message overtakes the reply, which comes on another connection. */
+static void a_request_before_the_reply_waits_for_it(void **state)
+{
+    struct proxy *proxy;
+    struct peer *d;
+    int messages;
+
+    (void)state;
+    proxy = proxy_start(stage.server.path, false); /* first: it stays until all closed */
+    scene();
+    d = peer_start_at("d", proxy->url, client_of(.asked_to_yield = on_asked));
+    UNTIL(d->up && peer_stats(d).subscription_up);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, true);
+    (void)acquire_hold(d, "D", "x", -1);
+    UNTIL(redis_int("EXISTS x") == 1);
+    messages = proxy->messages;
+    ask("x", LW_OK, 1, 1);
+    UNTIL(proxy->messages > messages);
+    stage_clear_trace();
+    stage_expect_nothing(100);
+    proxy_hold(proxy, COMMANDS, TO_CLIENT, false);
+    EXPECT("D granted; D asked");
+    stage_expect_nothing(100); /* once */
 }
 
 static void each_reader_is_asked(void **state)
@@ -638,6 +664,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STAGE_TEST(a_holder_that_is_asked_keeps_its_lock),
         STAGE_TEST(the_waiter_gets_the_lock_and_is_not_asked),
+        STAGE_TEST(a_request_before_the_reply_waits_for_it),
         STAGE_TEST(each_reader_is_asked),
         STAGE_TEST(each_handle_of_an_owner_is_asked),
         STAGE_TEST(all_of_many_holders_are_asked),

@@ -181,6 +181,37 @@ static void a_holder_is_asked_at_any_of_its_servers(void **state)
     EXPECT("A released OK");
 }
 
+/* The message overtakes the reply with the vote, and the votes of the other servers. */
+static void a_request_before_the_votes_waits_for_them(void **state)
+{
+    struct peer *a, *b;
+    int reached, messages;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", client_of(.backoff_max_ms = 100, .asked_to_yield = on_asked));
+    b = peer_start_at("b", quorum_server[0].url, client_of(.guard_ms = LW_GUARD_NONE));
+    UNTIL(a->up && peer_stats(a).subscription_up == 1 && b->up);
+    for (int i = 0; i < 3; i++) {
+        proxy_hold(quorum_proxy[i], COMMANDS, TO_CLIENT, true);
+    }
+    (void)acquire_hold(a, "A", "x", -1);
+    UNTIL(quorum_count("x") == 3);
+    messages = quorum_proxy[0]->messages;
+    do {
+        reached = PENDING;
+        assert_int_equal(lw_ask_to_yield(b->client, "x", yielded, &reached), 0);
+        UNTIL(reached != PENDING);
+    } while (reached != 1);
+    UNTIL(quorum_proxy[0]->messages > messages);
+    proxy_hold(quorum_proxy[0], COMMANDS, TO_CLIENT, false);
+    stage_expect_nothing(200);
+    proxy_hold(quorum_proxy[1], COMMANDS, TO_CLIENT, false);
+    EXPECT("A granted; A asked");
+    proxy_hold(quorum_proxy[2], COMMANDS, TO_CLIENT, false);
+    stage_expect_nothing(200); /* once */
+}
+
 static void a_quorum_has_mutexes_alone(void **state)
 {
     static const char *const names[] = {"x", "y"};
@@ -293,6 +324,7 @@ int main(void)
         STAGE_TEST(a_node_of_a_cluster_has_no_vote),
         STAGE_TEST(a_quorum_has_mutexes_alone),
         STAGE_TEST(a_holder_is_asked_at_any_of_its_servers),
+        STAGE_TEST(a_request_before_the_votes_waits_for_them),
         STAGE_TEST(leases_fit_the_guard),
         STAGE_TEST(clients_with_the_old_and_the_new_list_exclude_each_other),
         STAGE_TEST(a_bad_list_is_explained),
