@@ -151,6 +151,15 @@ static void yielded(struct lw_client *client, int status, size_t holders, size_t
     }
 }
 
+static void ask_for_x(struct peer *peer)
+{
+    for (int reached[1] = {0}; reached[0] != 1;) {
+        reached[0] = PENDING;
+        assert_int_equal(lw_ask_to_yield(peer->client, "x", yielded, reached), 0);
+        UNTIL(reached[0] != PENDING);
+    }
+}
+
 /* A client that asks does not know the quorum: it asks a server, or each of them. */
 static void a_holder_is_asked_at_any_of_its_servers(void **state)
 {
@@ -168,11 +177,7 @@ static void a_holder_is_asked_at_any_of_its_servers(void **state)
                                        client_of(.guard_ms = LW_GUARD_NONE));
 
         UNTIL(b->up);
-        for (int reached[1] = {0}; reached[0] != 1;) {
-            reached[0] = PENDING;
-            assert_int_equal(lw_ask_to_yield(b->client, "x", yielded, reached), 0);
-            UNTIL(reached[0] != PENDING);
-        }
+        ask_for_x(b);
         UNTIL(A->asked == i + 1);
         peer_free(b);
     }
@@ -185,7 +190,7 @@ static void a_holder_is_asked_at_any_of_its_servers(void **state)
 static void a_request_before_the_votes_waits_for_them(void **state)
 {
     struct peer *a, *b;
-    int reached, messages;
+    int messages;
 
     (void)state;
     quorum_start(3);
@@ -198,11 +203,7 @@ static void a_request_before_the_votes_waits_for_them(void **state)
     (void)acquire_hold(a, "A", "x", -1);
     UNTIL(quorum_count("x") == 3);
     messages = quorum_proxy[0]->messages;
-    do {
-        reached = PENDING;
-        assert_int_equal(lw_ask_to_yield(b->client, "x", yielded, &reached), 0);
-        UNTIL(reached != PENDING);
-    } while (reached != 1);
+    ask_for_x(b);
     UNTIL(quorum_proxy[0]->messages > messages);
     proxy_hold(quorum_proxy[0], COMMANDS, TO_CLIENT, false);
     stage_expect_nothing(200);
