@@ -399,10 +399,12 @@ extern const char lw__renewal_not_extended[];
 
 /* A message on the client's channel. `arg` is its holds. */
 void lw__claim_message(void *arg, const char *text, size_t length);
-/* A message asks for the release of the hold. It may come before the reply by which the
- * grant becomes known, on another connection: then it is kept until the grant. */
+/* A message asks for the release of the hold: of this claim, or, called by ask.c, of one
+ * of its votes. It may come before the reply by which the grant becomes known, on another
+ * connection: then it is kept until the grant. */
 void lw__claim_message_yield(struct lw__claim *claim);
-/* After a grant: returns true if such a request was kept, and forgets it. */
+/* Called by turns.c when a hold begins, and by ask.c when a vote is granted: returns true
+ * if such a request was kept, and forgets it. */
 bool lw__claim_message_kept(struct lw__claim *claim);
 
 /* ---- claim_migrating.c ---- */
