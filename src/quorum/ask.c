@@ -10,7 +10,7 @@
  *
  * Failures: a minority that is held while another client has the other servers is
  * released after a moment (yield), and requested again with fresh tokens and the old
- * ticket; if that changes nothing for some time, after a pause (retreat). A released
+ * ticket; after many such yields without a grant, after a pause (retreat). A released
  * token is never used again, since a late copy of its release would release the new vote.
  * A minority that cannot become a majority, because servers do not answer, is released
  * after claim_ms, and requested at the end of the queues after a pause (step_back). After
@@ -26,8 +26,7 @@
 #define YIELD_LEAST_US 200 /* without news, before a minority is released */
 #define YIELD_MOST_US 2000 /* doubles with each time, up to: */
 #define YIELD_LIMIT_US 20000
-/* After so many yields that changed nothing a server is left for a pause. */
-#define YIELDS_IN_VAIN 20
+#define YIELDS_MOST 20 /* since the last grant; then a minority is left for a pause */
 #define PAUSE_LEAST_US (50 * LW__MS)
 #define PAUSE_MOST_US (200 * LW__MS)
 #define AGAIN_US (1000 * LW__MS)  /* before a server is asked again after an error */
@@ -495,8 +494,6 @@ static void busy(struct lw__claim *claim)
         lw__quorum_ask_drop(vote);
     }
     vote->busy = true;
-    /* If it is held again, that is news. */
-    vote->votes->minority &= ~(1U << (vote - vote->votes->vote));
     lw__votes_changed(vote->votes);
 }
 
@@ -657,8 +654,8 @@ static void replace(struct lw__vote *vote)
 }
 
 /* Releases the minority, and queues everywhere with the one ticket: if the servers gave
- * different ones, three clients could wait for each other. If the last yield changed
- * nothing, the others may be foreign clients, which publish no message: polls them. */
+ * different ones, three clients could wait for each other. If one yield was not enough,
+ * the others may be foreign clients, which publish no message: polls them. */
 static void yield(struct lw__votes *votes)
 {
     if (votes->ticket == 0) {
@@ -670,7 +667,7 @@ static void yield(struct lw__votes *votes)
 
         if (vote->held || (vote->busy && ticket != 0 && ticket != votes->ticket)) {
             replace(vote);
-        } else if (vote->busy && votes->yields_in_vain > 0) {
+        } else if (vote->busy && votes->yields > 0) {
             lw__claim_event(vote->claim, LW__EV_RETRY_NOW);
         }
     }
@@ -697,16 +694,6 @@ static void step_back(struct lw__votes *votes)
     lw__votes_count_at(votes, votes->paused_until_us);
 }
 
-static unsigned held_ones(const struct lw__votes *votes)
-{
-    unsigned ones = 0;
-
-    for (unsigned i = 0; i < votes->quorum->count; i++) {
-        ones |= (unsigned)votes->vote[i].held << i;
-    }
-    return ones;
-}
-
 /* Releases the minority, and requests those votes again after a pause, with the old
  * ticket. As long as this client is queued there with the oldest one, others cannot have
  * them: clients that do not wait at every server could wait for each other forever. */
@@ -729,14 +716,10 @@ static void retreat(struct lw__votes *votes)
 /* The moment has passed in which the others could have come. */
 static void yield_or_retreat(struct lw__votes *votes)
 {
-    unsigned held = held_ones(votes);
-
-    votes->yields_in_vain = held == votes->minority ? votes->yields_in_vain + 1 : 0;
-    votes->minority = held;
-    if (votes->yields_in_vain > YIELDS_IN_VAIN) {
-        retreat(votes);
-    } else {
+    if (votes->yields < YIELDS_MOST) {
         yield(votes);
+    } else {
+        retreat(votes);
     }
 }
 
@@ -755,10 +738,6 @@ void lw__quorum_ask_minority(struct lw__votes *votes, bool others)
 
     if (votes->minority_us == 0) {
         votes->minority_us = now;
-    }
-    if (held_ones(votes) & ~votes->minority) { /* one more */
-        votes->minority = held_ones(votes);
-        votes->yields_in_vain = 0;
     }
     if (votes->yield_us == 0) {
         votes->yield_us = yield_span_us(votes);
@@ -788,5 +767,5 @@ void lw__quorum_ask_none(struct lw__votes *votes)
 void lw__quorum_ask_granted(struct lw__votes *votes)
 {
     lw__quorum_ask_none(votes);
-    votes->yields = votes->minority = 0;
+    votes->yields = 0;
 }

@@ -99,9 +99,7 @@ struct lw__votes {
     int64_t minority_us; /* since when a minority is held; 0: none */
     int64_t yield_us;    /* without news, until the next yield */
     int64_t paused_until_us;
-    unsigned yields;
-    unsigned minority;       /* the votes that the last yield released, a bit each */
-    unsigned yields_in_vain; /* after which the same ones were held again */
+    unsigned yields; /* of a minority, since the last grant */
 
     struct lw__vote vote[];
 };

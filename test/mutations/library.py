@@ -796,9 +796,9 @@ EDGES_MUTATIONS = [
     ('a_hold*', ('votes that were lost extend a hold without renewal',
      ('src/quorum', '    vote->lapsed = true;', '    vote->lapsed = false;'))),
     ('a_minority*', ('a minority waits for the polls of the other servers',
-     ('src/quorum', 'vote->busy && votes->yields_in_vain > 0', 'vote->busy && votes->yields_in_vain > 1000'))),
+     ('src/quorum', 'vote->busy && votes->yields > 0', 'vote->busy && votes->yields > 1000'))),
     ('two_minorities*', ('a vote is always requested again at once',
-     ('src/quorum', 'if (votes->yields_in_vain > YIELDS_IN_VAIN) {', 'if (votes->yields_in_vain > YIELDS_IN_VAIN && votes->yields == 0) {'))),
+     ('src/quorum', 'if (votes->yields < YIELDS_MOST) {', 'if (votes->yields < 1000 * YIELDS_MOST) {'))),
 ]
 EXPLAIN_UNIT_MUTATIONS = [
     ('a missing command is reported in the words of the server',

@@ -210,7 +210,8 @@ static void a_minority_polls_the_other_servers(void **state)
 }
 
 /* Each client may queue at only one server that runs, and is the only one in the queue
- * there. */
+ * there. A request that replaces a vote is told that the lock is held, by the client's
+ * own vote, before the message with the new vote comes. */
 static void two_minorities_do_not_wait_for_each_other(void **state)
 {
     static const char users[2][80] = {"ACL SETUSER alice on >a ~* &* +@all",
@@ -223,6 +224,7 @@ static void two_minorities_do_not_wait_for_each_other(void **state)
     for (int i = 0; i < 3; i++) {
         freeReplyObject(server_command(&quorum_server[i], users[0]));
         freeReplyObject(server_command(&quorum_server[i], users[1]));
+        proxy_delay(quorum_proxy[i], SUBSCRIPTION, TO_CLIENT, 20);
     }
     freeReplyObject(server_command(&quorum_server[1], "ACL SETUSER alice -pubsub"));
     freeReplyObject(server_command(&quorum_server[0], "ACL SETUSER bob -pubsub"));
