@@ -180,6 +180,9 @@ void lw__quorum_ask_forget(struct lw__vote *vote)
         LW__CONTAINER_OF(struct lw__ballot, claim, vote->claim)->vote = NULL;
         lw__quorum_fence_forget(vote);
     }
+    if (vote->released == LW__PENDING) {
+        vote->released = LW_EUNKNOWN;
+    }
     vote->claim = NULL;
     vote->held = vote->busy = vote->renewing = false;
     vote->asked_us = 0;
@@ -242,18 +245,13 @@ void lw__quorum_ask_drop_expired(struct lw__votes *votes)
 
 void lw__quorum_ask_release(struct lw__vote *vote)
 {
-    bool answered = lw__member_is_up(vote->member) && vote->busy;
-
     if (vote->claim == NULL) {
         vote->released = vote->gone ? LW_ENOTHELD : LW_OK;
-    } else if (vote->held) {
-        vote->released = LW__PENDING;
-        lw__quorum_fence_forget(vote);
-        leave(vote->claim);
-    } else {
-        lw__quorum_ask_drop(vote); /* releases it, behind all that was sent before */
-        vote->released = answered ? LW_OK : LW_EUNKNOWN;
+        return;
     }
+    vote->released = LW__PENDING;
+    lw__quorum_fence_forget(vote);
+    leave(vote->claim);
 }
 
 void lw__quorum_ask_clear(struct lw__votes *votes)
@@ -613,7 +611,7 @@ static void ended(struct lw__claim *claim)
     struct lw_client *client =
         LW__CONTAINER_OF(struct lw__quorum_member, holds, claim->holds)->client;
 
-    released(claim, LW_EUNKNOWN);
+    released(claim, claim->machine.maybe_in_redis ? LW_EUNKNOWN : LW_ENOTHELD);
     lw__renewal_forget(claim);
     lw__claim_free(claim);
     lw__ending_drained(client);

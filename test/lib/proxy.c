@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -378,9 +379,10 @@ static int connect_port(int port)
     struct sockaddr_in target = {.sin_family = AF_INET,
                                  .sin_port = htons((uint16_t)port),
                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (connect(fd, (struct sockaddr *)&target, sizeof(target)) < 0) {
+    if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 ||
+        connect(fd, (struct sockaddr *)&target, sizeof(target)) < 0) {
         close(fd);
         return -1;
     }
@@ -440,6 +442,7 @@ static int listen_tcp(struct proxy *proxy)
     proxy->keeper = server_reserve_port(&proxy->port);
     address.sin_port = htons((uint16_t)proxy->port);
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) < 0 || /* inherited */
         bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
         listen(fd, 64) < 0) {
         stage_fail("proxy: %s", strerror(errno));

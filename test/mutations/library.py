@@ -760,6 +760,12 @@ MEMBERS_MUTATIONS = [
 ]
 QUORUM_FAULTS = 'test/integration/quorum/quorum_faults'
 QUORUM_FAULTS_MUTATIONS = [
+    ('a_vote_that_is*', ('the release of a vote that is not known yet is not waited for',
+     ('src/quorum', '    vote->released = LW__PENDING;\n    lw__quorum_fence_forget(vote);\n    leave(vote->claim);',
+      '    vote->released = LW__PENDING;\n    if (vote->held) {\n        leave(vote->claim);\n    } else {\n'
+      '        lw__quorum_ask_drop(vote);\n    }'))),
+    ('a_vote_that_was*', ('a server that was never asked may have a vote',
+     ('src/quorum', 'claim->machine.maybe_in_redis ? LW_EUNKNOWN : LW_ENOTHELD', 'LW_EUNKNOWN'))),
     ('a_lock_that_is_broken*',
      ('a holder requests a vote that was broken again at once',
       ('src/quorum', 'lw__now_us() + vote->votes->wanted.lease_us / BREAK_PART;', 'lw__now_us();'))),

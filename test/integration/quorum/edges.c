@@ -210,8 +210,8 @@ static void a_minority_polls_the_other_servers(void **state)
 }
 
 /* Each client may queue at only one server that runs, and is the only one in the queue
- * there. A request that replaces a vote is told that the lock is held, by the client's
- * own vote, before the message with the new vote comes. */
+ * there. The reply to a request that replaces a vote says that the lock is held, by the
+ * client's own vote, before the message with the new vote comes. */
 static void two_minorities_do_not_wait_for_each_other(void **state)
 {
     static const char users[2][80] = {"ACL SETUSER alice on >a ~* &* +@all",

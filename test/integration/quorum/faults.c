@@ -43,6 +43,44 @@ static void two_dead_servers_of_five_are_not_noticed(void **state)
     let_minority_die();
 }
 
+/* The vote of server 1 is released before its grant is known, and counts. */
+static void a_vote_that_is_not_known_yet_is_released(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", NULL);
+    (void)quorum_take(a, "0", "w");
+    UNTIL(quorum_count("w") == 3); /* so that server 1 is asked at once */
+    proxy_hold(quorum_proxy[1], COMMANDS, TO_CLIENT, true);
+    A = quorum_take(a, "A", "x");
+    UNTIL(quorum_count("x") == 3);
+    server_kill(&quorum_server[2]);
+    release_hold(A);
+    UNTIL(*quorum_value(0, "x") == '\0');
+    proxy_hold(quorum_proxy[1], COMMANDS, TO_CLIENT, false);
+    EXPECT("A released OK");
+    assert_string_equal(quorum_value(1, "x"), "");
+}
+
+/* Server 2 was never asked, and server 1 cannot be asked again. */
+static void a_vote_that_was_never_requested_is_not_held(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    quorum_start(3);
+    server_kill(&quorum_server[2]);
+    a = quorum_peer("a", NULL);
+    A = quorum_take(a, "A", "x");
+    server_kill(&quorum_server[1]);
+    release_hold(A);
+    EXPECT("A released OK");
+}
+
 static void a_stopped_server_is_not_noticed(void **state)
 {
     struct peer *a, *b;
@@ -417,6 +455,8 @@ int main(void)
         STAGE_TEST(keys_that_are_taken_at_once_are_told),
         STAGE_TEST(a_dead_server_is_not_noticed),
         STAGE_TEST(two_dead_servers_of_five_are_not_noticed),
+        STAGE_TEST(a_vote_that_is_not_known_yet_is_released),
+        STAGE_TEST(a_vote_that_was_never_requested_is_not_held),
         STAGE_TEST(a_stopped_server_is_not_noticed),
         STAGE_TEST(a_server_that_restarts_empty_is_asked_again),
         STAGE_TEST(a_majority_that_restarts_empty_loses_the_lock),
