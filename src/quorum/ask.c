@@ -26,7 +26,7 @@
 #define YIELD_LEAST_US 200 /* without news, before a minority is released */
 #define YIELD_MOST_US 2000 /* doubles with each time, up to: */
 #define YIELD_LIMIT_US 20000
-#define YIELDS_MOST 20 /* since the last grant; then a minority is left for a pause */
+#define YIELDS_MOST 20 /* since the last grant; then it retreats */
 #define PAUSE_LEAST_US (50 * LW__MS)
 #define PAUSE_MOST_US (200 * LW__MS)
 #define AGAIN_US (1000 * LW__MS)  /* before a server is asked again after an error */
@@ -173,7 +173,8 @@ static void set_error(struct lw__vote *vote, int error, const char *why)
     vote->why = *escaped ? strdup(escaped) : NULL;
 }
 
-/* The claim goes on without its vote, if it has not ended. */
+/* The claim goes on without its vote, if it has not ended: the outcome of a release
+ * stays unknown. */
 void lw__quorum_ask_forget(struct lw__vote *vote)
 {
     if (vote->claim != NULL) {
@@ -606,6 +607,7 @@ static void renewed(struct lw__claim *claim, bool sure)
     lw__votes_changed(vote->votes);
 }
 
+/* A token that ends without a release, and cannot be in Redis, was not held. */
 static void ended(struct lw__claim *claim)
 {
     struct lw_client *client =

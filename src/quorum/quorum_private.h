@@ -179,9 +179,11 @@ void lw__quorum_ask_all(struct lw__votes *votes);
 void lw__quorum_ask_drop(struct lw__vote *vote);
 /* Forgets votes whose deadline has come. */
 void lw__quorum_ask_drop_expired(struct lw__votes *votes);
-/* Releases the vote, for a claim that waits for the outcome (vote->released). */
+/* Releases the vote, or leaves the queue, for a claim that waits for the outcome
+ * (vote->released). */
 void lw__quorum_ask_release(struct lw__vote *vote);
-/* The vote has no claim any longer. Nothing is sent. */
+/* The vote has no claim any longer. Nothing is sent. If its release was waited for, the
+ * outcome is LW_EUNKNOWN. */
 void lw__quorum_ask_forget(struct lw__vote *vote);
 /* Frees what the votes have allocated. */
 void lw__quorum_ask_clear(struct lw__votes *votes);

@@ -388,8 +388,8 @@ static struct releases count_releases(const struct lw__votes *votes, bool now)
     return count;
 }
 
-/* A majority has confirmed its release. Returns true if so few votes were lost before
- * that the lock was held until then. */
+/* A majority has confirmed its release. Returns true if the lock was held until
+ * then: no more than a minority was lost before, or never granted. */
 static bool was_held(const struct lw__votes *votes, const struct releases *count)
 {
     return count->not_held <= votes->quorum->count - votes->quorum->majority;
