@@ -5,8 +5,10 @@
 Owns the rules of a round and the verdict. In a round every player takes the lock once, reads the
 counter file, holds, writes the number plus one, and releases. The rounds alternate: each player
 in turn goes first while the others wait for it, and then all start at once. A round counts as
-contended if all players had requested the lock before the first of them was done. The number of
-lost updates is the number of players in all rounds, less the growth of the counter.
+contended if all players had requested the lock before the first of them was done. If some came
+late, which is usual beside other work, the next holders hold twice as long, and a little shorter
+after each round that counts. The number of lost updates is the number of players in all rounds,
+less the growth of the counter.
 
 A foreign lease is short, because lockwire's polling depends on it. If the machine stalls a peer
 past its lease, the peer rightly loses the lock. The server then reports that a key expired, and
@@ -62,11 +64,12 @@ class Game:
         self.path = server.directory + "/counter"
         self.prefix = peers.PREFIX + "".join({peers.NAME_PREFIX.get(name, "") for name in options.peers})
         self.tally = Tally()
+        self.hold = options.hold  # in ms; longer while players come late
 
     def start(self, player):
         lease = LOCKWIRE_LEASE_MS if is_ours(player.title) else self.options.lease
         mode = "nolock" if self.options.no_lock else "lock"
-        player.send(f"round {self.prefix}counter {lease} {self.options.hold} "
+        player.send(f"round {self.prefix}counter {lease} {round(self.hold)} "
                     f"{self.path} {mode}")
 
     def start_all(self, number):
@@ -113,6 +116,9 @@ class Game:
                 done for _, (_, _, done, _) in results):
             tally.contended += 1
             tally.follow(results)
+            self.hold = max(self.hold * 0.97, self.options.hold)
+        else:
+            self.hold = min(self.hold * 2, self.options.lease / 4)
 
     def run(self):
         with open(self.path, "w", encoding="ascii") as counter:
@@ -161,7 +167,8 @@ def parse():
     parser.add_argument("--kill", action="store_true",
                         help="with several servers: kill a minority at half-time")
     parser.add_argument("--lease", type=int, default=300, help="of foreign locks, in ms")
-    parser.add_argument("--hold", type=int, default=3, help="how long each holds, in ms")
+    parser.add_argument("--hold", type=int, default=3,
+                        help="how long each holds, in ms, if the others come in time")
     parser.add_argument("--no-lock", action="store_true",
                         help="show that updates are lost then; fails if none is")
     options = parser.parse_args()
