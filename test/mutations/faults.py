@@ -59,7 +59,7 @@ HISTORY_MUTATIONS = [
 
 MUTATIONS = [
     (AOF_MUTATIONS, 'fault_aof_exclusive', ('killed_with_aof__owner*',)),
-    (OWN_CLOCK_MUTATIONS, 'fault_clock_own', ('own_clock*',)),
+    (OWN_CLOCK_MUTATIONS, 'fault_clock_own', ('own_clock_ahead__owner*',)),
     (DRIFT_MUTATIONS, 'fault_clocks_quorum_servers', ('servers_that_gain*',)),
     (FAILOVER_MUTATIONS, 'fault_failover_turns_off',
      ('promoted_with_all_writes__detached_lock*',)),
