@@ -6,9 +6,9 @@ Owns the rules of a round and the verdict. In a round every player takes the loc
 counter file, holds, writes the number plus one, and releases. The rounds alternate: each player
 in turn goes first while the others wait for it, and then all start at once. A round counts as
 contended if all players had requested the lock before the first of them was done. If some came
-late, which is usual beside other work, the next holders hold twice as long, and a little shorter
-after each round that counts. The number of lost updates is the number of players in all rounds,
-less the growth of the counter.
+late, as they do beside other work, the next holders hold twice as long, up to a quarter of the
+foreign lease, and a little shorter after each round that counts. The number of lost updates is the
+number of players in all rounds, less the growth of the counter.
 
 A foreign lease is short, because lockwire's polling depends on it. If the machine stalls a peer
 past its lease, the peer rightly loses the lock. The server then reports that a key expired, and
@@ -118,7 +118,7 @@ class Game:
             tally.follow(results)
             self.hold = max(self.hold * 0.97, self.options.hold)
         else:
-            self.hold = min(self.hold * 2, self.options.lease / 4)
+            self.hold = max(min(self.hold * 2, self.options.lease / 4), self.options.hold)
 
     def run(self):
         with open(self.path, "w", encoding="ascii") as counter:
