@@ -372,10 +372,26 @@ static void note_detached(const struct model_script_run *run)
     }
 }
 
+/* A hold that an adopter takes over has another token from then on. */
+static void note_adopted(const struct model_script_run *run)
+{
+    bool adopts =
+        (is_script(run, LW__SCRIPT_MUTEX_ADOPT) || is_script(run, LW__SCRIPT_RW_ADOPT)) &&
+        !begins(run->reply, "-") && !begins(run->reply, ":-");
+    struct op *const lists[] = {world.ops, world.past};
+
+    for (int i = 0; i < 2 && adopts; i++) {
+        for (struct op *op = lists[i]; op != NULL; op = op->next) {
+            op->passed_on = op->passed_on || has_token(op, run->args[0]);
+        }
+    }
+}
+
 /* Checks that a hold with a minimum time is not released earlier, except by an operator's
- * break. If a failover lost the hold, and with it the detach, the new master may still
- * have the token as a waiter. It hands over to it, and the client, which waits no longer,
- * releases that: not the hold that had the minimum time. */
+ * break. A request of its token that comes late, or the new master after a failover that
+ * lost the hold, may still have the token as a waiter. It is handed the lock when that
+ * hold has gone, and the client, which waits no longer, releases it: not the hold that
+ * had the minimum time. */
 static void check_minimum(struct bytes token)
 {
     const struct op *const lists[] = {world.ops, world.past};
@@ -385,7 +401,8 @@ static void check_minimum(struct bytes token)
     }
     for (int i = 0; i < 2; i++) {
         for (const struct op *op = lists[i]; op != NULL; op = op->next) {
-            if (op->options.at_least_ms && has_token(op, token) && !stray_was(op) &&
+            if (op->options.at_least_ms && has_token(op, token) && !op->passed_on &&
+                !stray_was(op) &&
                 world.now_us < op->granted_us + op->options.at_least_ms * MS - LEAST_US) {
                 violation("op %u: %s is released %.3f ms after its grant, not %u", op->id,
                           op->token, (double)(world.now_us - op->granted_us) / 1000,
@@ -482,6 +499,7 @@ static void on_script(struct model_server *server, const struct model_script_run
         check_minimum(released_token(run));
     }
     note_detached(run);
+    note_adopted(run);
     note_alone(run);
     if (is_script(run, LW__SCRIPT_GUARD)) {
         foreign_check(server, run);

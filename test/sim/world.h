@@ -353,6 +353,7 @@ struct op {
     bool adopted;   /* its op was begun by lw_adopt */
     bool detaches;  /* lw_detach was called, */
     bool detached;  /* and a server has executed it */
+    bool passed_on; /* an adopter's token has replaced its own */
 };
 
 void load_begin(void);
