@@ -764,7 +764,7 @@ QUORUM_FAULTS_MUTATIONS = [
      ('src/quorum', '    vote->released = LW__PENDING;\n    lw__quorum_fence_forget(vote);\n    leave(vote->claim);',
       '    vote->released = LW__PENDING;\n    if (vote->held) {\n        leave(vote->claim);\n    } else {\n'
       '        lw__quorum_ask_drop(vote);\n    }'))),
-    ('a_hold_without*', ('a vote that forgets its claim stays open in a release',
+    ('a_vote_that_fails*', ('a vote that forgets its claim stays open in a release',
      ('src/quorum', '    if (vote->released == LW__PENDING) {\n        vote->released = LW_EUNKNOWN;\n    }\n', ''))),
     ('a_vote_that_was*', ('a server that was never asked may have a vote',
      ('src/quorum', 'claim->machine.maybe_in_redis ? LW_EUNKNOWN : LW_ENOTHELD', 'LW_EUNKNOWN'))),

@@ -67,6 +67,32 @@ static void a_vote_that_is_not_known_yet_is_released(void **state)
 }
 
 /* Server 2 was never asked, and server 1 cannot be asked again. */
+/* The request for it is not sent again, because the acquisition does not wait. */
+static void a_vote_that_fails_in_a_release_is_unknown(void **state)
+{
+    struct peer *a;
+    struct hold *A;
+
+    (void)state;
+    quorum_start(3);
+    a = quorum_peer("a", client_of(.request_timeout_ms = 300));
+    UNTIL(a->up);
+    (void)quorum_take(a, "0", "w");
+    UNTIL(quorum_count("w") == 3); /* so that server 2 is asked at once */
+    proxy_hold(quorum_proxy[2], COMMANDS, TO_CLIENT, true);
+    A = acquire_hold(a, "A", "x", 0);
+    EXPECT("A granted");
+    UNTIL(quorum_count("x") == 3);
+    proxy_hold(quorum_proxy[1], COMMANDS, TO_CLIENT, true);
+    release_hold(A);
+    UNTIL(*quorum_value(0, "x") == '\0');
+    proxy_cut(quorum_proxy[2], COMMANDS);
+    EXPECT("A released EUNKNOWN");
+    proxy_hold(quorum_proxy[1], COMMANDS, TO_CLIENT, false);
+    proxy_hold(quorum_proxy[2], COMMANDS, TO_CLIENT, false);
+    UNTIL(quorum_count("x") == 0);
+}
+
 static void a_vote_that_was_never_requested_is_not_held(void **state)
 {
     struct peer *a;
@@ -458,6 +484,7 @@ int main(void)
         STAGE_TEST(a_dead_server_is_not_noticed),
         STAGE_TEST(two_dead_servers_of_five_are_not_noticed),
         STAGE_TEST(a_vote_that_is_not_known_yet_is_released),
+        STAGE_TEST(a_vote_that_fails_in_a_release_is_unknown),
         STAGE_TEST(a_vote_that_was_never_requested_is_not_held),
         STAGE_TEST(a_stopped_server_is_not_noticed),
         STAGE_TEST(a_server_that_restarts_empty_is_asked_again),
