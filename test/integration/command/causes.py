@@ -50,7 +50,7 @@ def slots(*ranges):
 
 class Stub:
     """A server that replies with `answer(words)`. None: it closes the connection; b"": it sends
-    nothing."""
+    nothing, nor any later reply, which would be taken for the one that is missing."""
 
     def __init__(self, host, answer):
         self.answer = answer
@@ -77,6 +77,7 @@ class Stub:
 
     def serve(self, connection):
         with connection, connection.makefile("rb") as stream:
+            silent = False
             try:
                 while header := stream.readline():
                     words = []
@@ -89,7 +90,9 @@ class Stub:
                     answer = self.answer([words[0].upper()] + words[1:])
                     if answer is None:
                         return
-                    connection.sendall(answer)
+                    silent = silent or not answer
+                    if not silent:
+                        connection.sendall(answer)
             except OSError:
                 pass
 
