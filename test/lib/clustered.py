@@ -127,6 +127,12 @@ class Clustered:
         return master.line(master, f"{myself}master -", f"{i + 1} connected {first}-{last}")
 
     @property
+    def is_sharded(self):
+        """False before Redis 7: a node has no channels of slots, so that waiters poll and no holder
+        is asked to yield."""
+        return self.running[0]("COMMAND", "INFO", "SPUBLISH")[0] is not None
+
+    @property
     def running(self):
         return [node for node in self.nodes if node.running]
 
