@@ -23,6 +23,7 @@ struct guest {
     struct front *front;
     struct secure *secure;
     struct bufferevent *client, *server;
+    long written; /* bytes to the client */
     bool ready, ending, dead;
 };
 
@@ -62,13 +63,15 @@ static void write_raw(struct guest *guest, const char *bytes, size_t length)
     bool last = front->left >= 0 && (long)length >= front->left;
 
     if (front->mute >= 0) {
-        length = (long)length < front->mute ? length : (size_t)front->mute;
-        front->mute -= (long)length;
+        long room = guest->written < front->mute ? front->mute - guest->written : 0;
+
+        length = (long)length < room ? length : (size_t)room;
     }
     if (front->left >= 0) {
         length = last ? (size_t)front->left : length;
         front->left -= (long)length;
     }
+    guest->written += (long)length;
     bufferevent_write(guest->client, bytes, length);
     if (last) {
         end(guest);

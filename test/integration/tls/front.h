@@ -25,7 +25,7 @@ struct front {
     long half;           /* bytes of the next reply, then the end; -1: all of it */
     long left;           /* bytes on the wire, then the end; -1: no end */
     enum front_end ends; /* how connections end */
-    long mute;           /* bytes on the wire, then silence; -1: none */
+    long mute;           /* bytes on each connection, then silence; -1: none */
     bool hole;           /* what clients send is discarded */
     const char *endless; /* sent endlessly after the handshake, no replies; or NULL */
     const char *says;    /* sent first, and not in TLS; or NULL */
